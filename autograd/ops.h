@@ -80,6 +80,9 @@ struct Conv2dOptions {
 // weight [C_out, C_in / groups, R, S] (PyTorch's OIHW), bias [C_out] or undefined
 Var conv2d(const Var& x, const Var& weight, const Var& bias, const Conv2dOptions& options = {},
            Activation activation = Activation::kNone);
+// relu(conv2d(x, weight, bias) + residual), the residual of the result's shape: the end of a residual block whose norm is folded.
+Var conv2d_add_relu(const Var& x, const Var& weight, const Var& bias, const Var& residual,
+                    const Conv2dOptions& options = {});
 Var max_pool2d(const Var& x, int64_t kernel, int64_t stride, int64_t padding);
 // weight [C, C_out, stride, stride] (PyTorch's layout), bias [C_out] or undefined -> [N, H * stride, W * stride, C_out]
 Var conv_transpose2d(const Var& x, const Var& weight, const Var& bias, int64_t stride,

@@ -1,6 +1,7 @@
 // The interface between detection models and those who train, evaluate and draw them.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -67,6 +68,9 @@ struct PostprocessOptions {
   double nms = 1;
 };
 
+// One list per image of the batch, by falling score.
+using BatchDetections = std::vector<std::vector<ImageDetection>>;
+
 // Owns its losses and the way from its predictions to detections.
 class Detector : public Module {
  public:
@@ -78,10 +82,16 @@ class Detector : public Module {
   // What an image adds to StepImages::counted(), a number that follows from its target alone: not from its batch, nor from padding.
   virtual int64_t count(const Target& target) const { return static_cast<int64_t>(target.instances.size()); }
   virtual ResultForm result_form() const { return {}; }
-  // One list per image of the batch, by falling score. Throws Error naming the image when a prediction is not finite.
-  virtual std::vector<std::vector<ImageDetection>> postprocess(const DetectorOutput& output,
-                                                               const std::vector<Target>& targets,
-                                                               const PostprocessOptions& options) const = 0;
+  // Throws Error naming the image when a prediction is not finite.
+  virtual BatchDetections postprocess(const DetectorOutput& output, const std::vector<Target>& targets,
+                                      const PostprocessOptions& options) const = 0;
+  // The same in two parts: the first starts what the GPU has to do and no longer needs the output afterwards, the second, which is
+  // returned and called once, while the detector lives, waits for it. Between them the GPU may be given the next batch.
+  virtual std::function<BatchDetections()> start_postprocess(const DetectorOutput& output,
+                                                             std::vector<Target> targets,
+                                                             const PostprocessOptions& options) const {
+    return [found = postprocess(output, targets, options)] { return found; };
+  }
 };
 
 }  // namespace saccade

@@ -12,6 +12,11 @@ const std::string& cuda_problem() {
 
 bool cuda_is_emulated() { return false; }
 
+bool cuda_is_running() { return false; }
+int gpu_count() { return 0; }
+CurrentGpu::CurrentGpu(Device) {}
+CurrentGpu::~CurrentGpu() = default;
+
 CudaStatistics cuda_statistics() { return {}; }
 
 std::unique_ptr<RecordedWork> record_work(Device, const std::function<void()>&) { return nullptr; }

@@ -42,6 +42,7 @@ struct Annotation {
   bool iscrowd = false;
   std::shared_ptr<const Segmentation> segmentation = {};  // null: none, or not asked for
   Place place = {};
+  std::optional<double> score = {};  // of what a model has found
 };
 
 struct Category {

@@ -61,6 +61,8 @@ class TreeWalk {
     entered_.insert(identity_of(begin));
     fs::recursive_directory_iterator it(begin, error), end;
     std::string open = begin.string();  // what an error is about
+    const size_t prefix = open.size() + (open.ends_with("/") ? 0 : 1);
+    const std::string own = below.empty() ? "" : below + "/";
     for (; !error && it != end; it.increment(error)) {
       std::error_code broken_link;
       const bool is_directory = it->is_directory(broken_link);
@@ -69,10 +71,10 @@ class TreeWalk {
         it.disable_recursion_pending();
         continue;
       }
-      const std::string name = it->path().lexically_relative(folder_).string();
+      const std::string name = own + it->path().string().substr(prefix);
       if (is_directory && it->is_symlink(broken_link)) {
         links.push_back(name);
-      } else if (!fs::exists(it->status(broken_link)) && lower_extension(name).empty()) {
+      } else if (lower_extension(name).empty() && !fs::exists(it->status(broken_link))) {
         around_.push_back(name);  // a folder that is not there, of a disk that is away
       } else if (is_directory) {
         if (!entered_.insert(identity_of(it->path())).second) it.disable_recursion_pending();
@@ -299,6 +301,13 @@ std::string common_folder(const std::vector<std::string>& folders) {
 }
 
 std::string name_below(const std::string& path, const std::string& root) {
+  // What stands plainly below it, without a part that is empty, "." or "..".
+  if (path.size() > root.size() + 1 && path.starts_with(root) && path[root.size()] == '/' && !root.empty()) {
+    const std::string name = path.substr(root.size() + 1);
+    if (("/" + name + "/").find("/.") == std::string::npos && name.find("//") == std::string::npos &&
+        !name.starts_with("/") && !name.ends_with("/"))
+      return name;
+  }
   fs::path file = normal_path(path);
   if (fs::path(root).is_absolute() && !file.is_absolute()) file = normal_path(fs::absolute(file));
   auto inside = [&](const fs::path& folder) -> std::string {

@@ -45,6 +45,13 @@ std::vector<Category> number_classes(const std::vector<std::string>& names, cons
   return categories;
 }
 
+void for_each_beside(const DataPaths& paths, const std::function<void(const DataPaths& other)>& visit) {
+  for (const DataPaths& other : paths.beside) try {
+      visit(other);
+    } catch (const InputError&) {
+    }
+}
+
 std::map<std::string, int64_t> ids_by_name(const std::vector<Category>& categories) {
   std::map<std::string, int64_t> ids;
   for (const Category& category : categories) ids.emplace(category.name, category.id);

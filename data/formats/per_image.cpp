@@ -7,6 +7,8 @@
 #include "core/runtime/tasks.h"
 #include "core/tensor/error.h"
 #include "data/formats/named_classes.h"
+#include "data/formats/splits.h"
+#include "data/images/image.h"
 
 namespace saccade {
 namespace {
@@ -81,11 +83,13 @@ std::vector<std::string> class_names(const AnnotationFiles& files, const std::ve
 }
 
 // Images of the folder that no file is of; what of the folder is passed over.
-void note_images(const AnnotationFiles& files, const std::vector<ReadFile>& read, const std::string& images,
-                 GroundTruth& truth) {
+void note_images(const AnnotationFiles& files, const std::vector<AnnotationFiles>& others,
+                 const std::vector<ReadFile>& read, const std::string& images, GroundTruth& truth) {
   if (images.empty() || files.is_list || !is_folder(images)) return;
-  std::set<std::string> used;
+  std::set<std::string> used, of_others;
   for (const ReadFile& r : read) used.insert(fs::path(r.name.image).lexically_normal().string());
+  for (const AnnotationFiles& other : others)
+    if (!other.is_list) of_others.insert(other.stems.begin(), other.stems.end());
   FolderListing listing = list_tree(images);
   std::erase_if(listing.bare, [&](const std::string& image) { return used.contains(image); });
   truth.links = listing.links;
@@ -93,7 +97,9 @@ void note_images(const AnnotationFiles& files, const std::vector<ReadFile>& read
   int64_t without = 0;
   std::string example;
   for (const std::string& image : listing.images)
-    if (!used.contains(image) && ++without == 1) example = image;
+    if (!used.contains(image) && !of_others.contains(fs::path(image).replace_extension("").string()) &&
+        ++without == 1)
+      example = image;
   if (without > 0)
     truth.notes.push_back(fmt::format(
         "{} in {} {} no {} in {} and {} left out, first {}", count_of(without, "image", "images"), images,
@@ -102,13 +108,13 @@ void note_images(const AnnotationFiles& files, const std::vector<ReadFile>& read
 }
 
 // What is taken although it may be meant otherwise, and what is passed over.
-void add_notes(const AnnotationFiles& files, const std::vector<ReadFile>& read, const std::string& images,
-               GroundTruth& truth) {
-  int64_t others = 0, difficult = 0;
+void add_notes(const AnnotationFiles& files, const std::vector<AnnotationFiles>& others,
+               const std::vector<ReadFile>& read, const std::string& images, GroundTruth& truth) {
+  int64_t renamed = 0, difficult = 0;
   const ReadFile* first = nullptr;
   ShapeKinds shapes;
   for (const ReadFile& r : read) {
-    if (!r.name.other.empty() && ++others == 1) first = &r;
+    if (!r.name.other.empty() && ++renamed == 1) first = &r;
     shapes.add(r.file.shapes);
   }
   for (const Annotation& a : truth.annotations) difficult += a.iscrowd;
@@ -117,15 +123,15 @@ void add_notes(const AnnotationFiles& files, const std::vector<ReadFile>& read, 
         fmt::format("{} marked as difficult, left out in training and ignored in evaluation, as in VOC's own",
                     count_of(difficult, "object is", "objects are")));
   for (std::string& note : shapes.notes()) truth.notes.push_back(std::move(note));
-  if (others > 0)
+  if (renamed > 0)
     truth.notes.push_back(
         fmt::format("{} {} another image than the one of {} own name, which is taken, first {} ({} {})",
-                    count_of(others, files.one, files.many), others == 1 ? "names" : "name",
-                    others == 1 ? "its" : "their", first->path, files.image_key, first->name.other));
+                    count_of(renamed, files.one, files.many), renamed == 1 ? "names" : "name",
+                    renamed == 1 ? "its" : "their", first->path, files.image_key, first->name.other));
   if (files.folder != images)
     for (std::string& note : notes_on_links(files.links, files.around, files.folder))
       truth.notes.push_back(std::move(note));
-  note_images(files, read, images, truth);
+  note_images(files, others, read, images, truth);
 }
 
 }  // namespace
@@ -183,16 +189,65 @@ void add_object(GroundTruth& truth, const ImageObject& object, int64_t category,
 
 std::string AnnotationFiles::path(size_t i) const { return joined(folder, stems[i] + ending); }
 
+void find_in_annotations(const std::string& annotations, const std::string& ending, const std::string& images,
+                         const std::function<bool(const std::string& folder)>& holds, DataSplits& splits) {
+  if (images.empty() || !is_folder(annotations) || !list_files(annotations, ending).empty()) return;
+  DataSplits found;
+  find_in_folders(annotations, found, [&](const std::string& own) -> std::optional<DataPaths> {
+    if (!holds(own)) return std::nullopt;
+    const std::string inner = joined(images, fs::path(own).filename().string());
+    return DataPaths{.annotations = own, .images = is_folder(inner) ? inner : images};
+  });
+  if (!found.train) return;
+  splits.train = found.train;
+  splits.val = found.val;
+  splits.test = found.test;
+}
+
 AnnotationFiles annotation_files_in(const std::string& folder, const std::string& ending) {
   AnnotationFiles files{.root = fs::path(folder).parent_path().string(), .folder = folder};
+  // Annotations/train: what is beside Annotations belongs to the set.
+  const std::string above = fs::path(files.root).filename().string();
+  const bool is_split = std::ranges::any_of(split_names(), [&](const SplitNames& split) {
+    return split.has(fs::path(folder).filename().string());
+  });
+  if (is_split && (above == "Annotations" || above == "annotations"))
+    files.root = fs::path(files.root).parent_path().string();
   files.ending = ending;
   for (const std::string& name : list_files_below(folder, ending, &files.links, &files.around))
     files.stems.push_back(name.substr(0, name.size() - ending.size()));
   return files;
 }
 
+namespace {
+
+// A list of images for a server: none of them has its file.
+bool is_without_files(const AnnotationFiles& files) {
+  for (size_t i = 0; i < files.stems.size(); ++i)
+    if (is_file(files.path(i))) return false;
+  return files.is_list && !files.stems.empty();
+}
+
+GroundTruth images_alone(const AnnotationFiles& files, const DataPaths& paths) {
+  GroundTruth truth;
+  truth.is_annotated = false;
+  truth.categories = paths.categories;
+  const Place list = truth.add_file(paths.annotations);
+  for (const std::string& stem : files.stems) {
+    const std::string image = has_image_extension(stem) ? stem : image_called(paths.images, stem);
+    truth.images.push_back({.id = std::ssize(truth.images) + 1,
+                            .file_name = image.empty() ? stem + ".jpg" : image,
+                            .place = list});
+  }
+  return truth;
+}
+
+}  // namespace
+
 GroundTruth read_per_image(const AnnotationFiles& files, const std::vector<AnnotationFiles>& others,
                            const DataPaths& paths, const ProblemReport& report) {
+  if (paths.may_lack_annotations && !paths.categories.empty() && is_without_files(files))
+    return images_alone(files, paths);
   std::vector<ReadFile> read = read_files(files, paths.images);
   std::stable_sort(read.begin(), read.end(),
                    [](const ReadFile& a, const ReadFile& b) { return a.name.image < b.name.image; });
@@ -224,7 +279,7 @@ GroundTruth read_per_image(const AnnotationFiles& files, const std::vector<Annot
       add_object(truth, object, id->second, file, paths, report);
     }
   }
-  add_notes(files, read, paths.images, truth);
+  add_notes(files, others, read, paths.images, truth);
   return truth;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -64,6 +65,10 @@ struct AnnotationFiles {
 
   std::string path(size_t i) const;
 };
+// Splits that are folders in that of the annotations: Annotations/train, whose images lie in the folder of that name in `images`, or else in
+// `images`. Nothing where files lie beside these folders, or none is of training images. `holds`: whether a folder has annotations.
+void find_in_annotations(const std::string& annotations, const std::string& ending, const std::string& images,
+                         const std::function<bool(const std::string& folder)>& holds, DataSplits& splits);
 // All of a folder.
 AnnotationFiles annotation_files_in(const std::string& folder, const std::string& ending);
 

@@ -33,9 +33,10 @@ bool SplitNames::has(const std::string& name) const { return std::ranges::find(n
 
 const std::vector<SplitNames>& split_names() {
   static const std::vector<SplitNames> kNames{
-      {&DataSplits::train, with_capitals({"train", "training"})},
-      {&DataSplits::val, with_capitals({"val", "valid", "validation"})},
-      {&DataSplits::test, with_capitals({"test", "testing"})}};
+      {&DataSplits::train, with_capitals({"train", "training", "train_set", "trainset"})},
+      {&DataSplits::val,
+       with_capitals({"val", "valid", "validation", "val_set", "valset", "valid_set", "validation_set"})},
+      {&DataSplits::test, with_capitals({"test", "testing", "test_set", "testset"})}};
   return kNames;
 }
 

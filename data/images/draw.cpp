@@ -98,9 +98,11 @@ void draw_mask(Image& image, const Mask& mask, Rgb color) {
     }
 }
 
-void draw_boxes(Image& image, const std::vector<Instance>& boxes, const std::vector<std::string>& names) {
-  int64_t side = std::min(image.height, image.width);
-  int64_t line = std::max<int64_t>(1, (side + 120) / 240), letters = std::max<int64_t>(10, side / 36);
+void draw_boxes(Image& image, const std::vector<Instance>& boxes, const std::vector<std::string>& names,
+                const DrawStyle& style) {
+  const int64_t side = std::min(image.height, image.width);
+  const int64_t line = style.line_width.value_or(std::max<int64_t>(1, (side + 120) / 240));
+  const int64_t letters = style.letter_size.value_or(std::max<int64_t>(10, side / 36));
   const int64_t pad = std::max<int64_t>(2, letters / 6);
   auto rect_of = [&](const Instance& b) {
     Rect r{pixel(b.box.x1, image.width), pixel(b.box.y1, image.height), pixel(b.box.x2, image.width),
@@ -121,6 +123,7 @@ void draw_boxes(Image& image, const std::vector<Instance>& boxes, const std::vec
     frame(image, {r.x1 - 1, r.y1 - 1, r.x2 + 1, r.y2 + 1}, {0, 0, 0}, 1, 0.45);
     frame(image, r, color_of_label(boxes[*it].label), line);
   }
+  if (letters == 0) return;
   std::vector<Rect> tags;
   for (size_t i : order) {
     const Instance& box = boxes[i];

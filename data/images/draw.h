@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,12 @@ struct DrawnPoint {
   int64_t label = 0;    // which colour
 };
 
+// In pixels.
+struct DrawStyle {
+  std::optional<int64_t> line_width = {};   // unset: grows with the picture
+  std::optional<int64_t> letter_size = {};  // likewise; 0: no names and scores
+};
+
 // Neighbouring labels get clearly different colours.
 Rgb color_of_label(int64_t label);
 // For a PNG file of values: 256 colours 0xRRGGBB, of each label's value that of the label, of the others black.
@@ -25,10 +32,11 @@ std::vector<uint32_t> label_palette(const std::vector<int64_t>& values);
 // size than the image.
 void draw_mask(Image& image, const Mask& mask, Rgb color);
 // Masks and outlines first, then "name score" tags in order of falling importance: a tag goes above its box, below it
-// or inside it, where it covers no tag drawn before. Line width and letter size grow with the picture. A
+// or inside it, where it covers no tag drawn before. A
 // label without a name is written as its number, a negative score (ground truth) not at all; parts outside
 // the picture are cut.
-void draw_boxes(Image& image, const std::vector<Instance>& boxes, const std::vector<std::string>& names);
+void draw_boxes(Image& image, const std::vector<Instance>& boxes, const std::vector<std::string>& names,
+                const DrawStyle& style = {});
 // The bytes of a PNG file of the image, of which the mask's pixels are opaque and the others transparent. Throws Error for a mask of
 // another size.
 std::vector<uint8_t> encode_png(const Image& image, const Mask& opaque);

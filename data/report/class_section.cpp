@@ -121,9 +121,10 @@ void add_classes(Page& page, const Dataset& data) {
     page.add(note(fmt::format("{} more classes have fewer.", order.size() - kMostRows)));
   if (const int64_t least = order.empty() ? 0 : total(counts[order.back()].boxes);
       most > 20 * std::max<int64_t>(least, 1))
-    page.add(note(fmt::format(
-        "The most frequent class has {} times as many as the rarest.",
-        least > 0 ? number_text(static_cast<double>(most) / static_cast<double>(least)) : "infinitely")));
+    page.add(note(least > 0
+                      ? fmt::format("The most frequent class has {} times as many as the rarest.",
+                                    number_text(static_cast<double>(most) / static_cast<double>(least)))
+                      : fmt::format("The most frequent class has {}, the rarest none.", count_text(most))));
 }
 
 void add_boxes(Page& page, const Dataset& data) {

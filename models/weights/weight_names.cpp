@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "core/tensor/error.h"
@@ -15,7 +16,9 @@ namespace saccade {
 namespace {
 
 // Wrappers that put one prefix before every name.
-constexpr const char* kWrappers[] = {"module.", "model.", "_orig_mod.", "net.", "detector."};
+constexpr const char* kWrappers[] = {"module.", "model.", "_orig_mod.", "net.", "detector.", "online_model."};
+// And before those of their averages.
+constexpr const char* kAverages[] = {"ema_model.", "model_ema.", "ema."};
 // The box model inside of DETR's segmentation model.
 constexpr std::string_view kInnerDetr = "detr.";
 
@@ -107,13 +110,71 @@ const WeightNaming* find_naming(const WeightsFile& file) {
   return best ? best : recognised;
 }
 
+struct ChosenEntries {
+  std::vector<WeightEntry> entries;
+  std::string wrapper = {}, note = {};
+};
+
+std::string_view without_wrappers(std::string_view name) {
+  for (bool again = true; again;) {
+    again = false;
+    for (const std::string_view wrapper : kWrappers)
+      if (name.starts_with(wrapper)) {
+        name.remove_prefix(wrapper.size());
+        again = true;
+      }
+  }
+  return name;
+}
+
+// Of weights and their averages in one file the averages, as of containers that have an entry for each ("ema.module"), where they are of all
+// weights.
+ChosenEntries choose_entries(const WeightsFile& file) {
+  const bool is_ours = file.metadata().contains("saccade.config");  // which names its averages itself
+  for (const std::string_view prefix : kAverages) {
+    std::vector<WeightEntry> averages, others;
+    for (const WeightEntry& e : file.entries()) (e.name.starts_with(prefix) ? averages : others).push_back(e);
+    if (is_ours || averages.empty() || others.empty()) continue;
+    std::set<std::string_view> averaged, wrappers;
+    for (const WeightEntry& e : averages)
+      averaged.insert(without_wrappers(std::string_view(e.name).substr(prefix.size())));
+    const auto is_averaged = [&](const WeightEntry& e) {
+      return averaged.contains(without_wrappers(e.name));
+    };
+    const auto first_part = [](const WeightEntry& e) {
+      return std::string_view(e.name).substr(0, e.name.find('.'));
+    };
+    for (const WeightEntry& e : others)
+      if (is_averaged(e)) wrappers.insert(first_part(e));
+    if (wrappers.empty()) continue;
+    const bool are_all = std::ranges::all_of(others, [&](const WeightEntry& e) {
+      return ends_as_ignored(e.name) || is_averaged(e) || !wrappers.contains(first_part(e));
+    });
+    const std::string counts = fmt::format("\"{}\" ({} tensors)", prefix, averages.size()),
+                      rest = fmt::format("\"{}\" ({})", printable(others[0].name), others.size());
+    if (are_all)
+      return {
+          std::move(averages), std::string(prefix),
+          fmt::format(
+              "it holds weights and their averages: the averages are taken, {}; the others, from {} on, are left "
+              "out",
+              counts, rest)};
+    return {
+        std::move(others), "",
+        fmt::format(
+            "it holds weights and averages of some of them: the averages, {}, are left out; the others, from {} "
+            "on, are taken",
+            counts, rest)};
+  }
+  return {{file.entries().begin(), file.entries().end()}};
+}
+
 // "module." and the like, when all names have them (what is ignored may lack them). Hugging Face's own "model." is none: a detector's
 // markers stand at the beginning of a name.
-std::string wrappers_of(const WeightsFile& file, const WeightNaming* naming) {
-  std::string prefix;
+std::string wrappers_of(const ChosenEntries& file, const WeightNaming* naming) {
+  std::string prefix = file.wrapper;
   const auto any_begins = [&](const std::string& text) {
-    return std::ranges::any_of(file.entries(),
-                               [&](const WeightEntry& e) { return e.name.starts_with(text); });
+    return std::ranges::any_of(file.entries, [&](const WeightEntry& e) { return e.name.starts_with(text); });
   };
   const auto is_bare = [&] {
     return naming && naming->place == WeightNaming::kDetector &&
@@ -124,7 +185,7 @@ std::string wrappers_of(const WeightsFile& file, const WeightNaming* naming) {
     again = false;
     for (const char* wrapper : kWrappers) {
       const std::string longer = prefix + wrapper;
-      if (!any_begins(longer) || std::ranges::any_of(file.entries(), [&](const WeightEntry& e) {
+      if (!any_begins(longer) || std::ranges::any_of(file.entries, [&](const WeightEntry& e) {
             return !e.name.starts_with(longer) && !ends_as_ignored(e.name);
           }))
         continue;
@@ -186,8 +247,10 @@ const NamedWeight* OfficialWeights::find(const std::string& name) const {
 
 OfficialWeights official_weights(const WeightsFile& file) {
   const WeightNaming* naming = find_naming(file);
-  const std::string wrapper = wrappers_of(file, naming);
+  const ChosenEntries chosen = choose_entries(file);
+  const std::string wrapper = wrappers_of(chosen, naming);
   OfficialWeights out;
+  out.chosen = chosen.note;
   out.naming = naming ? naming->name : "official";
   std::map<std::string, size_t> index;
   struct Fused {
@@ -195,7 +258,7 @@ OfficialWeights official_weights(const WeightsFile& file) {
     size_t wanted = 0;
   };
   std::map<std::string, Fused> fused;
-  for (const WeightEntry& e : file.entries()) {
+  for (const WeightEntry& e : chosen.entries) {
     if (ends_as_ignored(e.name)) {
       out.ignored.push_back(e.name);
       continue;

@@ -21,6 +21,7 @@ struct OfficialWeights {
   std::string naming;                // for messages: "official", "Hugging Face DETR" ...
   std::vector<NamedWeight> tensors;  // in the order of the file
   std::vector<std::string> ignored;  // counters and caches that hold nothing learned
+  std::string chosen;  // of a file that holds the weights and their averages: which are taken; else ""
 
   const NamedWeight* find(const std::string& name) const;  // null when absent
 };

@@ -15,11 +15,7 @@ grep -oE '^ +[A-Za-z_][A-Za-z0-9_]*;' train/library/exports.map | tr -d ' ;' | s
 diff "$work/listed" "$work/exported" ||
   { echo "error: check_library.sh: < is only in train/library/exports.map, > only in the library" >&2; exit 1; }
 
-# A process opens the library when its loader has no static storage for threads left.
-if readelf -d "$build/libsaccade.so" | grep -q STATIC_TLS; then
-  echo "error: check_library.sh: libsaccade.so has thread-local variables of the initial-exec model" >&2
-  exit 1
-fi
+scripts/checks/check_opening.sh "$build"
 
 scripts/cmake/cut_examples.sh docs/library.md "$work/page"
 for example in "$work"/page/*; do diff "$example" "examples/$(basename "$example")"; done

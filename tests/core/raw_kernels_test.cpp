@@ -111,17 +111,21 @@ TEST_F(RawKernels, Optimizers) {
 }
 
 // Three processes' shares of a batch, one of them empty: outputs, gradients and statistics are those of the whole batch.
-TEST_F(RawKernels, BatchNormOfProcesses) {
-  constexpr int64_t kRows = 11, kChannels = 5;
+// Sizes: of a thread's columns one by one and in packs, with few and many runs of rows.
+class BatchNormOfProcesses : public RawKernels,
+                             public testing::WithParamInterface<std::pair<int64_t, int64_t>> {};
+
+TEST_P(BatchNormOfProcesses, IsThatOfTheWholeBatch) {
+  const int64_t all_rows = GetParam().first, channels = GetParam().second;
   const kernels::BatchNormParams whole{true, Activation::kRelu, 0.1, 1e-5},
       given{false, Activation::kRelu, 0.1, 1e-5};
-  const std::vector<std::pair<int64_t, int64_t>> shares{{0, 7}, {7, 7}, {7, kRows}};
+  const std::vector<std::pair<int64_t, int64_t>> shares{{0, 7}, {7, 7}, {7, all_rows}};
   auto run = [&](Device device, bool shared) {
     Rng rng(7);
     auto put = [&](const Shape& shape, double low = -1) { return uniform(rng, shape, low).to(device); };
-    Tensor x = put({kRows, kChannels}), dy = put({kRows, kChannels}), weight = put({kChannels}),
-           bias = put({kChannels});
-    Tensor running_mean = put({kChannels}), running_var = put({kChannels}, 0.5);
+    Tensor x = put({all_rows, channels}), dy = put({all_rows, channels}), weight = put({channels}),
+           bias = put({channels});
+    Tensor running_mean = put({channels}), running_var = put({channels}, 0.5);
     Tensor y = x.empty_like(), dx = x.empty_like(), mean = bias.empty_like(), rstd = bias.empty_like();
     if (!shared) {
       Tensor dweight = bias.empty_like(), dbias = bias.empty_like();
@@ -129,10 +133,10 @@ TEST_F(RawKernels, BatchNormOfProcesses) {
       kernels::batch_norm_backward(dy, x, weight, bias, mean, rstd, whole, dx, dweight, dbias);
       return std::vector<Tensor>{y, dx, running_mean, running_var};
     }
-    Tensor moments = Tensor::empty({3, 3, kChannels}, DType::kF64, device),
-           rows = Tensor::empty({kChannels}, DType::kF64, device);
+    Tensor moments = Tensor::empty({3, 3, channels}, DType::kF64, device),
+           rows = Tensor::empty({channels}, DType::kF64, device);
     Tensor variance = bias.empty_like(), joined = bias.empty_like(),
-           sums = Tensor::empty({3, 2, kChannels}, DType::kF32, device);
+           sums = Tensor::empty({3, 2, channels}, DType::kF32, device);
     for (size_t r = 0; r < 3; ++r) {
       Tensor own = moments.select(0, static_cast<int64_t>(r));
       kernels::batch_norm_moments(x.slice(0, shares[r].first, shares[r].second), own);
@@ -157,6 +161,9 @@ TEST_F(RawKernels, BatchNormOfProcesses) {
   for (size_t i = 0; i < want.size(); ++i) expect_near(got[i], want[i]);
   compare([&](Device device) { return run(device, true); });
 }
+INSTANTIATE_TEST_SUITE_P(Sizes, BatchNormOfProcesses,
+                         testing::Values(std::pair{11, 5}, std::pair{300, 64}, std::pair{2100, 33},
+                                         std::pair{9, 2048}));
 
 // Neither the weights nor the averages move when a gradient or a loss is not finite.
 TEST_F(RawKernels, NonFiniteStepsChangeNothing) {

@@ -1,5 +1,5 @@
 // Every kernel of the sources has run on the emulated GPU: the names that the test programs appended to the
-// file of SACCADE_EMULATOR_KERNELS, with the numbers of launches, are those that stand in core/kernels and
+// file of SACCADE_EMULATOR_KERNELS (tests/cuda_emulator/launch_log.h) are those that stand in core/kernels and
 // core/runtime/cuda. scripts/checked_tests.sh runs this test last.
 #include <gtest/gtest.h>
 
@@ -67,7 +67,8 @@ TEST(KernelCount, EveryKernelOfTheSourcesRan) {
   std::set<std::string> sources = kernels_of_sources(), ran;
   std::ifstream file(path);
   std::string launched;
-  for (int64_t launches = 0; file >> launches && std::getline(file >> std::ws, launched);)
+  for (int64_t launches = 0, threads = 0, accesses = 0;
+       file >> launches >> threads >> accesses && std::getline(file >> std::ws, launched);)
     ran.insert(known_name(launched));
   ASSERT_GT(sources.size(), 50U);
   std::vector<std::string> missing;

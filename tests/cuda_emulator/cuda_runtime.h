@@ -131,10 +131,12 @@ enum cudaError_t {
   cudaErrorCudartUnloading = 4,
   cudaErrorInsufficientDriver = 35,
   cudaErrorNoDevice = 100,
+  cudaErrorInvalidDevice = 101,
   cudaErrorNoKernelImageForDevice = 209,
   cudaErrorNotReady = 600,
   cudaErrorLaunchFailure = 719,
   cudaErrorStreamCaptureUnsupported = 900,
+  cudaErrorStreamCaptureInvalidated = 901,
 };
 enum cudaDataType_t : int { CUDA_R_32F = 0, CUDA_R_16BF = 14 };
 enum cudaMemcpyKind { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost = 2, cudaMemcpyDeviceToDevice = 3 };
@@ -154,6 +156,10 @@ inline const char* cudaGetErrorString(cudaError_t status) {
       return "no error";
     case cudaErrorMemoryAllocation:
       return "out of memory";
+    case cudaErrorNotReady:
+      return "device not ready";
+    case cudaErrorStreamCaptureInvalidated:
+      return "operation failed due to a previous error during capture";
     case cudaErrorNoDevice:
       return "no CUDA-capable device is detected";
     case cudaErrorNoKernelImageForDevice:
@@ -168,13 +174,26 @@ inline const char* cudaGetErrorString(cudaError_t status) {
 inline cudaError_t emulated_status() {
   return ::saccade::emulator::fault().empty() ? cudaSuccess : cudaErrorLaunchFailure;
 }
-inline cudaError_t cudaGetLastError() { return emulated_status(); }
+// What a call gives that has failed, and leaves for cudaGetLastError().
+inline cudaError_t emulated_failure(cudaError_t status) {
+  ::saccade::emulator::leave_error(status);
+  return status;
+}
+inline cudaError_t cudaPeekAtLastError() {
+  const cudaError_t status = emulated_status();
+  return status == cudaSuccess ? static_cast<cudaError_t>(::saccade::emulator::last_error()) : status;
+}
+inline cudaError_t cudaGetLastError() {
+  const cudaError_t status = cudaPeekAtLastError();
+  ::saccade::emulator::leave_error(cudaSuccess);
+  return status;
+}
 inline cudaError_t cudaGetDeviceCount(int* count) {
   *count = ::saccade::emulator::planned_fault() == "no_gpu"
                ? 0
                : static_cast<int>(::saccade::emulator::visible_gpus().size());
   const bool none = *count == 0;
-  return none ? cudaErrorNoDevice : cudaSuccess;
+  return none ? emulated_failure(cudaErrorNoDevice) : cudaSuccess;
 }
 inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   bool old = ::saccade::emulator::planned_fault() == "old_gpu";
@@ -193,17 +212,28 @@ inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) {
 }
 struct cudaFuncAttributes {};
 inline cudaError_t cudaFuncGetAttributes(cudaFuncAttributes*, const void*) {
-  return ::saccade::emulator::planned_fault() == "no_kernel_image" ? cudaErrorNoKernelImageForDevice
-                                                                   : cudaSuccess;
+  return ::saccade::emulator::planned_fault() == "no_kernel_image"
+             ? emulated_failure(cudaErrorNoKernelImageForDevice)
+             : cudaSuccess;
 }
 inline cudaError_t cudaDeviceGetPCIBusId(char* name, int bytes, int device) {
   const std::vector<int> gpus = ::saccade::emulator::visible_gpus();
-  if (device < 0 || static_cast<size_t>(device) >= gpus.size() || bytes < 13) return cudaErrorInvalidValue;
+  if (device < 0 || static_cast<size_t>(device) >= gpus.size() || bytes < 13)
+    return emulated_failure(cudaErrorInvalidValue);
   const std::string bus = "0000:0" + std::to_string(gpus[static_cast<size_t>(device)] % 10) + ":00.0";
   std::memcpy(name, bus.c_str(), bus.size() + 1);
   return cudaSuccess;
 }
-inline cudaError_t cudaSetDevice(int) { return cudaSuccess; }
+inline cudaError_t cudaSetDevice(int device) {
+  if (device < 0 || static_cast<size_t>(device) >= ::saccade::emulator::visible_gpus().size())
+    return emulated_failure(cudaErrorInvalidDevice);
+  ::saccade::emulator::set_current_device(device);
+  return cudaSuccess;
+}
+inline cudaError_t cudaGetDevice(int* device) {
+  *device = ::saccade::emulator::current_device();
+  return cudaSuccess;
+}
 constexpr unsigned cudaStreamNonBlocking = 1;
 inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
   *stream = &::saccade::emulator::new_stream();
@@ -217,7 +247,8 @@ inline bool emulated_call(cudaStream_t stream, const char* call) {
   return ::saccade::emulator::may_call(emulated_stream(stream), call);
 }
 inline cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
-  if (!emulated_call(stream, "cudaStreamSynchronize")) return cudaErrorStreamCaptureUnsupported;
+  if (!emulated_call(stream, "cudaStreamSynchronize"))
+    return emulated_failure(cudaErrorStreamCaptureUnsupported);
   ::saccade::emulator::synchronize(emulated_stream(stream), emulated_stream(stream).issued);
   return emulated_status();
 }
@@ -231,12 +262,12 @@ inline cudaError_t cudaEventDestroy(cudaEvent_t event) {
   return cudaSuccess;
 }
 inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
-  if (!emulated_call(stream, "cudaEventRecord")) return cudaErrorStreamCaptureUnsupported;
+  if (!emulated_call(stream, "cudaEventRecord")) return emulated_failure(cudaErrorStreamCaptureUnsupported);
   ::saccade::emulator::record(*event, emulated_stream(stream));
   return emulated_status();
 }
 inline cudaError_t cudaEventQuery(cudaEvent_t event) {
-  return ::saccade::emulator::happened(*event) ? emulated_status() : cudaErrorNotReady;
+  return ::saccade::emulator::happened(*event) ? emulated_status() : emulated_failure(cudaErrorNotReady);
 }
 inline cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   if (event->stream) ::saccade::emulator::synchronize(*event->stream, event->position);
@@ -244,12 +275,13 @@ inline cudaError_t cudaEventSynchronize(cudaEvent_t event) {
 }
 inline cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t begin, cudaEvent_t end) {
   if (!::saccade::emulator::happened(*begin) || !::saccade::emulator::happened(*end))
-    return cudaErrorNotReady;
+    return emulated_failure(cudaErrorNotReady);
   *ms = static_cast<float>(end->ms - begin->ms);
   return emulated_status();
 }
 inline cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
-  if (!emulated_call(stream, "cudaStreamWaitEvent")) return cudaErrorStreamCaptureUnsupported;
+  if (!emulated_call(stream, "cudaStreamWaitEvent"))
+    return emulated_failure(cudaErrorStreamCaptureUnsupported);
   return ::saccade::emulator::wait(emulated_stream(stream), *event) ? emulated_status()
                                                                     : cudaErrorLaunchFailure;
 }
@@ -258,37 +290,42 @@ inline cudaError_t cudaHostAlloc(void** p, size_t bytes, unsigned) {
   return cudaSuccess;
 }
 inline cudaError_t cudaFreeHost(void* p) {
-  return ::saccade::emulator::free_pinned(p) ? cudaSuccess : cudaErrorInvalidValue;
+  return ::saccade::emulator::free_pinned(p) ? cudaSuccess : emulated_failure(cudaErrorInvalidValue);
 }
 inline cudaError_t cudaMalloc(void** p, size_t bytes) {
-  *p = ::saccade::emulator::allocate(bytes);
-  return *p ? emulated_status() : cudaErrorMemoryAllocation;
+  *p = ::saccade::emulator::is_to_fail("cudaMalloc") ? nullptr : ::saccade::emulator::allocate(bytes);
+  return *p ? emulated_status() : emulated_failure(cudaErrorMemoryAllocation);
 }
 inline cudaError_t cudaFree(void* p) {
-  return ::saccade::emulator::deallocate(p) ? cudaSuccess : cudaErrorInvalidValue;
+  return ::saccade::emulator::deallocate(p) ? cudaSuccess : emulated_failure(cudaErrorInvalidValue);
 }
 inline cudaError_t cudaMallocAsync(void** p, size_t bytes, cudaStream_t stream) {
-  if (!emulated_call(stream, "cudaMallocAsync")) return cudaErrorStreamCaptureUnsupported;
+  if (!emulated_call(stream, "cudaMallocAsync")) return emulated_failure(cudaErrorStreamCaptureUnsupported);
   *p = ::saccade::emulator::allocate_on(emulated_stream(stream), bytes);
-  return *p ? emulated_status() : cudaErrorMemoryAllocation;
+  return *p ? emulated_status() : emulated_failure(cudaErrorMemoryAllocation);
 }
 inline cudaError_t cudaFreeAsync(void* p, cudaStream_t stream) {
-  if (!emulated_call(stream, "cudaFreeAsync")) return cudaErrorStreamCaptureUnsupported;
-  return ::saccade::emulator::free_on(emulated_stream(stream), p) ? cudaSuccess : cudaErrorInvalidValue;
+  if (!emulated_call(stream, "cudaFreeAsync")) return emulated_failure(cudaErrorStreamCaptureUnsupported);
+  return ::saccade::emulator::free_on(emulated_stream(stream), p) ? cudaSuccess
+                                                                  : emulated_failure(cudaErrorInvalidValue);
 }
 inline cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
                                    cudaStream_t stream) {
   auto& s = emulated_stream(stream);
   if (kind != cudaMemcpyDeviceToDevice && !emulated_call(stream, "cudaMemcpyAsync"))
-    return cudaErrorStreamCaptureUnsupported;
-  ::saccade::emulator::issue(s, [=, &s] { ::saccade::emulator::copy_async(to, from, bytes, s); });
+    return emulated_failure(cudaErrorStreamCaptureUnsupported);
+  ::saccade::emulator::issue(
+      s, [=, &s] { ::saccade::emulator::copy_async(to, from, bytes, s); }, &::saccade::emulator::may_issue);
   return emulated_status();
 }
 inline cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stream) {
   auto& s = emulated_stream(stream);
-  ::saccade::emulator::issue(s, [=, &s] {
-    if (::saccade::emulator::order_kernel(s, &to, sizeof to)) ::saccade::emulator::set(to, value, bytes);
-  });
+  ::saccade::emulator::issue(
+      s,
+      [=, &s] {
+        if (::saccade::emulator::order_kernel(s, &to, sizeof to)) ::saccade::emulator::set(to, value, bytes);
+      },
+      &::saccade::emulator::may_issue);
   return emulated_status();
 }
 
@@ -301,9 +338,16 @@ inline cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCapture
 }
 inline cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   *graph = ::saccade::emulator::end_capture(emulated_stream(stream));
+  if (::saccade::emulator::is_to_fail("cudaStreamEndCapture")) {
+    delete *graph;
+    *graph = nullptr;
+    return emulated_failure(cudaErrorStreamCaptureInvalidated);
+  }
   return emulated_status();
 }
 inline cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long = 0) {
+  if (::saccade::emulator::is_to_fail("cudaGraphInstantiate"))
+    return emulated_failure(cudaErrorMemoryAllocation);
   *exec = new ::saccade::emulator::Graph(*graph);
   return cudaSuccess;
 }

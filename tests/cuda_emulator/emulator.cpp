@@ -1,20 +1,18 @@
 #include "tests/cuda_emulator/emulator.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <cstring>
-#include <map>
 #include <memory>
 #include <utility>
 
 #include "core/tensor/philox.h"
 #include "tests/cuda_emulator/block_order.h"
 #include "tests/cuda_emulator/fiber.h"
+#include "tests/cuda_emulator/launch_log.h"
 #include "tests/cuda_emulator/memory.h"
 
 namespace saccade::emulator {
@@ -41,20 +39,13 @@ struct Thread {
   int line = 0;
   Fiber* fiber = nullptr;  // while waiting
   unsigned exchanges = 0;
+  uint64_t accesses = 0;  // of memory
 };
 
 // What the lanes of a warp show each other; two slots, since a lane may run one exchange ahead.
 struct Warp {
   std::array<std::array<LaneWords, kLanes>, 2> words;
 };
-
-// At the end of the program the names of the kernels, library calls and copies that ran, each with its number, are
-// appended to the file that SACCADE_EMULATOR_KERNELS names.
-void list_kernels();
-const char* kernels_listed() {
-  static const char* path = std::getenv("SACCADE_EMULATOR_KERNELS");
-  return path;
-}
 
 class Machine {
  public:
@@ -99,7 +90,6 @@ class Machine {
   std::string fault_;
   uint64_t seed_ = 1;
   uint32_t launches_ = 0;
-  std::map<std::string, uint64_t> kernels_;  // and their launches
 
  private:
   void run_block(uint32_t index, Index3 block_index, Index3 grid, Index3 block, size_t shared_bytes,
@@ -112,6 +102,7 @@ class Machine {
   void report_stuck();
 
   std::string kernel_;
+  uint64_t most_accesses_ = 0;  // of a thread of this launch
   Thread* current_ = nullptr;
   Fiber* worker_ = nullptr;
   std::vector<Thread> threads_;
@@ -125,22 +116,8 @@ class Machine {
 };
 
 Machine& machine() {
-  static auto* machine = [] {
-    std::atexit(&list_kernels);
-    return new Machine;
-  }();
+  static auto* machine = new Machine;
   return *machine;
-}
-
-void list_kernels() {
-  const char* path = kernels_listed();
-  if (!path) return;
-  std::string list;
-  for (const auto& [name, launches] : machine().kernels_) list += fmt::format("{} {}\n", launches, name);
-  // In one piece: other programs may be ending, too.
-  const int file = ::open(path, O_WRONLY | O_APPEND | O_CREAT, 0644);
-  if (file < 0 || ::write(file, list.data(), list.size()) != std::ssize(list)) std::abort();
-  ::close(file);
 }
 
 void shuffle(std::vector<uint32_t>& order, Rng& rng) {
@@ -157,9 +134,12 @@ std::vector<uint32_t> shuffled(size_t n, Rng& rng) {
 void Machine::launch(const std::string& name, Index3 grid, Index3 block, size_t shared_bytes,
                      const std::function<void()>& body) {
   if (!fault_.empty()) return;
-  emulator::count(name);
-  if (dry()) return;
+  launch_log().add(name);
+  const uint64_t threads = uint64_t{grid.x} * grid.y * grid.z * block.x * block.y * block.z;
+  const bool is_of_library = name == "cublasLtMatmul" || name == "cudnnBackendExecute";
+  if (dry() && (!runs_small_launches() || threads >= kFewThreads || is_of_library)) return;
   kernel_ = name;
+  most_accesses_ = 0;
   if (grid.x == 0 || grid.y == 0 || grid.z == 0 || block.x * block.y * block.z == 0 ||
       block.x * block.y * block.z > kMaxThreads || block.z > kMaxThreadsZ || grid.x > kMaxBlocks ||
       grid.y > kMaxBlocksYZ || grid.z > kMaxBlocksYZ || shared_bytes > kSharedBytes) {
@@ -182,6 +162,7 @@ void Machine::launch(const std::string& name, Index3 grid, Index3 block, size_t 
   }
   current_ = nullptr;
   memory().close();
+  if (!is_of_library) launch_log().add_accesses(name, threads, most_accesses_);
 }
 
 void Machine::run_block(uint32_t index, Index3 block_index, Index3 grid, Index3 block, size_t shared_bytes,
@@ -245,6 +226,7 @@ void Machine::run_threads(const std::function<void()>& body) {
     worker_->resume();
   }
   for (auto& fiber : fibers) fiber->abandon();
+  for (const Thread& t : threads_) most_accesses_ = std::max(most_accesses_, t.accesses);
 }
 
 bool Machine::release(std::vector<Fiber*>& ready) {
@@ -317,21 +299,16 @@ void Machine::report_stuck() {
 
 }  // namespace
 
-void count(const std::string& name) {
-  if (!dry() || kernels_listed()) ++machine().kernels_[name];
-}
-
 const std::string& fault() { return machine().fault_; }
-std::string take_fault() { return std::exchange(machine().fault_, ""); }
+std::string take_fault() {
+  leave_error(0);
+  return std::exchange(machine().fault_, "");
+}
 void report_host(const std::string& what) {
   if (machine().fault_.empty()) machine().fault_ = what;
 }
 void set_seed(uint64_t seed) { machine().seed_ = seed; }
-std::vector<std::string> launched_kernels() {
-  std::vector<std::string> names;
-  for (const auto& [name, launches] : machine().kernels_) names.push_back(name);
-  return names;
-}
+std::vector<std::string> launched_kernels() { return launch_log().names(); }
 uint64_t launches() { return machine().launches_; }
 
 const std::string& planned_fault() {
@@ -460,6 +437,8 @@ void check_access(const void* address, size_t bytes, Access access) {
     m.report(fmt::format("host code touches device memory at {}", address));
     return;
   }
+  ++m.current().accesses;
+  if (dry()) return;
   const Observer& who = m.current().observer;
   std::string wrong = access == Access::kRead
                           ? memory().read(address, bytes, who)

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace saccade::emulator {
@@ -32,11 +33,22 @@ std::vector<std::string> launched_kernels();
 uint64_t launches();  // so far
 
 // What SACCADE_EMULATOR_FAULT in the environment asks for, "" for nothing: no_driver, old_driver, no_gpu,
-// old_gpu, no_pools, no_kernel_image, or memory:BYTES, a GPU with that much memory.
+// old_gpu, no_pools, no_kernel_image, memory:BYTES, a GPU with that much memory, full_at:NUMBER, whose pool has none
+// for that allocation, or used_before: CUDA has read CUDA_VISIBLE_DEVICES before the program sets it.
 const std::string& planned_fault();
+
+// Whether that call is to fail: LibraryFaults names it (library_faults.h), or SACCADE_EMULATOR_FAULT=call:NAME.
+bool is_to_fail(const char* call);
 
 // Of the GPUs of the machine, SACCADE_EMULATOR_GPUS in the environment or one, those that CUDA_VISIBLE_DEVICES names: what CUDA sees.
 std::vector<int> visible_gpus();
+// That of the calling thread.
+int current_device();
+void set_current_device(int device);
+
+// What the last call of this thread that failed has left, 0 for nothing. Kernels and libraries find it, as on a GPU, and fail.
+int last_error();
+void leave_error(int error);
 
 // ---- device memory
 void* allocate(size_t bytes);  // nullptr when the memory is used up
@@ -60,6 +72,7 @@ struct Stream {
     uint64_t position, at;
   };
   std::vector<Wait> waits;
+  int device = 0;                   // the current one when it was made
   struct Graph* capture = nullptr;  // what it keeps its works in, instead of doing them
 };
 struct Event {
@@ -78,6 +91,8 @@ void set_event_seed(uint64_t seed);
 bool order_kernel(Stream& stream, const void* arguments, size_t bytes);
 void* allocate_on(Stream& stream, size_t bytes);
 bool free_on(Stream& stream, void* pointer);
+// What was freed on a stream stays taken for allocate(), not for allocate_on(), until this.
+void trim_pool();
 void synchronize(Stream& stream, uint64_t position);
 bool wait(Stream& stream, const Event& event);  // false after a report
 void* allocate_pinned(size_t bytes);
@@ -89,13 +104,19 @@ bool copy_async(void* to, const void* from, size_t bytes, Stream& stream);
 // the host gives, is reported.
 struct Graph {
   std::vector<std::function<void()>> works;
+  std::thread::id thread = std::this_thread::get_id();  // that captures
 };
 bool begin_capture(Stream& stream);  // false after a report
 Graph* end_capture(Stream& stream);  // the caller's; nullptr after a report
 bool launch_graph(const Graph& graph, Stream& stream);
 bool may_call(const Stream& stream, const char* call);  // false, with a report, while the stream is captured
+// False, with a report, when another thread captures the stream, or another device is the current one.
+bool may_issue(const Stream& stream);
+// The same, and when an earlier call has left an error.
+bool may_launch(const Stream& stream);
 template <class Work>
-void issue(Stream& stream, Work work) {
+void issue(Stream& stream, Work work, bool (*may)(const Stream&) = &may_launch) {
+  if (!may(stream)) return;
   if (stream.capture)
     stream.capture->works.emplace_back(std::move(work));
   else

@@ -1,9 +1,10 @@
-// What the stand-ins of cuDNN and cuBLASLt are to refuse or to ask for, beyond what they do anyway. For tests.
+// What the runtime and the stand-ins of cuDNN and cuBLASLt are to refuse or to ask for, beyond what they do anyway. For tests.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <set>
+#include <string>
 
 namespace saccade::emulator {
 
@@ -14,6 +15,8 @@ struct LibraryFaults {
   std::map<int64_t, int64_t> workspaces;
   bool no_engines = false;   // cuDNN's heuristics succeed and find nothing
   bool no_products = false;  // cuBLASLt's likewise
+  // Of cudaMalloc, cudaStreamEndCapture and cudaGraphInstantiate.
+  std::set<std::string> failing_calls;
 };
 LibraryFaults& library_faults();
 

@@ -29,11 +29,25 @@ constexpr size_t kAlignment = 256;  // as cudaMalloc gives
 constexpr size_t kGap = 256;        // between allocations: nobody's
 
 size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
+size_t size_of_allocation(size_t bytes) { return round_up(std::max<size_t>(bytes, 1), kAlignment); }
 
 void* reserve(size_t bytes, int protection) {
   void* p = mmap(nullptr, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (p == MAP_FAILED) std::abort();
   return p;
+}
+
+void clear(void* p, size_t bytes) {
+  constexpr size_t kLarge = 1 << 16, kPage = 4096;
+  auto *begin = static_cast<char*>(p), *end = begin + bytes;
+  if (bytes >= kLarge) {  // whole pages go back to the system, which has zeros in their place
+    char* first = begin + (kPage - reinterpret_cast<uintptr_t>(begin) % kPage) % kPage;
+    const size_t pages = static_cast<size_t>(end - first) / kPage * kPage;
+    madvise(first, pages, MADV_DONTNEED);
+    std::memset(begin, 0, static_cast<size_t>(first - begin));
+    begin = first + pages;
+  }
+  std::memset(begin, 0, static_cast<size_t>(end - begin));
 }
 
 void hide([[maybe_unused]] void* p, [[maybe_unused]] size_t bytes) {
@@ -65,8 +79,15 @@ bool dry() {
   return dry;
 }
 
+bool runs_small_launches() {
+  static const bool runs = dry() && std::getenv("SACCADE_EMULATOR_DRY") == std::string("small");
+  return runs;
+}
+
 Memory::Memory()
-    : reserved_(dry() ? kDryBytes : kCheckedBytes), base_(static_cast<char*>(reserve(reserved_, PROT_NONE))) {
+    : reserved_(dry() ? kDryBytes : kCheckedBytes),
+      base_(static_cast<char*>(
+          reserve(reserved_, runs_small_launches() ? PROT_READ | PROT_WRITE : PROT_NONE))) {
   if (dry()) {
     limit = reserved_;
     return;
@@ -78,12 +99,13 @@ Memory::Memory()
 }
 
 void* Memory::allocate(size_t bytes) {
-  size_t size = round_up(std::max<size_t>(bytes, 1), kAlignment);
-  if (used_ + size > limit) return nullptr;
+  size_t size = size_of_allocation(bytes);
+  if (used() + size > limit) return nullptr;
   void* p = nullptr;
   if (auto it = freed_.find(size); it != freed_.end()) {
     p = it->second;
     freed_.erase(it);
+    if (runs_small_launches()) clear(p, size);
   } else {
     if (top_ + size + kGap > reserved_) return nullptr;
     p = base_ + top_;
@@ -102,7 +124,7 @@ void* Memory::allocate(size_t bytes) {
 bool Memory::deallocate(void* pointer) {
   auto it = live_.find(pointer);
   if (it == live_.end()) return false;
-  size_t size = round_up(std::max<size_t>(it->second, 1), kAlignment);
+  size_t size = size_of_allocation(it->second);
   if (!dry()) {
     std::memset(states_ + (static_cast<char*>(pointer) - base_), kOutside, it->second);
     hide(pointer, size);
@@ -111,6 +133,21 @@ bool Memory::deallocate(void* pointer) {
   freed_.emplace(size, pointer);
   live_.erase(it);
   return true;
+}
+
+void* Memory::allocate_pooled(size_t bytes) {
+  const size_t before = pooled_;
+  pooled_ -= std::min(pooled_, size_of_allocation(bytes));
+  void* p = allocate(bytes);
+  if (!p) pooled_ = before;
+  return p;
+}
+
+bool Memory::deallocate_pooled(void* pointer) {
+  const size_t before = used_;
+  const bool known = deallocate(pointer);
+  pooled_ += before - used_;
+  return known;
 }
 
 std::pair<const char*, size_t> Memory::allocation(const void* p) const {
@@ -122,8 +159,12 @@ std::pair<const char*, size_t> Memory::allocation(const void* p) const {
                                                           : std::pair<const char*, size_t>{};
 }
 
-void Memory::open() { mprotect(base_, round_up(top_, 4096), PROT_READ | PROT_WRITE); }
-void Memory::close() { mprotect(base_, round_up(top_, 4096), PROT_NONE); }
+void Memory::open() {
+  if (!dry()) mprotect(base_, round_up(top_, 4096), PROT_READ | PROT_WRITE);
+}
+void Memory::close() {
+  if (!dry()) mprotect(base_, round_up(top_, 4096), PROT_NONE);
+}
 
 std::string Memory::describe(const char* what, const void* p, size_t bytes) const {
   // The allocation at or before the place.
@@ -205,6 +246,7 @@ std::string Memory::host_write(const void* p, size_t bytes) {
 }
 
 void Memory::forget(void* p, size_t bytes) {
+  if (dry()) return;
   auto offset = static_cast<size_t>(static_cast<char*>(p) - base_);
   std::memset(states_ + offset, kFresh, bytes);
   std::memset(cells_ + offset / 4, 0, round_up(bytes, 4) / 4 * sizeof(Cell));
@@ -212,6 +254,7 @@ void Memory::forget(void* p, size_t bytes) {
 }
 
 void Memory::withdraw(void* p, size_t bytes) {
+  if (dry()) return;
   std::memset(states_ + (static_cast<char*>(p) - base_), kOutside, bytes);
   hide(p, bytes);
 }

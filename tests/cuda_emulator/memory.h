@@ -12,8 +12,9 @@ namespace saccade::emulator {
 // SACCADE_EMULATOR_DRY=1 in the environment: kernels, library calls and copies do nothing, nothing is checked, device memory is
 // an address only, and what is copied from it is zero. What is left of a program's time is the host's.
 bool dry();
-// For the list of what ran (SACCADE_EMULATOR_KERNELS).
-void count(const std::string& name);
+// SACCADE_EMULATOR_DRY=small: kernels of fewer than kFewThreads threads (launch_log.h) run nevertheless, unchecked, on zeros and what
+// others of them have written, so that their accesses are counted.
+bool runs_small_launches();
 
 // Who is looking: a thread of a running kernel.
 struct Observer {
@@ -29,6 +30,10 @@ class Memory {
 
   void* allocate(size_t bytes);
   bool deallocate(void* pointer);
+  // The same for the stream's pool, which keeps what is freed for itself until trim().
+  void* allocate_pooled(size_t bytes);
+  bool deallocate_pooled(void* pointer);
+  void trim() { pooled_ = 0; }
   bool contains(const void* p) const {
     return static_cast<size_t>(static_cast<const char*>(p) - base_) < reserved_;
   }
@@ -50,7 +55,7 @@ class Memory {
   void withdraw(void* p, size_t bytes);
 
   size_t limit = size_t{8} << 30;
-  size_t used() const { return used_; }
+  size_t used() const { return used_ + pooled_; }
 
  private:
   enum State : uint8_t { kOutside, kFresh, kWritten };
@@ -63,7 +68,7 @@ class Memory {
   char* base_;
   uint8_t* states_ = nullptr;  // one byte a byte
   Cell* cells_ = nullptr;      // one a four bytes
-  size_t top_ = 0, used_ = 0;
+  size_t top_ = 0, used_ = 0, pooled_ = 0;
   std::map<void*, size_t> live_;
   std::multimap<size_t, void*> freed_;
 };

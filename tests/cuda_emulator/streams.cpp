@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -10,6 +12,8 @@
 
 #include "core/tensor/philox.h"
 #include "tests/cuda_emulator/emulator.h"
+#include "tests/cuda_emulator/launch_log.h"
+#include "tests/cuda_emulator/library_faults.h"
 #include "tests/cuda_emulator/memory.h"
 
 namespace saccade::emulator {
@@ -116,7 +120,11 @@ Stream& default_stream() {
   return stream;
 }
 
-Stream& new_stream() { return *host().streams.emplace_back(std::make_unique<Stream>()); }
+Stream& new_stream() {
+  Stream& stream = *host().streams.emplace_back(std::make_unique<Stream>());
+  stream.device = current_device();
+  return stream;
+}
 
 void record(Event& event, Stream& stream) {
   const std::chrono::duration<double, std::milli> now = std::chrono::steady_clock::now().time_since_epoch();
@@ -149,14 +157,28 @@ bool order_kernel(Stream& stream, const void* arguments, size_t bytes) {
   }
   return true;
 }
+namespace {
+// Whether this is the allocation of SACCADE_EMULATOR_FAULT=full_at:NUMBER, or the one after it, which repeats it.
+bool is_to_find_no_memory() {
+  static const uint64_t number = [] {
+    const std::string full_at = "full_at:", &planned = planned_fault();
+    return planned.starts_with(full_at) ? std::stoull(planned.substr(full_at.size())) : 0;
+  }();
+  static uint64_t allocations = 0;
+  if (number == 0) return false;
+  ++allocations;
+  return allocations == number || allocations == number + 1;
+}
+}  // namespace
 void* allocate_on(Stream& stream, size_t bytes) {
-  void* p = allocate(bytes);
+  if (is_to_find_no_memory()) return nullptr;
+  void* p = memory().allocate_pooled(bytes);
   if (p && !dry() && &stream != &default_stream())
     host().uses[static_cast<char*>(p)] = {&stream, ++stream.issued};
   return p;
 }
 bool free_on(Stream& stream, void* pointer) {
-  if (dry()) return deallocate(pointer);
+  if (dry()) return memory().deallocate_pooled(pointer);
   auto [begin, size] = memory().allocation(pointer);
   std::string report = begin ? host().use(stream, ++stream.issued, begin, size) : "";
   if (!report.empty()) report_host(report);
@@ -166,8 +188,9 @@ bool free_on(Stream& stream, void* pointer) {
       return t.begin < begin + size && begin < t.begin + t.bytes;
     });
   }
-  return deallocate(pointer) && report.empty();
+  return memory().deallocate_pooled(pointer) && report.empty();
 }
+void trim_pool() { memory().trim(); }
 
 bool begin_capture(Stream& stream) {
   if (!may_call(stream, "cudaStreamBeginCapture")) return false;
@@ -186,7 +209,35 @@ bool launch_graph(const Graph& graph, Stream& stream) {
 }
 bool may_call(const Stream& stream, const char* call) {
   if (stream.capture) report_host(std::string(call) + " while the stream is captured");
-  return !stream.capture;
+  return !stream.capture && may_issue(stream);
+}
+bool may_issue(const Stream& stream) {
+  if (stream.capture && stream.capture->thread != std::this_thread::get_id())
+    report_host("a thread issues work to a stream that another thread captures");
+  else if (&stream != &default_stream() && stream.device != current_device())
+    report_host(fmt::format("invalid resource handle: a stream of device {}, the current one is {}",
+                            stream.device, current_device()));
+  else
+    return true;
+  return false;
+}
+bool may_launch(const Stream& stream) {
+  if (last_error() != 0)
+    report_host(
+        fmt::format("a kernel or library finds the error {} that an earlier call has left", last_error()));
+  return last_error() == 0 && may_issue(stream);
+}
+
+namespace {
+thread_local int device_of_thread = 0, error_of_thread = 0;
+}
+int current_device() { return device_of_thread; }
+void set_current_device(int device) { device_of_thread = device; }
+int last_error() { return error_of_thread; }
+void leave_error(int error) { error_of_thread = error; }
+
+bool is_to_fail(const char* call) {
+  return library_faults().failing_calls.contains(call) || planned_fault() == std::string("call:") + call;
 }
 
 void synchronize(Stream& stream, uint64_t position) {
@@ -235,7 +286,7 @@ bool free_pinned(void* pointer) {
 
 bool copy_async(void* to, const void* from, size_t bytes, Stream& stream) {
   const bool up = memory().contains(to), down = memory().contains(from);
-  count(up && down ? "copy" : up ? "copy to the GPU" : "copy to the host");
+  launch_log().add(up && down ? "copy" : up ? "copy to the GPU" : "copy to the host");
   if (dry()) {
     if (!up) std::memset(to, 0, bytes);
     return true;

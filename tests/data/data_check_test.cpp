@@ -237,6 +237,40 @@ TEST(CocoExports, AListThatNamesFewerOfTheKnownCategoriesIsOfThem) {
 }
 
 // gluon-cv #609
+// Labelbox, Supervisely: zeros in the place of a box.
+TEST(CocoExports, ABoxOfZerosIsNone) {
+  TestFolder dir;
+  write_bytes(
+      dir / "a.json",
+      R"({"images":[{"id":1,"file_name":"a.png"}],"categories":[{"id":1,"name":"nut"}],"annotations":[)"
+      R"({"id":1,"image_id":1,"category_id":1,"bbox":[0,0,0,0],"segmentation":[[1,2,5.5,2,5,8]]},)"
+      R"({"id":2,"image_id":1,"category_id":1,"bbox":[3,3,2,2],"segmentation":[[1,2,5,2,5,8]]}]})");
+  for (const bool masks : {false, true}) {
+    const GroundTruth truth =
+        read_ground_truth({.annotations = dir / "a.json", .wants = {.boxes = true, .masks = masks}});
+    ASSERT_EQ(truth.annotations.size(), 2u);
+    EXPECT_EQ(truth.annotations[0].bbox, (std::array<double, 4>{1, 2, 4.5, 6}));
+    EXPECT_EQ(truth.annotations[1].bbox, (std::array<double, 4>{3, 3, 2, 2}));
+    ASSERT_EQ(truth.notes.size(), 1u);
+    EXPECT_EQ(truth.notes[0],
+              "1 annotations have a bbox of zeros: theirs is the box around the polygons or runs");
+  }
+  // Nothing to take in its place, and other boxes without an area, which may be meant.
+  for (const char* kept : {R"("bbox":[0,0,0,0])", R"("bbox":[0,0,0,0],"segmentation":[])",
+                           R"("bbox":[1,2,0,0],"segmentation":[[1,2,5,2,5,8]])"}) {
+    CheckedFile file;
+    file.annotations = fmt::format(R"({{"id":1,"image_id":1,"category_id":1,{}}})", kept);
+    EXPECT_NE(checked_file(file).problems.find("has no size"), std::string::npos) << kept;
+  }
+}
+
+TEST(Remarks, AnnotationZeroIsTold) {
+  CheckedFile file;
+  file.annotations = box_json("0", "1", "1,1,2,2");
+  EXPECT_NE(checked_file(file).remarks.find("annotation 0: a match with it counts as a false positive"),
+            std::string::npos);
+}
+
 TEST(Remarks, NamesThatDifferByCaseAreTold) {
   CheckedFile file;
   file.annotations = box_json("1", "1", "1,1,2,2");
@@ -267,7 +301,9 @@ TEST(Units, AreToldByCheckAndTraining) {
            {corners, -1, "the boxes look like [x1, y1, x2, y2]"},
            {one_outside, -1, "1 of 12 boxes reach outside of their image"},
            {pixels, 0, "all 12 areas are 0; AP_small"},
-           {pixels, 20, "12 of 12 areas are larger than their box, the first of annotation 1"}}) {
+           {pixels, 20, "12 of 12 areas are larger than their box, the first of annotation 1"},
+           {pixels, 0.02,
+            "12 of 12 areas are less than a hundredth of their box, the first of annotation 1"}}) {
     CheckedFile file;
     TestFolder dir;
     GroundTruth truth{.images = {{.id = 1, .file_name = "a.png", .width = 20, .height = 10}},

@@ -163,6 +163,33 @@ TEST(DataFolder, WhatIsWrongIsSaid) {
             0);
 }
 
+// A fault of the second split leaves no list of the first.
+TEST(DataFolder, ListsOfSplitsAppearTogetherOrNotAtAll) {
+  const std::string header = "image,class,x1,y1,x2,y2\n", good = header + "b.png,cat,1,1,9,9\n";
+  std::string parts = header;
+  for (int i = 0; i < 12; ++i) parts += fmt::format("b.png,cat,0.1,0.1,0.{},0.9\n", 2 + i % 7);
+  for (const auto& [val, words] : std::vector<std::pair<std::string, std::vector<std::string>>>{
+           {header + "b.png,cat,9,1,1,9\n", {"data", "convert", "IN", "OUT"}},
+           {parts, {"data", "check", "--data", "IN", "--fix", "OUT"}}}) {
+    for (const bool is_there : {false, true}) {
+      TestFolder dir;
+      write_to(dir / "in/train.csv", good);
+      write_to(dir / "in/val.csv", val);
+      write_png(Image(20, 20), dir / "in/b.png");
+      if (is_there) write_to(dir / "out/mine.txt", "x");
+      std::vector<std::string> command = words;
+      for (std::string& word : command) word = word == "IN" ? dir / "in" : word == "OUT" ? dir / "out" : word;
+      EXPECT_EQ(run_command(command), 2);
+      EXPECT_EQ(fs::exists(dir / "out"), is_there);
+      EXPECT_EQ(is_there ? std::distance(fs::directory_iterator(dir / "out"), fs::directory_iterator()) : 1,
+                1);
+      write_to(dir / "in/val.csv", good);
+      EXPECT_EQ(run_command(command), 0);
+      EXPECT_TRUE(fs::exists(dir / "out/train.json") && fs::exists(dir / "out/val.json"));
+    }
+  }
+}
+
 TEST(DataFolder, ReportsReplaceAndHideNothing) {
   TestFolder dir;
   ASSERT_EQ(run_command({"data", "shapes", "--output", dir / "set", "--images", "2", "--seed", "1"}), 0);

@@ -73,6 +73,7 @@ TEST_F(RankTraining, EqualsOneProcessAndItselfAndGoesOnWithOtherRanks) {
   expect_trains("three", 3);
   expect_same_curves("one", "three", 1e-5);
   expect_trains("again", 3);
+  EXPECT_EQ(read_bytes(scratch() / "stdout.txt").find('\x1b'), std::string::npos) << "it is no terminal";
   EXPECT_EQ(last_of("again"), last_of("three"));
   expect_trains("stopped", 2, "--max-steps 3");
   expect_trains("stopped", 4, "--resume");

@@ -299,7 +299,9 @@ InitReport fill_model(const WeightsFile& file, const OfficialWeights& weights, M
 
 InitReport init_from(const std::string& path, Module& model, const InitOptions& options) {
   std::unique_ptr<WeightsFile> file = open_weights(path, options.key);
-  InitReport report = fill_model(*file, official_weights(*file), model, options);
+  const OfficialWeights weights = official_weights(*file);
+  InitReport report = fill_model(*file, weights, model, options);
+  if (!weights.chosen.empty()) report.notes.push_back(weights.chosen);
   const bool ours = file->metadata().contains("saccade.config");
   if (const std::string foreign = ours ? "" : foreign_model(*file); !foreign.empty())
     report.naming += " (" + foreign + ")";

@@ -8,6 +8,7 @@
 #include "core/tensor/memory.h"
 #include "models/not_finite.h"
 #include "train/checkpoints/checkpoint.h"
+#include "train/config/quick_flags.h"
 #include "train/config/schema/config_changes.h"
 #include "train/config/task.h"
 #include "train/config/text.h"
@@ -74,7 +75,7 @@ void edit_for_inference(Config& config, const std::vector<std::string>& sets) {
 }  // namespace
 
 LoadedModel load_trained_model(const std::string& checkpoint, Device device, const std::string& precision,
-                               std::vector<std::string> sets) {
+                               std::vector<std::string> sets, int64_t image_size) {
   std::error_code error;
   if (!std::filesystem::exists(checkpoint, error) && !error)
     fail_input("{}: no such file, expected a checkpoint (*.safetensors) that saccade train wrote",
@@ -87,6 +88,8 @@ LoadedModel load_trained_model(const std::string& checkpoint, Device device, con
   loaded.config = parse_config(info.config, checkpoint + ": its configuration");
   with_name(checkpoint, [&] { validate_config(loaded.config); });
   if (!precision.empty()) sets.push_back("precision=" + precision);
+  const std::vector<std::string> size = size_edits(loaded.config, image_size);
+  sets.insert(sets.begin(), size.begin(), size.end());
   if (!sets.empty()) edit_for_inference(loaded.config, sets);
   const int64_t classes = check_classes(loaded, checkpoint);
   const BuildArgs args = with_name(checkpoint, [&] { return build_args(loaded.config); });

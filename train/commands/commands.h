@@ -9,6 +9,7 @@
 
 #include "core/distributed/ranks.h"
 #include "data/evaluation/figure_options.h"
+#include "train/config/quick_flags.h"
 #include "train/inference/arguments.h"
 
 namespace saccade {
@@ -19,6 +20,7 @@ struct TrainArguments {
   std::vector<std::string> data;     // in place of the recipe's data sets: folders that hold them
   std::vector<std::string> classes;  // only these; empty: the configuration's
   std::vector<std::string> set;
+  QuickFlags quick;
   std::vector<std::string> freeze;  // parameters that are not trained, by regex
   int64_t overfit = 0;              // only so many images, see data.overfit
   bool resume = false;
@@ -66,6 +68,7 @@ struct ExportArguments {
   std::string checkpoint, output;    // or a recipe, for random weights
   std::vector<std::string> set;      // of a recipe, or of what inference depends on
   int64_t height = 0, width = 0;     // 0: the configuration's evaluation size
+  int64_t image_size = 0;            // both
   int64_t batch = 1;                 // 0: dynamic
   std::string input = "normalized";  // what `images` holds: normalized, unit, bytes
   bool postprocess = false;          // labels, boxes, scores
@@ -114,6 +117,7 @@ struct DataShowArguments {
   std::string model;                       // or a recipe by its name, fitted to the data
   std::vector<std::string> data, classes;  // as train's
   std::vector<std::string> set;
+  QuickFlags quick;
   int64_t batches = 0, images = 0;  // how many; 0 both: one batch
   int64_t step = 1;                 // of the training, from which on
 };
@@ -126,6 +130,12 @@ struct DataConvertArguments {
   std::vector<std::string> set;      // as score's
   std::string images;                // of a file
   std::string from, to = "coco";     // formats; from "": as the paths look
+  std::vector<std::string> rename;   // "a=b"
+  std::vector<std::string> drop;     // classes
+  std::vector<double>
+      shares;         // of training, validation and test images, drawn anew; empty: the splits that are there
+  uint64_t seed = 0;  // of that draw
+  int64_t most = 0;   // images of a split; 0: all
   bool allow_outside = false;
 };
 int run_data_convert(const DataConvertArguments& arguments);

@@ -200,6 +200,7 @@ int run_convert(const ConvertArguments& arguments) {
   print_line("{}: {} tensors, {} names{}", arguments.input, file->entries().size(), weights.naming,
              file->section().empty() ? "" : ", under \"" + file->section() + "\"");
   print_names("left out, not learned", weights.ignored);
+  if (!weights.chosen.empty()) print_line("{}: {}", arguments.input, weights.chosen);
   if (const std::string foreign = ours ? "" : foreign_model(*file); !foreign.empty())
     fail_input(
         "{}: {}; expected DETR, Deformable DETR, RT-DETR, D-FINE, LW-DETR, RF-DETR, DINO, RetinaNet, R-CNN or a backbone (docs/official_checkpoints.md)",

@@ -10,6 +10,7 @@
 #include "core/tensor/error.h"
 #include "data/formats/checks/dataset_check.h"
 #include "data/formats/checks/dataset_fix.h"
+#include "data/formats/checks/units.h"
 #include "data/formats/coco/coco.h"
 #include "data/formats/data_format.h"
 #include "data/formats/joining/united_paths.h"
@@ -18,6 +19,7 @@
 #include "data/images/image.h"
 #include "data/report/dataset_page.h"
 #include "data/shapes/shapes_dataset.h"
+#include "train/commands/coco_lists.h"
 #include "train/commands/commands.h"
 #include "train/commands/data_sources.h"
 #include "train/inference/picture_files.h"
@@ -63,22 +65,6 @@ std::unique_ptr<MadeFolder> prepare_outputs(const std::vector<DataSource>& sourc
                  folder.empty() ? "name" : "folder");
   }
   return made;
-}
-
-// From the folder of the file on.
-std::string relative_folder(const std::string& folder, const std::string& file) {
-  std::error_code error;
-  const std::filesystem::path relative = std::filesystem::relative(folder, parent_of(file), error);
-  return error || relative.empty() ? folder : relative.string();
-}
-
-void write_coco(const DataSource& source, const GroundTruth& truth) {
-  const bool replaces = is_old_file(source.output);
-  write_file(source.output, std::string_view(coco_json(truth, kWrittenFrom + source.paths.annotations,
-                                                       relative_folder(source.paths.images, source.output))));
-  print_line("{}: {} images in {}, {} boxes, {} categories", source.output, truth.images.size(),
-             source.paths.images, truth.annotations.size(), truth.categories.size());
-  if (replaces) print_line("{}: replaces the file that was there", source.output);
 }
 
 // Of the first of the sources.
@@ -159,6 +145,7 @@ int64_t check_detection_splits(const SourceFlags& flags, const std::string& fix)
   if (!fix.empty()) folder = prepare_outputs(sources, flags.data.empty() ? "" : fix, flags.data);
   std::vector<Category> categories;
   GroundTruth first;  // of the splits
+  CocoLists lists;
   Written written;
   for (DataSource source : sources) {
     source.paths.categories = categories;
@@ -181,9 +168,10 @@ int64_t check_detection_splits(const SourceFlags& flags, const std::string& fix)
     for (const std::string& line : report.left_out) print_line("{}: {}", source.output, line);
     if (left.images.empty() || left.categories.empty())
       fail_input("{}: nothing that is right is left of it", source.paths.annotations);
-    write_coco(source, left);
+    lists.add(source, left);
     if (written.images == 0) written = {left.images.size(), left.annotations.size()};
   }
+  lists.write();
   if (!fix.empty()) tell_how_to_train(fix, sources, written, flags.allow_outside);
   return problems;
 }
@@ -354,6 +342,7 @@ int run_data_convert(const DataConvertArguments& arguments) {
                arguments.input);
   const auto folder = prepare_outputs(sources, arguments.output,
                                       arguments.images.empty() ? places : std::vector<std::string>());
+  CocoLists lists;
   Written written;
   std::vector<Category> categories;
   for (DataSource& source : sources) {
@@ -374,9 +363,12 @@ int run_data_convert(const DataConvertArguments& arguments) {
     if (categories.empty()) categories = truth.categories;
     if (const std::string line = leave_out_empty_boxes(truth); !line.empty())
       print_line("{}: {}", source.output, line);
-    write_coco(source, truth);
+    for (const std::string& remark : remarks_on_figures(truth))
+      print_line("note: {}: {}", source.paths.annotations, remark);
+    lists.add(source, truth);
     if (written.images == 0) written = {truth.images.size(), truth.annotations.size()};
   }
+  lists.write();
   tell_how_to_train(arguments.output, sources, written, arguments.allow_outside);
   return 0;
 }

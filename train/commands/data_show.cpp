@@ -27,7 +27,7 @@ Image image_of(const Batch& batch, int64_t n) {
 
 Config shown_config(const DataShowArguments& arguments, std::vector<std::string>& notes) {
   const Config config = chosen_recipe(arguments.config, arguments.model, {arguments.data, arguments.classes},
-                                      arguments.set, notes);
+                                      arguments.set, notes, arguments.quick);
   validate_for_training(config);
   return resolve_config(config);
 }

@@ -21,8 +21,8 @@ int run_eval(const EvalArguments& arguments) {
       fail_input("{}: is the name of an image, expected one that ends in .json", output);
   const NamedJson json(arguments.json), detections(arguments.detections);
   const DeviceChoice choice = choose_device(arguments.device);
-  LoadedModel model =
-      load_trained_model(arguments.checkpoint, choice.device, arguments.precision, arguments.set);
+  LoadedModel model = load_trained_model(arguments.checkpoint, choice.device, arguments.precision,
+                                         arguments.set, arguments.image_size);
   if (!choice.notice.empty()) print_line(choice.notice);
   find_as_many_as_count(model.config, arguments.figures);
   Evaluation evaluation;

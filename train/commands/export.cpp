@@ -20,6 +20,7 @@
 #include "data/images/image.h"
 #include "train/checkpoints/load_model.h"
 #include "train/config/options.h"
+#include "train/config/quick_flags.h"
 #include "train/config/task.h"
 #include "train/export/export.h"
 #include "train/inference/picture_files.h"
@@ -57,7 +58,10 @@ void randomize(Module& model, uint64_t seed) {
 LoadedModel untrained_model(const ExportArguments& arguments) {
   LoadedModel model;
   std::vector<std::string> notes;
-  model.config = load_config(arguments.checkpoint, arguments.set, &notes);
+  model.config = load_config(arguments.checkpoint, {}, &notes);
+  for (const std::string& edit : size_edits(model.config, arguments.image_size))
+    apply_set(model.config, edit);
+  for (const std::string& set : arguments.set) apply_set(model.config, set, &notes);
   for (const std::string& note : notes) print_unmixed(arguments, note);
   validate_config(model.config);
   model.config = resolve_config(model.config);
@@ -147,17 +151,21 @@ void write_sample(const std::string& path, const ExportOptions& o, const ModelOu
   write_safetensors(path, tensors, {});
 }
 
-// What is replaced must look like what is written.
-void check_old_files(const ExportArguments& arguments) {
+// What is written is ONNX, whatever its name says, and what is replaced must look like what is written.
+void check_output_names(const ExportArguments& arguments) {
   for (const auto& [path, ending] :
        {std::pair{&arguments.output, ".onnx"}, std::pair{&arguments.sample, ".safetensors"}}) {
     if (has_image_extension(*path))
       fail_input("{}: is the name of an image, expected one that ends in {}", *path, ending);
-    if (path->empty() || !is_old_file(*path)) continue;
-    if (!path->ends_with(ending))
+    if (path->empty()) continue;
+    const bool is_old = is_old_file(*path);
+    const std::string own = lower_extension(*path);
+    if (is_old && !path->ends_with(ending))
       fail_input("{}: is there already, and its name does not end in {}; expected another name", *path,
                  ending);
-    print_unmixed(arguments, fmt::format("{}: replaces the file that was there", escaped(*path)));
+    if (path == &arguments.output && !own.empty() && own != ending)
+      fail_input("{}: what export writes is ONNX, expected a name that ends in {}", *path, ending);
+    if (is_old) print_unmixed(arguments, fmt::format("{}: replaces the file that was there", escaped(*path)));
   }
 }
 
@@ -166,12 +174,16 @@ void check_old_files(const ExportArguments& arguments) {
 int run_export(const ExportArguments& arguments) {
   check_outputs({{"OUT", arguments.output}, {"--sample", arguments.sample}},
                 {{"CKPT", arguments.checkpoint}});
-  check_old_files(arguments);
+  check_output_names(arguments);
+  if (arguments.image_size > 0 && (arguments.height > 0 || arguments.width > 0))
+    fail_input("--image-size: {} beside --height or --width, expected only one of them",
+               arguments.image_size);
   const bool recipe = arguments.checkpoint.ends_with(".textproto");
   if (arguments.raw_outputs && !arguments.postprocess)
     fail_input("--raw-outputs: without --postprocess the outputs are the raw ones");
   LoadedModel model = recipe ? untrained_model(arguments)
-                             : load_trained_model(arguments.checkpoint, Device::kCpu, "", arguments.set);
+                             : load_trained_model(arguments.checkpoint, Device::kCpu, "", arguments.set,
+                                                  arguments.image_size);
   const ExportOptions options = export_options(arguments, model);
   const auto outputs = onnx_outputs()
                            .find(task_name(model.config))

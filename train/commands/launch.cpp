@@ -141,6 +141,8 @@ Launch over_mpi(const TrainArguments& arguments) {
   if (::geteuid() == 0)  // mpirun asks whether root means it
     launch.variables.insert(launch.variables.end(),
                             {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"});
+  if (::isatty(STDOUT_FILENO) != 1)  // mpirun gives its processes a terminal, whatever its own output is
+    launch.variables.emplace_back("TERM=dumb");
   launch.variables.push_back("TORCHELASTIC_RUN_ID=");  // of a torchrun around it, whose ranks these are not
   return launch;
 }

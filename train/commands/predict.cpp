@@ -78,8 +78,8 @@ int run_predict(const PredictArguments& arguments) {
   if (paths.empty())
     fail_input("saccade predict: no images, expected IMAGE or --list FILE (see saccade predict --help)");
   PredictInputs inputs = collect_inputs(paths, arguments.recursive);
-  LoadedModel model =
-      load_trained_model(arguments.checkpoint, choice.device, arguments.precision, arguments.set);
+  LoadedModel model = load_trained_model(arguments.checkpoint, choice.device, arguments.precision,
+                                         arguments.set, arguments.image_size);
   std::unique_ptr<Predictor> predictor = task_of(model.config).predictor(arguments, model);
   EvaluationMode mode(*model.module, precision_of(model.config));
   const std::string list = predictor->list_name();

@@ -53,7 +53,8 @@ Config chosen_config(const TrainArguments& arguments, std::vector<std::string>& 
   const bool has_weights = arguments.resume || !arguments.init_from.empty();
   if (!arguments.model.empty()) {
     const Recipe& recipe = find_recipe(arguments.model, "--model");
-    FittedRecipe fitted = fit_recipe(recipe, {arguments.data, arguments.classes}, arguments.set, has_weights);
+    FittedRecipe fitted =
+        fit_recipe(recipe, {arguments.data, arguments.classes}, arguments.set, has_weights, arguments.quick);
     notes.push_back(fmt::format("recipe {}: {}", recipe.name, recipe.title()));
     for (const std::string& note : fitted.notes) notes.push_back("  " + note);
     return fitted.config;
@@ -61,6 +62,10 @@ Config chosen_config(const TrainArguments& arguments, std::vector<std::string>& 
   // The program's own file, of a run that goes on, may be of before.
   const Config read = load_config(recipe_file(arguments), {}, arguments.config.empty() ? nullptr : &notes);
   Config config = read;
+  for (const FlagEdit& edit : flag_edits(read, arguments.quick, arguments.resume)) {
+    apply_set(config, edit.assignment);
+    notes.push_back(fmt::format("{}: {}", edit.flag, edit.assignment));
+  }
   for (const std::string& set : arguments.set) apply_set(config, set, &notes);
   use_data(config, {arguments.data, arguments.classes});
   for (std::string& warning : config_warnings(read, config, has_weights)) notes.push_back(std::move(warning));
@@ -69,7 +74,7 @@ Config chosen_config(const TrainArguments& arguments, std::vector<std::string>& 
 
 // The check of --overfit: few images over and over, with a rate that falls to its end and without what slows learning by heart. The
 // edits of the user count after it.
-void overfit(Config& config, int64_t images, const std::vector<std::string>& sets) {
+void overfit(Config& config, int64_t images, const QuickFlags& quick, const std::vector<std::string>& sets) {
   constexpr int64_t kSteps = 1000, kEvaluationSteps = 250, kWarmup = 50;
   config::Data& data = *config.mutable_data();
   data.set_overfit(static_cast<int32_t>(std::min<int64_t>(images, 1'000'000)));
@@ -86,6 +91,13 @@ void overfit(Config& config, int64_t images, const std::vector<std::string>& set
   schedule.set_type("cosine");
   schedule.set_warmup_steps(kWarmup);
   schedule.set_final_ratio(0.01);
+  for (const FlagEdit& edit :
+       flag_edits(config, {.batch = quick.batch, .learning_rate = quick.learning_rate}, true))
+    apply_set(config, edit.assignment);
+  if (quick.epochs > 0) {
+    train.set_epochs(static_cast<double>(quick.epochs));
+    train.set_max_steps(0);
+  }
   for (const std::string& set : sets)  // once only what adds to a list
     if (!set.starts_with("optimizer.group") && !set.starts_with("model")) apply_set(config, set);
 }
@@ -100,7 +112,7 @@ Config configuration(const TrainArguments& arguments, std::vector<std::string>& 
       config.mutable_optimizer()->set_learning_rate(resolve_config(recipe).optimizer().learning_rate());
       notes.emplace_back("  optimizer.learning_rate: the recipe's own (--overfit)");
     }
-    overfit(config, arguments.overfit, arguments.set);
+    overfit(config, arguments.overfit, arguments.quick, arguments.set);
   }
   // --max-steps stops a run early; it is its planned length only where the configuration has none.
   bool endless = config.train().epochs() <= 0 && config.train().max_steps() <= 0;

@@ -3,6 +3,7 @@
 
 #include "core/tensor/error.h"
 #include "train/config/config.h"
+#include "train/config/habits.h"
 #include "train/config/schema/config_changes.h"
 #include "train/config/schema/config_fields.h"
 #include "train/config/schema/moved_fields.h"
@@ -159,6 +160,9 @@ void apply_set(Config& config, const std::string& assignment, std::vector<std::s
   std::string done;
   for (size_t i = 0; i < names.size(); ++i) {
     const pb::FieldDescriptor* f = m->GetDescriptor()->FindFieldByName(names[i]);
+    if (const std::string ours = f || i > 0 ? "" : ours_of_flag(names[i], "train"); !ours.empty())
+      fail_input("--set {}: no field \"{}\" in the configuration; {}", shortened(path), shortened(names[i]),
+                 ours);
     if (!f)
       fail_input("--set {}: no field \"{}\" in {}, did you mean \"{}\"?", shortened(path),
                  shortened(names[i]), done.empty() ? "the configuration" : done,

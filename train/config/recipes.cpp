@@ -6,6 +6,7 @@
 #include "core/files/nearest.h"
 #include "core/runtime/cpu/processors.h"
 #include "core/tensor/error.h"
+#include "train/config/habits.h"
 #include "train/config/schema/config_changes.h"
 #include "train/config/schema/moved_fields.h"
 #include "train/config/task.h"
@@ -16,12 +17,13 @@ namespace {
 
 constexpr const char* kRate = "optimizer.learning_rate";
 
-// Whether an edit changes the field, or a message that holds it.
+// Whether the edit changes the field, or a message that holds it.
+bool changes(std::string_view set, std::string_view field) {
+  const std::string name = path_of_today(trim(std::string(set.substr(0, set.find('=')))));
+  return field == name || (field.starts_with(name) && field[name.size()] == '.');
+}
 bool is_set(const std::vector<std::string>& sets, std::string_view field) {
-  return std::ranges::any_of(sets, [&](std::string_view set) {
-    const std::string name = path_of_today(trim(std::string(set.substr(0, set.find('=')))));
-    return field == name || (field.starts_with(name) && field[name.size()] == '.');
-  });
+  return std::ranges::any_of(sets, [&](const std::string& set) { return changes(set, field); });
 }
 
 int64_t images_of_step(const Config& config) {
@@ -60,17 +62,22 @@ std::vector<std::string> size_warnings(const Config& before, const Config& after
   return out;
 }
 
-// The part that needs the size of the data.
-void fit_to_size(Config& config, const DataSize& size, const std::vector<std::string>& sets) {
+// The part that needs the size of the data. `step`: the images of a step of the recipe, as many as which are gathered where batches are
+// smaller because of the data or of --batch, but no more than an epoch has.
+void fit_to_size(Config& config, const DataSize& size, const std::vector<std::string>& sets, int64_t step,
+                 bool has_flag) {
   constexpr int64_t kBatchesAnEpoch = 8, kWarmupShare = 10;
-  const auto most =
-      static_cast<int32_t>(std::clamp<int64_t>(size.images / kBatchesAnEpoch, 1, INT32_MAX));  // a step
+  const int64_t most = std::clamp<int64_t>(size.images / kBatchesAnEpoch, 1, INT32_MAX);
   const Config resolved = resolve_config(config);
-  int32_t batch = resolved.data().batch_size(), accumulate = resolved.train().accumulate();
-  if (!is_set(sets, "train.accumulate") && accumulate > std::max(most / batch, 1))
-    config.mutable_train()->set_accumulate(accumulate = std::max(most / batch, 1));
-  if (!is_set(sets, "data.batch_size") && batch > std::max(most / accumulate, 1))
-    config.mutable_data()->set_batch_size(std::max(most / accumulate, 1));
+  int64_t batch = resolved.data().batch_size(), accumulate = resolved.train().accumulate();
+  const bool gathers = !is_set(sets, "train.accumulate"), has_batch = is_set(sets, "data.batch_size");
+  if (!has_batch && !has_flag)
+    batch = std::min(batch, std::max<int64_t>(gathers ? most : most / accumulate, 1));
+  if (gathers)
+    accumulate = has_batch ? std::min(accumulate, std::max<int64_t>(most / batch, 1))
+                           : batches_of_step(std::min(step, std::max<int64_t>(size.images, 1)), batch);
+  config.mutable_data()->set_batch_size(static_cast<int32_t>(batch));
+  config.mutable_train()->set_accumulate(static_cast<int32_t>(accumulate));
   const double steps = config.train().epochs() * static_cast<double>(size.images) /
                        static_cast<double>(images_of_step(config));
   if (config.train().epochs() > 0 && !is_set(sets, "schedule.warmup_steps") &&
@@ -88,7 +95,8 @@ bool among_the_places(std::string_view field) {
 
 const char* reason_of(std::string_view field) {
   if (field == kRate) return " (in proportion to the batch)";
-  if (field == "data.batch_size" || field == "train.accumulate") return " (there are few images)";
+  if (field == "data.batch_size") return " (there are few images)";
+  if (field == "train.accumulate") return " (so many batches make the recipe's step)";
   if (field == "model.num_classes") return " (as many as the data has)";
   if (field == "data.workers") return " (the processors here)";
   if (field == "schedule.warmup_steps") return " (a tenth of the steps)";
@@ -121,12 +129,15 @@ const Recipe& find_recipe(const std::string& name, const std::string& where) {
         "{}: no recipe \"{}\": RF-DETR's XL and 2XL detectors are under a licence (PML 1.0) that forbids to have them here, expected "
         "rf_detr_n, rf_detr_s, rf_detr_m or rf_detr_l",
         where, shortened(name));
+  if (const std::string ours = ours_of_model(name); !ours.empty())
+    fail_input("{}: no recipe \"{}\"; near it is {} (saccade describe models lists all)", where,
+               shortened(name), ours);
   fail_input("{}: no recipe \"{}\", did you mean \"{}\"? (saccade describe models lists them)", where,
              shortened(name), nearest_name(name, names));
 }
 
 FittedRecipe fit_recipe(const Recipe& recipe, const DataFlags& flags, const std::vector<std::string>& sets,
-                        bool has_weights) {
+                        bool has_weights, const QuickFlags& quick) {
   const Config before = parse_config(recipe.text, "recipe " + recipe.name);
   Config config = before;
   use_data(config, flags);
@@ -137,11 +148,15 @@ FittedRecipe fit_recipe(const Recipe& recipe, const DataFlags& flags, const std:
     config.mutable_model()->set_num_classes(0);
   }
   FittedRecipe fitted;
+  const std::vector<FlagEdit> edits = flag_edits(before, quick);
+  for (const FlagEdit& edit : edits) apply_set(config, edit.assignment);
   for (const std::string& set : sets) apply_set(config, set, &fitted.notes);
   validate_config(config);
-  if (const auto size = task_of(config).data_size(config); size && !flags.folders.empty())
-    fit_to_size(config, *size, sets);
-  if (!is_set(sets, kRate)) config.mutable_optimizer()->set_learning_rate(rate_for(config, before));
+  const std::optional<DataSize> size = task_of(config).data_size(config);
+  if (size && !flags.folders.empty())
+    fit_to_size(config, *size, sets, images_of_step(before), quick.batch > 0);
+  if (!is_set(sets, kRate) && !quick.learning_rate)
+    config.mutable_optimizer()->set_learning_rate(rate_for(config, before));
   if (!has_weights && is_frozen_resnet(config)) {
     config::Backbone& backbone = *config.mutable_model()->mutable_backbone();
     if (!is_set(sets, "model.backbone.frozen_stages")) backbone.set_frozen_stages(0);
@@ -149,21 +164,30 @@ FittedRecipe fit_recipe(const Recipe& recipe, const DataFlags& flags, const std:
     if (!is_set(sets, "model.backbone.frozen_statistics")) backbone.set_frozen_statistics(false);
   }
   fitted.config = config;
-  for (const ConfigChange& c : config_changes(resolve_config(before), resolve_config(config)))
-    if (!among_the_places(c.field))
-      fitted.notes.push_back(c.to_string() + (is_set(sets, c.field) ? " (--set)" : reason_of(c.field)));
+  for (ConfigChange& c : config_changes(resolve_config(before), resolve_config(config))) {
+    if (among_the_places(c.field)) continue;
+    if (c.field == "model.num_classes" && c.to == "0" && size) c.to = std::to_string(size->classes);
+    const auto edit =
+        std::ranges::find_if(edits, [&](const FlagEdit& e) { return changes(e.assignment, c.field); });
+    fitted.notes.push_back(c.to_string() + (is_set(sets, c.field) ? " (--set)"
+                                            : edit != edits.end() ? fmt::format(" ({})", edit->flag)
+                                                                  : reason_of(c.field)));
+  }
   for (std::string& warning : size_warnings(resolve_config(before), resolve_config(config)))
     fitted.notes.push_back(std::move(warning));
   return fitted;
 }
 
 Config chosen_recipe(const std::string& config, const std::string& model, const DataFlags& data,
-                     const std::vector<std::string>& sets, std::vector<std::string>& notes) {
+                     const std::vector<std::string>& sets, std::vector<std::string>& notes,
+                     const QuickFlags& quick) {
   if (config.empty() == model.empty())
     fail_input("--config{}, expected {}", config.empty() ? ": not given" : " and --model: both are given",
                config.empty() ? "a file, or --model with the name of a recipe" : "only one of them");
-  if (!model.empty()) return fit_recipe(find_recipe(model, "--model"), data, sets, true).config;
-  Config chosen = load_config(config, sets, &notes);
+  if (!model.empty()) return fit_recipe(find_recipe(model, "--model"), data, sets, true, quick).config;
+  Config chosen = load_config(config, {}, &notes);
+  for (const FlagEdit& edit : flag_edits(chosen, quick)) apply_set(chosen, edit.assignment);
+  for (const std::string& set : sets) apply_set(chosen, set, &notes);
   use_data(chosen, data);
   return chosen;
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "data/evaluation/figure_options.h"
+#include "data/images/draw.h"
 
 namespace saccade {
 
@@ -18,6 +19,7 @@ struct EvalArguments {
   std::string precision;             // "": the configuration's
   std::vector<std::string> set;      // of what inference depends on
   int64_t batch_size = 0;            // 0: the configuration's
+  int64_t image_size = 0;            // likewise, of the evaluation
   bool allow_outside = false;        // images may lie outside of their folder
   bool per_class = false;            // of a detector: the figures of each class too
   FigureOptions figures;
@@ -30,10 +32,15 @@ struct PredictArguments {
   std::string precision;             // "": the configuration's
   std::vector<std::string> set;      // of what inference depends on
   int64_t batch_size = 1;            // images at a time
+  int64_t image_size = 0;            // 0: the configuration's, of the evaluation
   std::optional<double> threshold;   // of boxes; unset: 0.5
   std::vector<std::string> classes;  // names or category ids; empty: all
   int64_t max = 0;                   // detections of an image, the best by score; 0: the configuration's
   bool sampling_points = false;
+  std::string to;              // the detections as labels of this format, too; "": no
+  bool pictures = true;        // whether they are drawn
+  std::string format = "png";  // of the pictures
+  DrawStyle style = {};
   bool crop = false;           // also each object as a picture of its own
   bool recursive = false;      // also the folders in folders
   int64_t tile = 0;            // side of the tiles in which an image is seen, in pixels; 0: all at once

@@ -52,12 +52,37 @@ bool take_gpu(const std::optional<size_t>& number) {
     fail_input("--device cuda:{}: this process uses cuda:{} already, expected the same GPU", *number, *taken);
   std::optional<std::string> visible;
   if (const char* text = std::getenv(kVisible)) visible = text;
-  if (number && !taken) show_only(*number, visible);
+  if (number && !taken) {
+    // What another part of the process has started knows its GPUs for good.
+    if (const bool is_settled = cuda_is_running(); !is_settled)
+      show_only(*number, visible);
+    else if (*number > 0 || gpu_count() != 1)
+      fail_input(
+          "--device cuda:{}: this process has used CUDA already, with {} GPUs; expected cuda, the first of them, or "
+          "CUDA_VISIBLE_DEVICES={} before the first use",
+          *number, gpu_count(), *number);
+  }
   const bool usable = cuda_problem().empty();
   if (usable && !taken) taken = number.value_or(0);
   if (!usable && visible) setenv(kVisible, visible->c_str(), 1);
   if (!usable && !visible) unsetenv(kVisible);
   return usable;
+}
+
+// Before the first call of CUDA and NCCL, where nobody has set them.
+void set_up_for_ranks() {
+  // The first launch of a kernel would load its code, and that may wait for all work on the GPU: for NCCL's, which waits for other ranks.
+  setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+  // Two groups of sums are on their way, perhaps in another order on another rank (NCCL 2.26 or newer).
+  setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
+}
+
+// A rank that waits for each of its launches waits for those of other ranks, which may wait for another one of its.
+void refuse_blocking_launches() {
+  for (const char* name : {"CUDA_LAUNCH_BLOCKING", "SACCADE_CUDA_SYNC"})
+    if (const char* text = std::getenv(name); text && *text && std::strcmp(text, "0") != 0)
+      fail_input("{}={}: several ranks with GPUs would wait for each other for ever, expected it unset or 0",
+                 name, text);
 }
 
 }  // namespace
@@ -75,7 +100,9 @@ DeviceChoice choose_device(const std::string& name, const Ranks& ranks) {
   if (is_numbered) number = std::stoul(match[1]);
   const bool is_own = !is_numbered && ranks.size > 1 && !has_own_gpu();
   if (is_own) number = static_cast<size_t>(ranks.local_rank);
+  if (ranks.size > 1) set_up_for_ranks();
   const bool usable = take_gpu(number);
+  if (ranks.size > 1 && usable && !(name == "auto" && cuda_is_emulated())) refuse_blocking_launches();
   const auto missing = [&] {
     return is_own ? fmt::format("GPU {} for rank {}: {}", *number, ranks.rank, cuda_problem())
                   : cuda_problem();

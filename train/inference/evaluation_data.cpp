@@ -2,7 +2,13 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <map>
+
+#include "core/files/text.h"
 #include "core/tensor/error.h"
+#include "data/formats/checks/dataset_check.h"
+#include "data/formats/listing.h"
 #include "data/formats/splits.h"
 #include "train/config/options.h"
 #include "train/config/task.h"
@@ -29,7 +35,8 @@ DataSplits united_splits(const std::vector<std::string>& data, const std::string
   return splits;
 }
 
-DataPaths eval_paths(const EvalArguments& arguments, const LoadedModel& model) {
+DataPaths eval_paths(const EvalArguments& arguments, const LoadedModel& model,
+                     std::optional<DataPaths>* training) {
   const Config& config = model.config;
   DataPaths paths{.annotations = arguments.annotations, .images = arguments.images};
   if (!arguments.data.empty()) {
@@ -38,6 +45,11 @@ DataPaths eval_paths(const EvalArguments& arguments, const LoadedModel& model) {
     const auto& split = split_called(splits, arguments.split);
     if (!split) fail_input("{}: has no {} images", fmt::join(arguments.data, " + "), arguments.split);
     paths = *split;
+    if (training != nullptr && splits.train && arguments.split != "train") {
+      *training = splits.train;
+      set_needs(**training, config);
+      (*training)->allow_outside = arguments.allow_outside;
+    }
   } else if (arguments.images.empty()) {
     fail_input("--images: not given, expected the folder of the images, or --data");
   }
@@ -48,6 +60,64 @@ DataPaths eval_paths(const EvalArguments& arguments, const LoadedModel& model) {
   paths.allow_outside = arguments.allow_outside;
   paths.skip_bad_images = config.data().bad_images() == config::skip;
   return paths;
+}
+
+namespace {
+
+// That of the configuration, where it still is.
+std::optional<DataPaths> training_of(const Config& config) {
+  try {
+    return data_splits(config).train;
+  } catch (const InputError&) {
+    return std::nullopt;
+  }
+}
+
+// About the images that the set shares with this one; "": none, or it cannot be read.
+std::string remark_on_training(const Dataset& set, const DataPaths& paths,
+                               const std::optional<DataPaths>& training) {
+  if (!training) return "";
+  try {
+    return remark_on_shared_images(read_ground_truth(*training), *training, set.ground_truth(), paths);
+  } catch (const InputError&) {
+    return "";
+  }
+}
+
+// About classes with objects, of a list with ids of its own; "": the model knows all of them.
+std::string remark_on_unknown_classes(const GroundTruth& truth, const LoadedModel& model) {
+  constexpr size_t kNamed = 10;
+  std::map<int64_t, int64_t> objects;
+  for (const Annotation& a : truth.annotations) objects[a.category_id] += !a.iscrowd;
+  std::string names;
+  size_t unknown = 0;
+  for (const Category& c : truth.categories) {
+    if (objects[c.id] == 0 || std::ranges::find(model.category_ids, c.id) != model.category_ids.end())
+      continue;
+    if (++unknown <= kNamed)
+      names += fmt::format("{}\"{}\" {}", unknown == 1 ? "" : ", ", printable(c.name), objects[c.id]);
+  }
+  if (unknown == 0) return "";
+  return fmt::format("{} objects here, but the model lacks {}, whose figures are 0: {}{}",
+                     count_of(static_cast<int64_t>(unknown), "class has", "classes have"),
+                     unknown == 1 ? "it" : "them", names, unknown > kNamed ? ", ..." : "");
+}
+
+}  // namespace
+
+std::vector<std::string> notes_on_judged(const Dataset& set, const DataPaths& paths, const LoadedModel& model,
+                                         const std::optional<DataPaths>& training) {
+  std::string shared = remark_on_training(set, paths, training_of(model.config));
+  if (shared.empty()) shared = remark_on_training(set, paths, training);
+  std::vector<std::string> remarks;
+  if (!shared.empty()) remarks.push_back(std::move(shared));
+  if (!model.category_ids.empty())
+    if (std::string unknown = remark_on_unknown_classes(set.ground_truth(), model); !unknown.empty())
+      remarks.push_back(std::move(unknown));
+  for (std::string& remark : remarks_on_names(set.ground_truth().categories))
+    remarks.push_back(std::move(remark));
+  for (std::string& remark : remarks) remark = fmt::format("note: {}: {}", set.name(), remark);
+  return remarks;
 }
 
 }  // namespace saccade

@@ -1,6 +1,7 @@
 // The data set that a model is evaluated on.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,7 +12,13 @@
 namespace saccade {
 
 // Images that cannot be read are treated as in training. Throws InputError where neither --images nor a folder with the split is given.
-DataPaths eval_paths(const EvalArguments& arguments, const LoadedModel& model);
+// training: gets the training images of the same folders, where the images are others of them.
+DataPaths eval_paths(const EvalArguments& arguments, const LoadedModel& model,
+                     std::optional<DataPaths>* training = nullptr);
+// What there is to say about a set that a model is judged by, a line each: images that are among those which the model's configuration names
+// for training, or else among these; classes with objects that the model lacks; names of classes that are there twice or hardly differ.
+std::vector<std::string> notes_on_judged(const Dataset& set, const DataPaths& paths, const LoadedModel& model,
+                                         const std::optional<DataPaths>& training = {});
 // What the folders of --data hold, united; what was passed over of several is printed. Throws InputError where other flags say the same.
 DataSplits united_splits(const std::vector<std::string>& data, const std::string& annotations,
                          const std::string& images, const PlaceOptions& options);

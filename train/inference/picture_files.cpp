@@ -1,5 +1,6 @@
 #include "train/inference/picture_files.h"
 
+#include <fmt/ranges.h>
 #include <glob.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -15,6 +16,7 @@
 #include "core/files/file.h"
 #include "core/files/output_file.h"
 #include "core/tensor/error.h"
+#include "data/formats/listing.h"
 #include "data/images/draw.h"
 #include "data/loading/loader.h"
 #include "train/config/options.h"
@@ -77,10 +79,13 @@ void expand_folder(const std::string& folder, bool recursive, PredictInputs& inp
   if (files.empty() && problems.empty())
     inputs.problems.push_back(
         fmt::format("{}: no images in this folder, expected *.jpg, *.png or the like", folder));
-  if (folders + others > 0)
-    inputs.notes.push_back(fmt::format("{}: left out: {} sub-folder{}, {} file{} that {} not called an image",
-                                       folder, folders, folders == 1 ? "" : "s", others,
-                                       others == 1 ? "" : "s", others == 1 ? "is" : "are"));
+  std::vector<std::string> left_out;
+  if (folders > 0) left_out.push_back(count_of(static_cast<int64_t>(folders), "sub-folder", "sub-folders"));
+  if (others > 0)
+    left_out.push_back(count_of(static_cast<int64_t>(others), "file that is not called an image",
+                                "files that are not called images"));
+  if (!left_out.empty())
+    inputs.notes.push_back(fmt::format("{}: left out: {}", folder, fmt::join(left_out, ", ")));
   for (std::string& problem : problems) inputs.problems.push_back(std::move(problem));
   for (std::string& file : files) inputs.images.push_back({std::move(file), "", ""});
 }
@@ -106,6 +111,16 @@ std::optional<std::pair<uint64_t, uint64_t>> identity(const std::string& path) {
 bool is_drawn_by_us(const std::string& path) {
   const std::string start = beginning_of(path, kAfterPngHeader + kDrawnByUs.size());
   return start.size() > kAfterPngHeader && start.substr(kAfterPngHeader) == kDrawnByUs;
+}
+
+constexpr const char* kStandardInput = "/dev/stdin";
+
+// "https://a/b.jpg"
+bool is_address(const std::string& path) {
+  const size_t scheme = path.find("://");
+  return scheme != std::string::npos && scheme > 1 &&
+         std::all_of(path.begin(), path.begin() + static_cast<std::ptrdiff_t>(scheme),
+                     [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); });
 }
 
 bool exists(const std::string& path) {
@@ -174,6 +189,11 @@ PredictInputs collect_inputs(const std::vector<std::string>& arguments, bool rec
   PredictInputs inputs;
   auto add = [&](const std::string& path) {
     std::error_code error;
+    if (path == "-") return inputs.images.push_back({kStandardInput, "", ""});
+    if (is_address(path))
+      return inputs.problems.push_back(fmt::format(
+          "{}: is an address, expected a file, a folder or a pattern; fetch it first, or pipe it into `-`",
+          path));
     if (fs::is_directory(path, error))
       expand_folder(path, recursive, inputs);
     else

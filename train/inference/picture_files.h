@@ -36,7 +36,7 @@ struct PredictInputs {
   std::vector<std::string> problems;  // folders that cannot be read or have no images
   std::vector<std::string> notes;     // what else is in the folders
 };
-// The images that the arguments name: files as they are, folders and patterns of the shell (where no file has that name) expanded in
+// The images that the arguments name ("-": the standard input, no addresses): files as they are, folders and patterns of the shell (where no file has that name) expanded in
 // alphabetical order. Whether a file is an image shows when it is read.
 PredictInputs collect_inputs(const std::vector<std::string>& arguments, bool recursive);
 

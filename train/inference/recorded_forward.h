@@ -7,12 +7,15 @@
 #include <list>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "autograd/scope.h"
 #include "autograd/var.h"
 #include "core/runtime/lru_cache.h"
 #include "core/runtime/recording.h"
+#include "core/tensor/allocator.h"
 #include "core/tensor/error.h"
+#include "train/logs/print.h"
 
 namespace saccade {
 
@@ -90,10 +93,20 @@ class RecordedForward {
   // Not where the GPU is too full for it, or the model does what cannot be recorded.
   void record(Entry& entry, const Tensor& images, const std::function<Output(const Tensor&)>& forward) {
     drop_the_oldest();
-    try {
-      entry.images = Tensor::empty(images.shape(), images.dtype(), images.device());
-      entry.work = record_work(images.device(), [&] { entry.output = forward(entry.images); });
-    } catch (const Error&) {
+    for (bool is_last : {false, true}) {
+      try {
+        entry.images = Tensor::empty(images.shape(), images.dtype(), images.device());
+        entry.work = record_work(images.device(), [&] { entry.output = forward(entry.images); });
+        break;
+      } catch (const OutOfMemory& error) {
+        entry.drop();
+        allocator(images.device()).trim();  // what it keeps is not the recording's
+        if (is_last && !std::exchange(is_told_, true))
+          print_note(
+              fmt::format("forward passes are not recorded, which costs the host time: {}", error.what()));
+      } catch (const Error&) {
+        break;
+      }
     }
     entry.is_refused = !entry.work;
     if (entry.is_refused) entry.drop();
@@ -110,6 +123,7 @@ class RecordedForward {
   }
 
   std::list<Entry> entries_;  // the most recent one first
+  bool is_told_ = false;      // that the GPU is too full
 };
 
 }  // namespace saccade

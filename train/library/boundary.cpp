@@ -31,16 +31,18 @@ int set_threads_of_libgomp(int count) {
   return before;
 }
 
-}  // namespace
-
-std::unique_lock<std::mutex> gpu_turn(Device device) {
+std::unique_lock<std::mutex> lock_gpu(Device device) {
   static std::mutex turn;
   return device == Device::kCpu ? std::unique_lock<std::mutex>() : std::unique_lock(turn);
 }
 
+}  // namespace
+
+GpuTurn::GpuTurn(Device device) : lock_(lock_gpu(device)), gpu_(device) {}
+
 // A loop that lacks its threads would end the caller's process.
 ComputeScope::ComputeScope(Device device)
-    : turn_(gpu_turn(device)), callers_threads_((start_threads(), set_threads_of_libgomp(thread_count()))) {}
+    : turn_(device), callers_threads_((start_threads(), set_threads_of_libgomp(thread_count()))) {}
 
 ComputeScope::~ComputeScope() {
   if (callers_threads_ > 0) set_threads_of_libgomp(callers_threads_);

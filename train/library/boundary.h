@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "core/files/text.h"
+#include "core/runtime/gpu.h"
 #include "core/tensor/device.h"
 #include "core/tensor/error.h"
 
@@ -30,8 +31,15 @@ auto with_standard_errors(F&& f) {
 }
 
 // The stream of the GPU and the handles of its libraries are one for all threads, so whoever computes on it, or gives its memory back,
-// holds this. Nothing is held for the CPU.
-std::unique_lock<std::mutex> gpu_turn(Device device);
+// holds this; and the GPU is the current one of the calling thread meanwhile. Nothing is held for the CPU.
+class GpuTurn {
+ public:
+  explicit GpuTurn(Device device);
+
+ private:
+  std::unique_lock<std::mutex> lock_;
+  CurrentGpu gpu_;
+};
 
 // While it lives, the calling thread may compute: its threads have been started, oneDNN uses as many, and the GPU is its own. Throws
 // what start_threads() throws.
@@ -43,7 +51,7 @@ class ComputeScope {
   ComputeScope& operator=(const ComputeScope&) = delete;
 
  private:
-  std::unique_lock<std::mutex> turn_;
+  GpuTurn turn_;
   int callers_threads_;
 };
 

@@ -71,7 +71,7 @@ class Model::Impl {
         precision_(precision_of(loaded_->config)),
         inference_(task_of(loaded_->config).inferencer(*loaded_)) {}
   ~Impl() {
-    const auto turn = gpu_turn(device_);
+    const GpuTurn turn(device_);
     inference_.reset();
     loaded_.reset();
   }

@@ -40,7 +40,7 @@ class Training::Impl {
  public:
   explicit Impl(const TrainingSetup& setup) : options_(trainer_options(setup)), folder_(options_.output) {}
   ~Impl() {
-    const auto turn = gpu_turn(options_.device);
+    const GpuTurn turn(options_.device);
     run_.reset();
     task_.reset();
   }

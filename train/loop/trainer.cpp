@@ -31,7 +31,8 @@ TrainingRun::TrainingRun(const TrainerOptions& options, TrainingTask& task, RunF
       stop_step_(options.stop_at_step > 0 ? std::min(options.stop_at_step, plan_.total_steps)
                                           : plan_.total_steps),
       folder_(folder),
-      log_(options, plan_, stop_step_) {
+      log_(options, plan_, stop_step_),
+      buffers_(model_) {
   check_schedule(schedule_);
 }
 

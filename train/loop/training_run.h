@@ -14,6 +14,7 @@
 #include "data/loading/skipped_images.h"
 #include "train/checkpoints/run_folder.h"
 #include "train/config/schema/config_changes.h"
+#include "train/loop/kept_buffers.h"
 #include "train/loop/plan.h"
 #include "train/loop/step_timer.h"
 #include "train/loop/trainer.h"
@@ -85,6 +86,8 @@ class TrainingRun {
   std::string first_finding(const std::string& own) const;
   // Adds up the gradients of the batches; returns their losses.
   std::vector<Tensor> backpropagate(PendingStep& now, StepTimer& timer);
+  // The same; once more, with the same numbers, where the GPU's memory was used up in pieces of other sizes.
+  std::vector<Tensor> backpropagate_with_room(PendingStep& now, StepTimer& timer);
   void update_weights(PendingStep& now, std::span<const Tensor> losses);
   void advance();
   // Looks at the numbers of the pending step, if there is one: waits for them, stops the run when one is not
@@ -125,6 +128,7 @@ class TrainingRun {
   RunFolder& folder_;
   bool folder_begun_ = false;
   TrainingLog log_;
+  KeptBuffers buffers_;  // as they were before the step
   std::optional<Optimizer> optimizer_;
   std::optional<Ema> ema_;
   std::optional<GradientSum> sum_;  // of several ranks

@@ -6,6 +6,7 @@
 #include "autograd/engine.h"
 #include "core/kernels/copy/copy.h"
 #include "core/runtime/profile_range.h"
+#include "core/tensor/allocator.h"
 #include "core/tensor/error.h"
 #include "core/tensor/execution.h"
 #include "core/tensor/philox.h"
@@ -35,7 +36,7 @@ void TrainingRun::step() {
     timer.leave_out();
   }
   optimizer_->zero_grad();
-  const std::vector<Tensor> losses = backpropagate(now, timer);
+  const std::vector<Tensor> losses = backpropagate_with_room(now, timer);
   update_weights(now, losses);
   optimizer_->zero_grad();
   timer.end_part("optimizer_ms");
@@ -84,6 +85,26 @@ void TrainingRun::read_batches(PendingStep& now) {
 
 void TrainingRun::tell_skipped(const std::string& image) {
   if (const std::string line = skipped_.line(image); !line.empty()) log_.message(line);
+}
+
+std::vector<Tensor> TrainingRun::backpropagate_with_room(PendingStep& now, StepTimer& timer) {
+  // The other ranks would go on: what they add up meanwhile is of one attempt.
+  if (options_.device == Device::kCpu || !group_.alone()) return backpropagate(now, timer);
+  buffers_.keep();
+  std::string problem;
+  try {
+    return backpropagate(now, timer);
+  } catch (const OutOfMemory& error) {
+    problem = error.what();
+  }
+  // The graph is gone; so are the gradients and what the driver's pool holds in pieces of other sizes.
+  now.losses.clear();
+  now.first_calls.clear();
+  optimizer_->zero_grad();
+  allocator(options_.device).trim();
+  buffers_.restore();
+  log_.message(fmt::format("step {} is done again: {}", now.step, problem));
+  return backpropagate(now, timer);
 }
 
 std::vector<Tensor> TrainingRun::backpropagate(PendingStep& now, StepTimer& timer) {

@@ -11,6 +11,7 @@
 
 #include "core/types/metrics.h"
 #include "core/types/step_images.h"
+#include "data/formats/data_format.h"
 #include "data/loading/loader.h"
 #include "layers/module.h"
 #include "train/config/config.h"

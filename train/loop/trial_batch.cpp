@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <set>
 
 #include "autograd/engine.h"
 #include "core/runtime/host_copy.h"
@@ -21,25 +20,6 @@ bool is_wanted(TrialBatch trial, Device device, int64_t batches) {
   return trial == TrialBatch::kOn;
 }
 
-// The buffers of a model (batch-norm statistics) come back at the end of the block.
-class KeptBuffers {
- public:
-  explicit KeptBuffers(const Module& model) {
-    std::set<const VarState*> parameters;
-    for (const NamedTensor& p : model.parameters()) parameters.insert(p.var.state().get());
-    for (const NamedTensor& t : model.named_tensors())
-      if (!parameters.contains(t.var.state().get())) kept_.emplace_back(t.var, t.var.value().clone());
-  }
-  ~KeptBuffers() {
-    for (auto& [var, value] : kept_) var.value().copy_from(value);
-  }
-  KeptBuffers(const KeptBuffers&) = delete;
-  KeptBuffers& operator=(const KeptBuffers&) = delete;
-
- private:
-  std::vector<std::pair<Var, Tensor>> kept_;
-};
-
 }  // namespace
 
 void TrainingRun::try_largest_batch() {
@@ -56,7 +36,7 @@ void TrainingRun::try_largest_batch() {
   const Tensor& images = batch->images;
   const std::string name = fmt::format("{} images of {} x {}", images.dim(0), images.dim(1), images.dim(2));
   ExecutionScope scope;
-  const KeptBuffers buffers(model_);
+  buffers_.keep();
   double seconds = 0;
   try {
     for (int i = 0; i < 2 && seconds < kSlow; ++i) {
@@ -72,6 +52,7 @@ void TrainingRun::try_largest_batch() {
   } catch (const OutOfMemory& error) {
     throw OutOfMemory(fmt::format("the largest batch ({}) does not fit: {}", name, error.what()));
   }
+  buffers_.restore();
   std::string line = fmt::format("the largest batch, {}, takes {:.3g} s and {}", name, seconds,
                                  format_bytes(allocator(options_.device).stats().peak_bytes));
   if (stop_step_ < TrainingPlan::kNoLimit)

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t kMaxWorkspace = int64_t{256} << 20;
 
-enum Uid : int64_t { kX = 1, kW, kY, kBias, kSum, kBiased };
+enum Uid : int64_t { kX = 1, kW, kY, kBias, kResidual, kSum, kAdded, kBiased };
 
 cudnnDataType_t type_of(DType dtype) {
   return dtype == DType::kBF16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT;
@@ -48,7 +48,7 @@ class ConvPlanner::Graph {
     const auto& y = keep(tensor(kY, q.dtype, image));
     const auto& convolution = keep(convolution_of(q.p));
     if (q.pass == ConvPass::kForward) {
-      const bool more = q.bias || q.relu;
+      const bool more = q.bias || q.relu || q.residual;
       const auto& sum = more ? keep(tensor(kSum, DType::kF32, image, true)) : y;
       operation(
           CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
@@ -57,8 +57,15 @@ class ConvPlanner::Graph {
            CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA},
           x, w, sum, convolution);
       const CudnnDescriptor* last = &sum;
+      // Engines take the residual before the bias, and both in the dtype of y alone.
+      if (q.residual) {
+        const auto& residual = keep(tensor(kResidual, q.dtype, image));
+        const auto& added = q.bias || q.relu ? keep(tensor(kAdded, DType::kF32, image, true)) : y;
+        pointwise(CUDNN_POINTWISE_ADD, *last, &residual, added);
+        last = &added;
+      }
       if (q.bias) {
-        const auto& bias = keep(tensor(kBias, DType::kF32, {1, q.O, 1, 1}));
+        const auto& bias = keep(tensor(kBias, q.dtype, {1, q.O, 1, 1}));
         const auto& biased = q.relu ? keep(tensor(kBiased, DType::kF32, image, true)) : y;
         pointwise(CUDNN_POINTWISE_ADD, *last, &bias, biased);
         last = &biased;
@@ -177,7 +184,7 @@ LruCache<std::optional<ConvPlan>>& plans() {
 CacheKey ConvProblem::key() const {
   CacheKey key;
   key.add(pass, dtype, math, N, H, W, C, O, R, S, OH, OW, p.stride, p.padding, p.dilation, p.groups, bias,
-          relu);
+          residual, relu);
   return key;
 }
 
@@ -291,22 +298,27 @@ std::optional<ConvPlan> ConvPlanner::make(const ConvProblem& problem) {
   if (engine)
     if (std::optional<ConvPlan> plan = plan_of(*engine, graph)) return plan;
   // What cannot be fused at one size cannot at another; the caller runs it in two.
-  if (!engine && (problem.bias || problem.relu)) return {};
+  if (!engine && problem.fuses()) return {};
   // An engine that is not for this size.
   if (std::optional<Choice> choice = choose(problem, graph)) return std::move(choice->plan);
   return {};
 }
 
-void ConvPlan::run(const void* x, const void* w, const void* y, const void* bias) const {
+void ConvPlan::run(const ConvTensors& t) const {
   Tensor workspace;
   if (workspace_bytes_ > 0) workspace = Tensor::empty({workspace_bytes_}, DType::kU8, Device::kCuda);
-  const int64_t uids[] = {kX, kW, kY, kBias};
-  const void* pointers[] = {x, w, y, bias};
-  const size_t count = bias ? 4 : 3;
+  std::vector<int64_t> uids;
+  std::vector<const void*> pointers;
+  for (auto [uid, pointer] :
+       {std::pair{kX, t.x}, {kW, t.w}, {kY, t.y}, {kBias, t.bias}, {kResidual, t.residual}}) {
+    if (!pointer) continue;
+    uids.push_back(uid);
+    pointers.push_back(pointer);
+  }
   CudnnDescriptor pack(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
-  pack.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, std::span<const int64_t>(uids, count));
+  pack.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, std::span<const int64_t>(uids));
   pack.set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR,
-           std::span<const void* const>(pointers, count));
+           std::span<const void* const>(pointers));
   pack.set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR,
            workspace.defined() ? workspace.raw() : nullptr);
   pack.finalize();

@@ -28,11 +28,14 @@ enum class ConvPass : uint8_t { kForward, kData, kWeight };
 // in the same order, and transposing a weight is cheap next to its product.
 struct ConvProblem {
   ConvPass pass;
-  DType dtype;    // f32 or bf16, of all tensors but the bias, which is f32
+  DType dtype;    // f32 or bf16, of all tensors
   MathMode math;  // for f32
   int64_t N, H, W, C, O, R, S, OH, OW;
   kernels::ConvParams p;
-  bool bias = false, relu = false;  // kForward only
+  bool bias = false, residual = false,
+       relu = false;  // kForward only: y = relu(convolution + residual + bias)
+
+  bool fuses() const { return bias || residual || relu; }
 
   CacheKey key() const;
   // The size for which an engine is chosen that then serves all sizes near this one: the same batch, and a square of about as many
@@ -40,10 +43,14 @@ struct ConvProblem {
   ConvProblem typical() const;
 };
 
+// Those of a problem; the one that the pass computes is written. The bias [O] and the residual, like y, are null where there are none.
+struct ConvTensors {
+  const void *x, *w, *y, *bias = nullptr, *residual = nullptr;
+};
+
 class ConvPlan {
  public:
-  // Tensors of the problem; the one that the pass computes is written.
-  void run(const void* x, const void* w, const void* y, const void* bias) const;
+  void run(const ConvTensors& tensors) const;
   int64_t workspace_bytes() const { return workspace_bytes_; }
 
  private:

@@ -43,8 +43,7 @@ class CudaAllocator final : public Allocator {
     if (status == cudaErrorMemoryAllocation) {
       // What the pool holds for blocks of other sizes may be what is missing: once more when all of it is given back.
       (void)cudaGetLastError();
-      cuda::synchronize();
-      cuda::check(cudaMemPoolTrimTo(pool_, 0), "cudaMemPoolTrimTo");
+      trim_pool();
       status = cudaMallocAsync(&p, std::max<size_t>(size, 1), stream);
     }
     if (status == cudaErrorMemoryAllocation) fail_out_of_memory(bytes);
@@ -66,13 +65,13 @@ class CudaAllocator final : public Allocator {
       std::fprintf(stderr, "saccade: memory of the GPU that is not in use was freed\n");
       std::abort();
     }
-    if (block->second.guarded && !cuda::recorded_memory()) check_guard(p, bytes);
+    if (block->second.guarded && !cuda::recording_under_way()) check_guard(p, bytes);
     active_by_use_[static_cast<size_t>(block->second.use)] -= static_cast<int64_t>(bytes);
     recorded = std::move(block->second.recorded);
     blocks_.erase(block);
     stats_.active_bytes -= static_cast<int64_t>(bytes);
     if (recorded) return recorded->put_back(p);
-    if (const auto& now = cuda::recorded_memory()) return now->free_later(p);
+    if (const auto now = cuda::recording_under_way()) return now->free_later(p);
     // Fails only when the driver is already gone, at the end of the program, or after a fault that was
     // reported.
     (void)cudaFreeAsync(p, cuda::stream());
@@ -93,7 +92,7 @@ class CudaAllocator final : public Allocator {
   }
   void trim() override {
     std::lock_guard lock(mutex_);
-    if (pool_open_) cuda::check(cudaMemPoolTrimTo(pool_, 0), "cudaMemPoolTrimTo");
+    if (pool_open_) trim_pool();
   }
   void set_debug([[maybe_unused]] AllocatorDebug debug) override {
 #ifndef SACCADE_EMULATOR  // which reports unwritten memory and bounds by itself, to the byte
@@ -115,6 +114,11 @@ class CudaAllocator final : public Allocator {
     blocks_.emplace(p, std::move(block));
   }
 
+  // What work that was given to the GPU still uses is freed after it.
+  void trim_pool() {
+    cuda::synchronize();
+    cuda::check(cudaMemPoolTrimTo(pool_, 0), "cudaMemPoolTrimTo");
+  }
   // Freed memory stays in the pool: giving it back to the driver would cost a synchronisation.
   void open_pool() {
     if (pool_open_) return;

@@ -6,14 +6,19 @@
 
 #include <atomic>
 #include <cstdint>
+#include <string>
 
 #include "core/tensor/error.h"
 
 namespace saccade::cuda {
 
-// Throws Error naming the call and CUDA's reason.
+// Throws Error naming the call and CUDA's reason. Whoever catches it goes on: the error is told, and no later call, of ours or of a
+// library that asks for the last error, may find it again.
 inline void check(cudaError_t status, const char* call) {
-  if (status != cudaSuccess) fail("[cuda] {}: {}", call, cudaGetErrorString(status));
+  if (status == cudaSuccess) return;
+  const std::string reason = cudaGetErrorString(status);
+  (void)cudaGetLastError();
+  fail("[cuda] {}: {}", call, reason);
 }
 
 // Whether the program holds code that the GPU can run: cudaSuccess, or why not.

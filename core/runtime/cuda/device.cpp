@@ -1,6 +1,8 @@
 // Finds the GPU at run time, and owns the stream.
 #include "core/tensor/device.h"
 
+#include <dlfcn.h>
+
 #include <cstdlib>
 #include <string_view>
 #include <utility>
@@ -36,6 +38,7 @@ std::string find_problem() {
                        version(kOldestDriver));
   if (cudaError_t status = cudaGetDeviceCount(&count); status != cudaSuccess || count == 0)
     return fmt::format("no NVIDIA GPU can be used ({})", cudaGetErrorString(status));
+  const CurrentGpu ours(Device::kCuda);  // of what follows, handles of libraries and all
   cudaDeviceProp properties;
   if (cudaError_t status = cudaGetDeviceProperties(&properties, 0); status != cudaSuccess)
     return fmt::format("the NVIDIA GPU cannot be asked for its properties ({})", cudaGetErrorString(status));
@@ -76,6 +79,41 @@ bool cuda_is_emulated() {
 #endif
 }
 
+// The driver's library is in a process that uses CUDA, and answers once somebody has started it; the question starts nothing.
+bool cuda_is_running() {
+#ifdef SACCADE_EMULATOR
+  return emulator::planned_fault() == "used_before";
+#else
+  void* driver = ::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+  if (!driver) return false;
+  auto* count = reinterpret_cast<int (*)(int*)>(::dlsym(driver, "cuDeviceGetCount"));
+  int gpus = 0;
+  const bool running = count && count(&gpus) == 0;
+  ::dlclose(driver);
+  return running;
+#endif
+}
+
+int gpu_count() {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
+  (void)cudaGetLastError();
+  return 0;
+}
+
+CurrentGpu::CurrentGpu(Device device) {
+  if (device != Device::kCuda) return;
+  int now = 0;
+  cuda::check(cudaGetDevice(&now), "cudaGetDevice");
+  if (now == 0) return;
+  cuda::check(cudaSetDevice(0), "cudaSetDevice");
+  before_ = now;
+}
+// Fails only when the driver is gone, at the end of the program.
+CurrentGpu::~CurrentGpu() {
+  if (before_ > 0) (void)cudaSetDevice(before_);
+}
+
 CudaStatistics cuda_statistics() { return {cuda::launches, cuda::host_syncs, cuda::uploaded_bytes}; }
 
 namespace cuda {
@@ -96,6 +134,7 @@ StreamScope::~StreamScope() { scope_stream = before_; }
 
 cudaStream_t stream() {
   if (scope_stream) return scope_stream;
+  forbid_beside_recording();
   static cudaStream_t stream = [] {
     if (!cuda_problem().empty()) fail("[cuda] {}", cuda_problem());
     check(cudaSetDevice(0), "cudaSetDevice");

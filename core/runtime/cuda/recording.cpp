@@ -1,6 +1,7 @@
 #include "core/runtime/cuda/recording.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <string_view>
 
@@ -12,6 +13,24 @@ namespace cuda {
 namespace {
 
 thread_local std::shared_ptr<RecordedMemory> memory_of_thread;
+
+struct UnderWay {
+  std::atomic<bool> is_any = false;
+  std::mutex mutex;
+  std::shared_ptr<RecordedMemory> memory;
+};
+// Never destroyed: tensors with static storage may be freed after any static object of this file.
+UnderWay& under_way() {
+  static auto* recording = new UnderWay;
+  return *recording;
+}
+
+void set_recording(const std::shared_ptr<RecordedMemory>& memory) {
+  memory_of_thread = memory;
+  std::lock_guard lock(under_way().mutex);
+  under_way().memory = memory;
+  under_way().is_any = memory != nullptr;
+}
 
 }  // namespace
 
@@ -45,7 +64,23 @@ void RecordedMemory::put_back(void* block) {
   if (!ended_) free_.emplace(all_.at(block), block);
 }
 
+void RecordedMemory::free_later(void* block) {
+  std::lock_guard lock(mutex_);
+  later_.push_back(block);
+}
+
 const std::shared_ptr<RecordedMemory>& recorded_memory() { return memory_of_thread; }
+
+std::shared_ptr<RecordedMemory> recording_under_way() {
+  if (!under_way().is_any) return nullptr;
+  std::lock_guard lock(under_way().mutex);
+  return under_way().memory;
+}
+
+void forbid_beside_recording() {
+  if (under_way().is_any && !memory_of_thread)
+    fail("[cuda] a thread uses the GPU while another one records its work");
+}
 
 void forbid_in_recording(const char* what) {
   if (memory_of_thread) fail("[cuda] {} cannot be recorded", what);
@@ -63,13 +98,14 @@ class CudaRecording final : public RecordedWork {
     cuda::forbid_in_recording("a recording");
     // Relaxed: this thread may ask the driver for memory meanwhile.
     cuda::check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed), "cudaStreamBeginCapture");
-    cuda::memory_of_thread = memory_;
+    cuda::set_recording(memory_);
     detail::kept_for_recording = &kept_;
     auto end = [&](cudaGraph_t* graph) {
-      cuda::memory_of_thread = nullptr;
       detail::kept_for_recording = nullptr;
       memory_->end();
-      return cudaStreamEndCapture(stream, graph);
+      const cudaError_t status = cudaStreamEndCapture(stream, graph);
+      cuda::set_recording(nullptr);
+      return status;
     };
     cudaGraph_t graph = nullptr;
     try {
@@ -83,6 +119,10 @@ class CudaRecording final : public RecordedWork {
     cuda::check(end(&graph), "cudaStreamEndCapture");
     const cudaError_t status = cudaGraphInstantiate(&graph_, graph, 0);
     (void)cudaGraphDestroy(graph);
+    if (status == cudaErrorMemoryAllocation) {
+      (void)cudaGetLastError();
+      throw OutOfMemory("[cuda] cudaGraphInstantiate: out of memory");
+    }
     cuda::check(status, "cudaGraphInstantiate");
   }
   ~CudaRecording() override { (void)cudaGraphExecDestroy(graph_); }

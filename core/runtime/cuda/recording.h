@@ -23,7 +23,7 @@ class RecordedMemory {
   // For later work of the recording; nothing once that has ended.
   void put_back(void* block);
   // A block of the stream's pool that is freed meanwhile: earlier work of the recording may have read it.
-  void free_later(void* block) { later_.push_back(block); }
+  void free_later(void* block);
   void end() { ended_ = true; }
 
  private:
@@ -36,6 +36,10 @@ class RecordedMemory {
 
 // Of this thread; null when it does not record.
 const std::shared_ptr<RecordedMemory>& recorded_memory();
+// Of whichever thread records now. What another one gives to the stream meanwhile would be recorded, too: frees wait in here, and all
+// else is refused.
+std::shared_ptr<RecordedMemory> recording_under_way();
+void forbid_beside_recording();
 // Throws Error while this thread records: a graph would do once what every start needs anew, or cannot do it.
 void forbid_in_recording(const char* what);
 

@@ -166,7 +166,6 @@ std::vector<std::string> category_conflicts(const std::vector<Category>& expecte
   return conflicts;
 }
 
-// Names that are empty, there twice, or hardly differ.
 std::vector<std::string> remarks_on_names(const std::vector<Category>& categories) {
   std::vector<std::string> remarks;
   std::map<std::string, std::vector<int64_t>> names;
@@ -319,7 +318,7 @@ void check_ground_truth(const GroundTruth& truth, const DataPaths& paths, int th
   add_summary(truth, report.summary);
   report.remarks = truth.notes;
   if (report.units.empty()) report.units = boxes_that_are_corners(truth, sizes);
-  for (auto remarks : {remarks_on_boxes(truth, sizes), remarks_on_classes(truth)})
+  for (auto remarks : {remarks_on_boxes(truth, sizes), remarks_on_classes(truth), remarks_on_figures(truth)})
     report.remarks.insert(report.remarks.end(), remarks.begin(), remarks.end());
   add_remarks_on_repeats(truth, report.remarks);
   if (has_images) tell_of_images(found, truth, paths, report);

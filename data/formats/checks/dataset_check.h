@@ -22,5 +22,7 @@ std::vector<std::string> category_conflicts(const std::vector<Category>& expecte
 
 // What is allowed, but rarely meant: no annotation, classes without one, without a name or of one name. A line each.
 std::vector<std::string> remarks_on_classes(const GroundTruth& truth);
+// Of that what the names alone say: they are empty, there twice, or hardly differ.
+std::vector<std::string> remarks_on_names(const std::vector<Category>& categories);
 
 }  // namespace saccade

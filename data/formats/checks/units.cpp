@@ -91,13 +91,15 @@ std::vector<std::string> remarks_on_boxes(const GroundTruth& truth, SeenSizes se
   std::vector<std::string> remarks;
   if (std::string corners = boxes_that_are_corners(truth, seen); !corners.empty())
     remarks.push_back(std::move(corners));
-  int64_t none = 0, large = 0, boxes = 0;
-  const Annotation *first_none = nullptr, *first_large = nullptr;
+  constexpr double kThinnest = 0.01;  // objects of so small a part of their box are sticks, and few
+  int64_t none = 0, large = 0, small = 0, boxes = 0;
+  const Annotation *first_none = nullptr, *first_large = nullptr, *first_small = nullptr;
   for (const Annotation& a : truth.annotations) {
     const double box = a.bbox[2] * a.bbox[3];
     if (a.iscrowd || !(box > 0)) continue;
     ++boxes;
     if (a.area == 0 && none++ == 0) first_none = &a;
+    if (a.area > 0 && a.area < kThinnest * box && small++ == 0) first_small = &a;
     // What is rounded to whole pixels may be larger by a row and a column.
     if (a.area > (a.bbox[2] + 1) * (a.bbox[3] + 1) + 1 && large++ == 0) first_large = &a;
   }
@@ -110,6 +112,10 @@ std::vector<std::string> remarks_on_boxes(const GroundTruth& truth, SeenSizes se
   if (large > 0)
     remarks.push_back(fmt::format("{} of {} areas are larger than their box, the first of {}; {}", large,
                                   boxes, truth.name_of(*first_large), kWhy));
+  if (2 * small >= boxes && small > 0)
+    remarks.push_back(fmt::format(
+        "{} of {} areas are less than a hundredth of their box, the first of {}; are they parts of the image? {}",
+        small, boxes, truth.name_of(*first_small), kWhy));
   return remarks;
 }
 

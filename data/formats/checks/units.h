@@ -40,7 +40,8 @@ using SeenSizes = std::span<const ImageSize>;
 std::string boxes_that_are_parts(const GroundTruth& truth);
 // "the boxes look like [x1, y1, x2, y2], ...", or "".
 std::string boxes_that_are_corners(const GroundTruth& truth, SeenSizes seen);
-// What is allowed, but rarely meant: boxes that look like corners, areas that are 0 or larger than their box. A line each.
+// What is allowed, but rarely meant: boxes that look like corners, areas that are 0, larger than their box or far
+// below it. A line each.
 std::vector<std::string> remarks_on_boxes(const GroundTruth& truth, SeenSizes seen);
 // What the figures of detections in the set do not show, a line each.
 std::vector<std::string> remarks_on_figures(const GroundTruth& truth);

@@ -72,6 +72,7 @@ void note_unnamed_images(GroundTruth& truth, const DataPaths& paths,
         continue;
       DataPaths there = other;
       there.images = paths.images;
+      there.wants = {.boxes = false};  // but the names
       try {
         leave_unnamed(read(there, [](const std::string&) {}));
       } catch (const InputError&) {  // whoever needs it tells

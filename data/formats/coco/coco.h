@@ -13,13 +13,16 @@ namespace saccade {
 // Reads the file paths.annotations; everything in its order. A record with a missing or mistyped field is reported and left out, all
 // others are kept. Throws InputError when the file cannot be read, is not JSON, or lacks one of the three lists (but for
 // paths.may_lack_annotations). Also taken, and told in the notes: ids that are words, which are numbered (categories as paths.categories
-// has their names), annotations without an id, segmentations without a box, and, silently, images without a size, numbers in quotes, and
+// has their names), annotations without an id, segmentations without a box or beside one of zeros, and, silently, images without a size, numbers in quotes, and
 // LVIS's coco_url in place of a file's name. With paths.wants.masks the segmentations are read; where one has a fault it is reported and left
 // out, and the annotation stays.
 GroundTruth read_coco(const DataPaths& paths, const ProblemReport& report);
 inline GroundTruth read_coco(const std::string& path, const ProblemReport& report) {
   return read_coco(DataPaths{.annotations = path, .images = ""}, report);
 }
+
+// What follows the host's name, "train2017/000000000001.jpg"; "": it is no address.
+std::string path_of_url(const std::string& url);
 
 // As a data set. Throws InputError "file: annotation 7: what" on a missing or broken file, a missing or mistyped field, and for what
 // Dataset throws.

@@ -89,6 +89,20 @@ std::string image_folder(const std::string& file, const std::string& folder, con
                    first_coco_image(file));
 }
 
+// LVIS names images by their addresses, whose folders (train2017) lie beside the annotations or in `images`; those of its val are in
+// several. Else they lie in train2017 or val2017.
+std::string lvis_images(const std::string& file, const std::string& folder, const std::string& split) {
+  std::vector<std::string> roots{folder, joined(folder, "images"), joined(folder, "data")};
+  if (const std::string path = path_of_url(text_of_key(file, "\"coco_url\"", uint64_t{1} << 20));
+      !path.empty())
+    for (const std::string& root : roots)
+      if (is_file(joined(root, path))) return root;
+  std::vector<std::string> folders;
+  for (const std::string& root : roots) folders.push_back(joined(root, split + "2017"));
+  folders.insert(folders.end(), roots.begin(), roots.end());
+  return folder_of(folders, first_coco_image(file));
+}
+
 // Of several lists of a split the one that has a folder of images of its name; which of others is meant nobody can know.
 std::string list_of_instances(const std::string& folder, const std::string& name) {
   std::vector<std::string> lists;
@@ -108,7 +122,7 @@ std::string list_of_instances(const std::string& folder, const std::string& name
 }
 
 // Of Roboflow and of `saccade data shapes`: a file in each split's folder; of COCO: a folder of annotations; of FiftyOne: labels.json beside
-// a folder "data"; of Label Studio: result.json beside images; one file.
+// a folder "data"; of Label Studio: result.json beside images; of LVIS: lvis_v1_train.json beside train2017; one file.
 DataSplits find_coco(const std::string& folder) {
   DataSplits splits;
   auto add = [&](std::optional<DataPaths>& split, const std::string& file, auto images) {
@@ -138,6 +152,10 @@ DataSplits find_coco(const std::string& folder) {
         if (const std::string file = list_of_instances(folder, name); !file.empty())
           find_images(joined(annotations, file), file.substr(10, file.size() - 15));
       find_images(joined(folder, name + ".json"), name);
+      for (const std::string& list : {annotations, folder})
+        for (const char* version : {"lvis_v1_", "lvis_v0.5_"})
+          if (const std::string file = joined(list, version + name + ".json"); !to)
+            add(to, file, [&] { return lvis_images(file, folder, name); });
     }
   if (splits.train || splits.val || splits.test) return splits;
   for (const char* name : {"annotations.json", "_annotations.coco.json", "annotations/instances_default.json",
@@ -154,9 +172,15 @@ DataSplits find_coco(const std::string& folder) {
 DataSplits find_coco_file(const std::string& file) {
   DataSplits splits;
   const std::string folder = parent_of(file);
-  if (file.ends_with(".json") && !is_labelme_json(file))
+  if (!file.ends_with(".json") || is_labelme_json(file)) return splits;
+  const std::string stem = fs::path(file).stem().string();
+  if (stem.starts_with("lvis_")) {
+    const std::string root = fs::path(folder).filename() == "annotations" ? parent_of(folder) : folder;
     splits.train = DataPaths{.annotations = file,
-                             .images = image_folder(file, folder, fs::path(file).stem().string(), "train")};
+                             .images = lvis_images(file, root, stem.ends_with("_val") ? "val" : "train")};
+  } else {
+    splits.train = DataPaths{.annotations = file, .images = image_folder(file, folder, stem, "train")};
+  }
   return splits;
 }
 
@@ -215,6 +239,7 @@ std::string coco_json(const GroundTruth& truth, const std::string& description,
         "{}{{\"id\":{},\"image_id\":{},\"category_id\":{},\"bbox\":[{},{},{},{}],\"area\":{},\"iscrowd\":{}",
         separator, a.id, a.image_id, a.category_id, a.bbox[0], a.bbox[1], a.bbox[2], a.bbox[3], a.area,
         a.iscrowd ? 1 : 0);
+    if (a.score) out += fmt::format(",\"score\":{}", *a.score);
     if (a.segmentation) out += ",\"segmentation\":" + segmentation_json(*a.segmentation);
     out += '}';
     separator = ",\n";

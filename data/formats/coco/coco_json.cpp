@@ -222,6 +222,9 @@ class CocoFile {
       note("names {} of the {} categories; the others have no objects here", own, truth_.categories.size());
     if (boxes_around_masks_ > 0)
       note("{} annotations have no bbox: theirs is the box around the polygons or runs", boxes_around_masks_);
+    if (boxes_of_zeros_ > 0)
+      note("{} annotations have a bbox of zeros: theirs is the box around the polygons or runs",
+           boxes_of_zeros_);
     return std::move(truth_);
   }
 
@@ -254,9 +257,9 @@ class CocoFile {
 
   std::string add(FileImage& image) {
     // LVIS: http://images.cocodataset.org/train2017/000000000001.jpg, below the folder of images or in it.
-    if (const size_t host = image.url.find("://"); image.file_name.empty() && host != std::string::npos)
-      if (const size_t path = image.url.find('/', host + 3); path != std::string::npos) {
-        image.file_name = image.url.substr(path + 1);
+    if (image.file_name.empty())
+      if (const std::string path = path_of_url(image.url); !path.empty()) {
+        image.file_name = path;
         const std::string name = image.url.substr(image.url.rfind('/') + 1);
         if (!is_file(joined(paths_.images, image.file_name)) && is_file(joined(paths_.images, name)))
           image.file_name = name;
@@ -268,6 +271,15 @@ class CocoFile {
   }
 
   std::string add(FileAnnotation& a) {
+    bool is_of_zeros = false;  // which stand in the place of a box
+    if (a.has_box && a.has_segmentation && a.bbox == std::array<double, 4>{}) {
+      lacks_masks_ = lacks_masks_ || !a.reads_masks;
+      if (a.segmentation && a.mask_fault.empty()) {
+        const std::array<double, 4> around = box_of(*a.segmentation);
+        a.has_box = !(around[2] > 0 && around[3] > 0);
+        is_of_zeros = !a.has_box;
+      }
+    }
     if (!a.has_box) {
       if (!a.has_segmentation) return "field \"bbox\" is missing";
       lacks_masks_ = lacks_masks_ || !a.reads_masks;
@@ -278,7 +290,7 @@ class CocoFile {
         return fmt::format("field \"bbox\" is missing, and its polygons reach beyond {} pixels", kFar);
       if (!(a.bbox[2] > 0 && a.bbox[3] > 0))
         return "field \"bbox\" is missing, and there is no polygon or run that it could be around";
-      ++boxes_around_masks_;
+      ++(is_of_zeros ? boxes_of_zeros_ : boxes_around_masks_);
     }
     if (!paths_.wants.masks) a.segmentation.reset();
     if (std::isnan(a.area)) a.area = std::max(a.bbox[2], 0.0) * std::max(a.bbox[3], 0.0);
@@ -344,11 +356,17 @@ class CocoFile {
   GroundTruth truth_;
   std::vector<std::string> found_, problems_;
   std::vector<size_t> without_id_;
-  int64_t boxes_around_masks_ = 0;
+  int64_t boxes_around_masks_ = 0, boxes_of_zeros_ = 0;
   bool lacks_masks_ = false;
 };
 
 }  // namespace
+
+std::string path_of_url(const std::string& url) {
+  const size_t host = url.find("://"),
+               path = host == std::string::npos ? std::string::npos : url.find('/', host + 3);
+  return path == std::string::npos ? "" : url.substr(path + 1);
+}
 
 GroundTruth read_coco(const DataPaths& paths, const ProblemReport& report) {
   if (!paths.wants.masks) {

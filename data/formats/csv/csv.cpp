@@ -198,13 +198,13 @@ class CsvReader {
     if (std::vector<std::string> listed = listed_classes(paths_.annotations); !listed.empty()) return listed;
     std::set<std::string> names;
     for (const auto& [name, place] : classes_) names.insert(name);
-    for (const DataPaths& other : paths_.beside) {
-      if (!other.annotations.ends_with(".csv")) continue;  // it is of another format
+    for_each_beside(paths_, [&](const DataPaths& other) {
+      if (!other.annotations.ends_with(".csv")) return;  // it is of another format
       DataPaths paths{.annotations = other.annotations,
                       .images = "",
                       .categories = {{0, ""}}};  // numbers are not asked for
       names.merge(CsvReader(paths, [](const std::string&) {}).names());
-    }
+    });
     return {names.begin(), names.end()};
   }
 

@@ -48,10 +48,11 @@ GroundTruth read_cvat(const DataPaths& paths, const ProblemReport& report) {
   std::vector<std::string> names;
   if (paths.categories.empty()) {
     names = classes_of(file);
-    for (const DataPaths& other : paths.beside)  // tasks in a file each
-      if (other.annotations != paths.annotations && is_cvat_xml(other.annotations))
-        for (const std::string& name : classes_of(read_cvat_xml(other.annotations)))
-          if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+    for_each_beside(paths, [&](const DataPaths& other) {  // tasks in a file each
+      if (other.annotations == paths.annotations || !is_cvat_xml(other.annotations)) return;
+      for (const std::string& name : classes_of(read_cvat_xml(other.annotations)))
+        if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+    });
   }
   truth.categories = number_classes(names, paths);
   const std::map<std::string, int64_t> ids = ids_by_name(truth.categories);

@@ -7,6 +7,7 @@
 #include "data/formats/label_maps/class_table.h"
 #include "data/formats/label_maps/pairs.h"
 #include "data/formats/listing.h"
+#include "data/formats/named_classes.h"
 #include "data/images/image.h"
 
 namespace saccade {
@@ -47,10 +48,11 @@ GroundTruth read_label_maps(const DataPaths& paths, const ProblemReport& report)
   std::vector<std::string> files;
   for (const LabelledImage& pair : set.pairs) files.push_back(pair.label);
   if (paths.label_maps.names.empty() && paths.label_maps.list.empty() && paths.categories.empty())
-    for (const DataPaths& other : paths.beside)
-      if (are_label_maps(other))
-        for (const LabelledImage& pair : pair_images(other, [](const std::string&) {}).pairs)
-          files.push_back(pair.label);
+    for_each_beside(paths, [&](const DataPaths& other) {
+      if (!are_label_maps(other)) return;
+      for (const LabelledImage& pair : pair_images(other, [](const std::string&) {}).pairs)
+        files.push_back(pair.label);
+    });
   ClassTable table = class_table(paths.label_maps, set.list_folders, set.layout, files, paths.categories);
   GroundTruth truth;
   truth.categories = std::move(table.categories);

@@ -5,6 +5,7 @@
 #include "core/tensor/error.h"
 #include "data/formats/labelme/labelme_json.h"
 #include "data/formats/listing.h"
+#include "data/formats/named_classes.h"
 #include "data/formats/splits.h"
 
 namespace saccade {
@@ -31,16 +32,23 @@ AnnotationFiles labelme_files(const std::string& annotations) {
 
 GroundTruth read_labelme(const DataPaths& paths, const ProblemReport& report) {
   std::vector<AnnotationFiles> others;
-  for (const DataPaths& other : paths.beside)
+  for_each_beside(paths, [&](const DataPaths& other) {
     if (is_labelme_folder(other.annotations) || is_labelme_json(other.annotations))
       others.push_back(labelme_files(other.annotations));
+  });
   return read_per_image(labelme_files(paths.annotations), others, paths, report);
+}
+
+constexpr const char* kFolders[] = {"annotations", "Annotations", "labels", "json", "jsons"};
+
+std::string labelme_images(const std::string& folder) {
+  return first_folder({joined(folder, "images"), joined(folder, "JPEGImages")});
 }
 
 // Files in a folder of their own, or beside the images.
 std::optional<DataPaths> find_labelme_files(const std::string& folder) {
-  const std::string images = first_folder({joined(folder, "images"), joined(folder, "JPEGImages")});
-  for (const char* name : {"annotations", "Annotations", "labels", "json", "jsons"})
+  const std::string images = labelme_images(folder);
+  for (const char* name : kFolders)
     if (const std::string own = joined(folder, name); !images.empty() && is_labelme_folder(own))
       return DataPaths{.annotations = own, .images = images};
   if (is_labelme_folder(folder)) return DataPaths{.annotations = folder, .images = folder};
@@ -50,7 +58,11 @@ std::optional<DataPaths> find_labelme_files(const std::string& folder) {
 DataSplits find_labelme(const std::string& folder) {
   DataSplits splits;
   find_in_folders(folder, splits, find_labelme_files);
-  if (!splits.train && !splits.val && !splits.test) splits.train = find_labelme_files(folder);
+  if (splits.train || splits.val || splits.test) return splits;
+  for (const char* name : kFolders)
+    if (!splits.train)
+      find_in_annotations(joined(folder, name), ".json", labelme_images(folder), is_labelme_folder, splits);
+  if (!splits.train) splits.train = find_labelme_files(folder);
   return splits;
 }
 

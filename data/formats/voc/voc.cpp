@@ -101,9 +101,10 @@ std::vector<std::string> voc_places(const DataPaths& paths) {
 
 GroundTruth read_voc(const DataPaths& paths, const ProblemReport& report) {
   std::vector<AnnotationFiles> others;
-  for (const DataPaths& other : paths.beside)
+  for_each_beside(paths, [&](const DataPaths& other) {
     if (is_image_set(other.annotations) || is_folder(other.annotations))  // else it is of another format
       others.push_back(voc_files(other.annotations));
+  });
   GroundTruth truth = read_per_image(voc_files(paths.annotations), others, paths, report);
   note_unread_lists(paths, truth);
   return truth;
@@ -149,14 +150,21 @@ std::string voc_images(const std::string& folder) {
   return first_folder({joined(folder, "JPEGImages"), joined(folder, "images"), joined(folder, "Images")});
 }
 
-// VOC's own layout; of Roboflow: train and valid with images and XML files together; a folder of each without splits.
+// VOC's own layout; of Roboflow: train and valid with images and XML files together; a folder of each, with splits as folders in both or without
+// splits.
 DataSplits find_voc(const std::string& folder) {
   DataSplits splits;
   const std::string images = voc_images(folder);
   if (!images.empty()) add_image_sets(folder, images, splits);
   find_in_folders(folder, splits,
                   [](const std::string& own) { return find_voc_files(own, voc_images(own)); });
-  if (!splits.train && !splits.val && !splits.test) splits.train = find_voc_files(folder, images);
+  if (splits.train || splits.val || splits.test) return splits;
+  for (const char* name : {"Annotations", "annotations", "xmls"})
+    if (!splits.train)
+      find_in_annotations(
+          joined(folder, name), ".xml", images,
+          [](const std::string& own) { return has_files_below(own, ".xml"); }, splits);
+  if (!splits.train) splits.train = find_voc_files(folder, images);
   return splits;
 }
 

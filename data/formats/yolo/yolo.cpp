@@ -26,8 +26,8 @@ struct LabelledImage {
   std::string path;  // of the labels; "": there are none
 };
 
-LabelledImage read_labelled(const YoloImage& image, const std::string& root, const YoloYaml& set, bool masks,
-                            const NamedFolder* inside) {
+LabelledImage read_labelled(const YoloImage& image, const std::string& root, const std::string& labels,
+                            const YoloYaml& set, bool masks, const NamedFolder* inside) {
   LabelledImage out;
   out.image.file_name = image.name;
   // Whoever looks at the images tells what leads out of the folder, and what cannot be read.
@@ -38,7 +38,7 @@ LabelledImage read_labelled(const YoloImage& image, const std::string& root, con
     out.image.height = size.height;
   } catch (const InputError&) {
   }
-  out.path = label_file(root, image);
+  out.path = labels;
   if (!out.path.empty())
     out.labels = read_yolo_labels(out.path, set, {out.image.height, out.image.width}, masks, out.problems);
   return out;
@@ -111,10 +111,15 @@ GroundTruth read_yolo(const DataPaths& paths, const ProblemReport& report) {
   std::optional<NamedFolder> inside;
   if (!paths.allow_outside) inside.emplace(images.root, images.links);
   std::vector<LabelledImage> found(images.images.size());
+  if (paths.wants.is_empty()) {  // the names of the images alone
+    for (const YoloImage& image : images.images) truth.images.push_back({.file_name = image.name});
+    return truth;
+  }
+  const std::vector<std::string> labels = label_files(images);
   run_tasks(std::ssize(found), 0, [&](int64_t i) {
     const auto k = static_cast<size_t>(i);
-    found[k] =
-        read_labelled(images.images[k], images.root, set, paths.wants.masks, inside ? &*inside : nullptr);
+    found[k] = read_labelled(images.images[k], images.root, labels[k], set, paths.wants.masks,
+                             inside ? &*inside : nullptr);
   });
   const bool has_none = std::ranges::all_of(found, [](const LabelledImage& f) { return f.path.empty(); });
   if (paths.may_lack_annotations)
@@ -159,8 +164,7 @@ GroundTruth read_yolo(const DataPaths& paths, const ProblemReport& report) {
 std::vector<std::string> labels_of(const YoloYaml& set, const std::vector<YoloSource>& lists,
                                    const DataPaths& paths) {
   const YoloImages named = images_of(lists, paths.images, set, paths.annotations);
-  std::vector<std::string> labels;
-  for (const YoloImage& image : named.images) labels.push_back(label_file(named.root, image));
+  std::vector<std::string> labels = label_files(named);
   std::erase(labels, "");
   return labels;
 }

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <set>
 #include <unordered_set>
 
 #include "core/files/file.h"
 #include "core/files/unicode_forms.h"
 #include "core/tensor/error.h"
+#include "data/formats/known_files.h"
 #include "data/formats/named_classes.h"
 
 namespace saccade {
@@ -17,8 +19,6 @@ namespace fs = std::filesystem;
 
 constexpr FileKind kLabelHead{"a file of YOLO labels", uint64_t{64} << 20};
 
-bool exists(const std::string& path) { return is_folder(path) || is_file(path); }
-
 // What exporters put before a name although it lies beside the file.
 std::string without_prefix(std::string name) {
   for (const std::string_view prefix : {"../", "./", "data/"})
@@ -26,7 +26,8 @@ std::string without_prefix(std::string name) {
   return name;
 }
 
-std::string first_place(const std::vector<std::string>& folders, std::string name) {
+template <class Exists>
+std::string first_place(const std::vector<std::string>& folders, std::string name, Exists exists) {
   std::vector<std::string> names = spellings_of(name);
   if (name.find('\\') != std::string::npos) {
     std::replace(name.begin(), name.end(), '\\', '/');  // as Windows writes it
@@ -72,21 +73,57 @@ bool looks_like_labels(const std::string& path) {
   return lines.empty() || is_label_line(lines[0].text);
 }
 
-// The file with this ending or with that of Windows; "": none.
-std::string text_of(const fs::path& stem) {
-  for (const std::string& spelled : spellings_of(stem.filename().string()))
-    for (const char* ending : {".txt", ".TXT"})
-      if (std::string path = fs::path(stem).replace_filename(spelled).replace_extension(ending).string();
-          is_file(path))
-        return path;
-  return "";
-}
+// Looks for the labels of one image after another.
+class LabelSearch {
+ public:
+  explicit LabelSearch(const std::string& root) : root_(root) {}
+
+  std::string run(const YoloImage& image) {
+    const std::string path = joined(root_, image.name);
+    if (const std::string& labels = labels_of(image.folder); !labels.empty())
+      if (std::string found = text_of(joined(labels, name_in_source(path, image))); !found.empty())
+        return found;
+    const std::string folder = parent_of(path), &own = labels_of(folder);
+    if (!own.empty())
+      if (std::string found = text_of(joined(own, path.substr(path.rfind('/') + 1))); !found.empty())
+        return found;
+    std::string beside = text_of(path);
+    // Beside images whose labels have a folder, there may be texts of another kind.
+    const bool has_folder = !own.empty() && (is_folder(own) || !label_folder(image.folder).empty());
+    return beside.empty() || !has_folder || looks_like_labels(beside) ? beside : "";
+  }
+
+ private:
+  const std::string& labels_of(const std::string& folder) {
+    const auto [it, is_new] = labels_.try_emplace(folder);
+    if (is_new) it->second = as_labels(folder);
+    return it->second;
+  }
+  std::string name_in_source(const std::string& path, const YoloImage& image) const {
+    return image.folder == root_ ? image.name : name_below(path, image.folder);
+  }
+  // The text file with this ending or with that of Windows; "": none.
+  std::string text_of(const std::string& image) {
+    const size_t slash = image.rfind('/'), begin = slash == std::string::npos ? 0 : slash + 1;
+    const std::string folder = image.substr(0, begin > 1 ? begin - 1 : begin), name = image.substr(begin),
+                      stem = name.substr(0, name.rfind('.') == 0 ? name.size() : name.rfind('.'));
+    for (const std::string& spelled : spellings_of(stem))
+      for (const char* ending : {".txt", ".TXT"})
+        if (files_.has(folder, spelled + ending)) return image.substr(0, begin) + spelled + ending;
+    return "";
+  }
+
+  std::string root_;
+  KnownFiles files_;
+  std::map<std::string, std::string> labels_;  // of folders of images
+};
 
 }  // namespace
 
 std::string existing_place(const std::string& file, const std::string& path, const std::string& name) {
   const std::string beside = parent_of(file);
-  return first_place({joined(beside, path), beside}, name);
+  return first_place({joined(beside, path), beside}, name,
+                     [](const std::string& place) { return is_folder(place) || is_file(place); });
 }
 
 std::vector<YoloSource> sources_of(const YoloYaml& set, const std::string& file, const std::string& split) {
@@ -130,6 +167,7 @@ YoloImages images_of(const std::vector<YoloSource>& sources, const std::string& 
     out.notes.push_back(
         fmt::format("path: \"{}\" is no folder here; names are relative to the file", set.path));
   std::unordered_set<std::string> seen;
+  KnownFiles known;
   int64_t repeats = 0;
   std::string first_repeat;
   auto add = [&](const std::string& name, const std::string& folder, int64_t line = 0) {
@@ -145,7 +183,8 @@ YoloImages images_of(const std::vector<YoloSource>& sources, const std::string& 
       const std::vector<std::string> folders{parent_of(source.place), joined(parent_of(file), set.path),
                                              parent_of(file)};
       for (const TextLine& line : text_lines(read_text(source.place, kTextFile))) {
-        std::string place = first_place(folders, line.text);
+        std::string place =
+            first_place(folders, line.text, [&](const std::string& one) { return known.has(one); });
         if (place.empty()) place = joined(folders[0], line.text);  // whoever looks at the images tells
         add(name_below(place, root), root, line.number);
       }
@@ -177,22 +216,11 @@ std::string label_folder(const std::string& images) {
   return !labels.empty() && is_folder(labels) ? labels : "";
 }
 
-std::string label_file(const std::string& root, const YoloImage& image) {
-  const fs::path path = fs::path(root) / image.name;
-  const std::string labels = as_labels(image.folder);
-  if (!labels.empty()) {
-    const fs::path below = image.folder == root
-                               ? fs::path(image.name)
-                               : normal_path(path).lexically_relative(normal_path(image.folder));
-    if (std::string found = text_of(fs::path(labels) / below); !found.empty()) return found;
-  }
-  const std::string own = as_labels(path.parent_path());
-  if (!own.empty())
-    if (std::string found = text_of(fs::path(own) / path.filename()); !found.empty()) return found;
-  std::string beside = text_of(path);
-  // Beside images whose labels have a folder, there may be texts of another kind.
-  const bool has_folder = !own.empty() && (is_folder(own) || !label_folder(image.folder).empty());
-  return beside.empty() || !has_folder || looks_like_labels(beside) ? beside : "";
+std::vector<std::string> label_files(const YoloImages& images) {
+  LabelSearch search(images.root);
+  std::vector<std::string> files;
+  for (const YoloImage& image : images.images) files.push_back(search.run(image));
+  return files;
 }
 
 std::string expected_label_file(const std::string& root, const YoloImage& image) {

@@ -42,8 +42,8 @@ YoloImages images_of(const std::vector<YoloSource>& sources, const std::string& 
 
 // The folder of the labels that belongs to a folder of images: ".../labels/train" of ".../images/train"; "" where there is none.
 std::string label_folder(const std::string& images);
-// The labels of an image: in that folder, in the one that belongs to its own folder, or beside it; "": there are none.
-std::string label_file(const std::string& root, const YoloImage& image);
+// The labels of each of the images: in that folder, in the one that belongs to its own folder, or beside it; "": there are none.
+std::vector<std::string> label_files(const YoloImages& images);
 // Where they are expected, for messages.
 std::string expected_label_file(const std::string& root, const YoloImage& image);
 // Whether a file is one of labels, and of objects, by its name and first bytes.

@@ -213,14 +213,14 @@ TEST(Layouts, AreFound) {
 TEST(Layouts, SplitsThatAreReadAsOneSetAreTold) {
   TestFolder dir;
   for (const char* split : {"train", "Val"}) {
-    write_below(dir, fmt::format("Annotations/{}/a.xml", split), kXml);
+    write_below(dir, fmt::format("Annotations/batch/{}/a.xml", split), kXml);
     fs::create_directories(fs::path(dir / "JPEGImages") / split);
   }
   const DataSplits splits = find_splits(dir.path());
   ASSERT_TRUE(splits.train && !splits.val);
   ASSERT_EQ(splits.notes.size(), 1u);
-  EXPECT_NE(splits.notes[0].find("Annotations/train and "), std::string::npos) << splits.notes[0];
-  EXPECT_NE(splits.notes[0].find("Annotations/Val are read as one set"), std::string::npos)
+  EXPECT_NE(splits.notes[0].find("Annotations/batch/train and "), std::string::npos) << splits.notes[0];
+  EXPECT_NE(splits.notes[0].find("Annotations/batch/Val are read as one set"), std::string::npos)
       << splits.notes[0];
 }
 

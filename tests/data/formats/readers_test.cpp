@@ -232,7 +232,109 @@ TEST(VocReader, TakesWhatImageSetsName) {
        {"voc train: 1.png(1)"}},
       {{{"Annotations/1.xml", xml("sub\\x.png", object("cat"))}, {"images/sub/x.png", ""}},
        {"voc train: sub/x.png(1)"}},
+      // Splits as folders of both, or of the annotations alone, whose images nobody misses.
+      {{{"Annotations/Train/1.xml", xml("1.png", object("cat"))},
+        {"Annotations/Val/2.xml", xml("2.png", object("cat"))},
+        {"JPEGImages/Train/1.png", ""},
+        {"JPEGImages/Val/2.png", ""}},
+       {"voc train: 1.png(1) | val: 2.png(1)"}},
+      {{{"Annotations/train/1.xml", xml("1.png", object("cat"))},
+        {"Annotations/val/2.xml", xml("2.png", object("cat"))},
+        {"JPEGImages/1.png", ""},
+        {"JPEGImages/2.png", ""},
+        {"classes.txt", "dog\ncat\n"}},
+       {"voc train: 1.png(1) | val: 2.png(1)"}},
+      {{{"Annotations/train/1.xml", xml("1.png", object("cat"))},
+        {"JPEGImages/1.png", ""},
+        {"classes.txt", "dog\n"}},
+       {"error: Annotations/train/1.xml: line 1: the class \"cat\" is not one of the 1 that are known (\"dog\")"}},
+      {{{"Annotations/train/1.xml", xml("1.png", object("cat"))},
+        {"Annotations/more/2.xml", xml("2.png", object("cat"))},
+        {"JPEGImages/1.png", ""},
+        {"JPEGImages/more/2.png", ""}},
+       {"voc train: 1.png(1)\nAnnotations/more holds labelled data but is none of the splits and is left out",
+        "1 image in JPEGImages has no XML file in Annotations/train and is left out, first more/2.png"}},
   });
+}
+
+TEST(Splits, OfOtherNamesAreFound) {
+  auto coco = [](const std::string& image) {
+    return R"({"images":[{"id":1,)" + image + R"(}],"annotations":[{"id":1,"image_id":1,"category_id":1,)" +
+           R"("bbox":[1,1,4,4]}],"categories":[{"id":1,"name":"a"}]})";
+  };
+  const std::string own = R"("file_name":"1.png")",
+                    address = R"("coco_url":"http://images.cocodataset.org/{}2017/{}.png")";
+  check_reading({
+      {{{"train_set/1.xml", xml("1.png", object("cat"))},
+        {"train_set/1.png", ""},
+        {"val_set/2.xml", xml("2.png", object("cat"))},
+        {"val_set/2.png", ""}},
+       {"voc train: 1.png(1) | val: 2.png(1)"}},
+      {{{"Trainset/_annotations.coco.json", coco(own)}, {"Trainset/1.png", ""}}, {"coco train: 1.png(1)"}},
+      {both(labelled({"train_set/1", "test_set/2"}), {{"data.yaml", kNames}}),
+       {"yolo train: 1.png(1) | test: 2.png(1)"}},
+      // LVIS: its val has images of train2017.
+      {{{"annotations/lvis_v1_train.json", coco(fmt::format(fmt::runtime(address), "train", 1))},
+        {"annotations/lvis_v1_val.json", coco(fmt::format(fmt::runtime(address), "train", 2))},
+        {"train2017/1.png", ""},
+        {"train2017/2.png", ""},
+        {"val2017/3.png", ""}},
+       {"coco train: train2017/1.png(1) | val: train2017/2.png(1)\n", "1 image in ",
+        " is not named and is left out, first val2017/3.png"}},
+      {{{"annotations/lvis_v1_train.json", coco(own)}, {"images/train2017/1.png", ""}},
+       {"coco train: 1.png(1)"}},
+      {{{"lvis_v1_train.json", coco(own)}, {"train2017/1.png", ""}}, {"coco train: 1.png(1)"}},
+      {{{"annotations/lvis_v1_val.json", coco(own)}, {"val2017/1.png", ""}},
+       {"coco train: 1.png(1)"},
+       "annotations/lvis_v1_val.json"},
+  });
+}
+
+// What one split's list has wrong is its own, not that of those beside it.
+TEST(Splits, AreNotBlamedForOneAnother) {
+  for (const auto& [bad, good, files] : std::vector<std::tuple<std::string, std::string, Files>>{
+           {"train.csv",
+            "val.csv",
+            {{"train.csv", "file_name,class,x1,y1,xx,y2\n1.png,cat,1,1,3,3\n"},
+             {"val.csv", "file_name,class,x1,y1,x2,y2\n1.png,cat,1,1,3,3\n"},
+             {"1.png", ""}}},
+           {"ImageSets/Main/train.txt",
+            "ImageSets/Main/val.txt",
+            {{"ImageSets/Main/train.txt", "../1\n"},
+             {"ImageSets/Main/val.txt", "1\n"},
+             {"Annotations/1.xml", xml("1.png", object("cat"))},
+             {"JPEGImages/1.png", ""}}}}) {
+    TestFolder dir;
+    make(dir, files);
+    const DataSplits splits = find_splits(dir.path());
+    ASSERT_TRUE(splits.train && splits.val);
+    EXPECT_EQ(check_dataset(*splits.train).problems.count(), 1) << bad;
+    EXPECT_EQ(check_dataset(*splits.val).problems.count(), 0) << good;
+  }
+}
+
+// A list of images for a server, as VOC's test sets are handed out.
+TEST(VocReader, TestImagesMayLackTheirAnnotations) {
+  TestFolder dir;
+  make(dir, {{"ImageSets/Main/train.txt", "1\n"},
+             {"ImageSets/Main/test.txt", "2\n3\n"},
+             {"Annotations/1.xml", xml("1.png", object("cat"))},
+             {"JPEGImages/1.png", ""},
+             {"JPEGImages/2.png", ""},
+             {"JPEGImages/3.png", ""}});
+  DataPaths test = *find_splits(dir.path()).test;
+  test.categories = {{1, "cat"}};
+  EXPECT_NE(input_error([&] { open_dataset(test); }).find("Annotations/2.xml: cannot read"),
+            std::string::npos);
+  test.may_lack_annotations = true;
+  const auto set = open_dataset(test);
+  ASSERT_EQ(set->num_images(), 2);
+  EXPECT_EQ(set->file_name(1), "3.png");
+  EXPECT_FALSE(set->ground_truth().is_annotated);
+  // One that is there: the others are missing.
+  write_bytes(dir / "Annotations/3.xml", xml("3.png", ""));
+  EXPECT_NE(input_error([&] { open_dataset(test); }).find("Annotations/2.xml: cannot read"),
+            std::string::npos);
 }
 
 // A list in the encoding of a Windows program: its names would all become one, or none.

@@ -69,6 +69,33 @@ TEST(ForeignWeights, OfLightningAreThoseWithoutItsPrefix) {
   }
 }
 
+// Lightning's file of a training with averages: these, where they are of all weights.
+TEST(ForeignWeights, OfWeightsAndAveragesItIsSaidWhichAreTaken) {
+  TestFolder folder;
+  ASSERT_EQ(convert(kHuggingFaceRtDetr, folder / "bare.safetensors", kSmallRtDetr).status, 0);
+  for (const auto& [plain, average] :
+       {std::pair{"model.", "ema_model.module."}, std::pair{"net.", "ema."}, std::pair{"", "model_ema."}})
+    for (const bool is_whole : {true, false}) {
+      SCOPED_TRACE(fmt::format("\"{}\" \"{}\" {}", plain, average, is_whole));
+      NamedValues weights = tensors_of(kHuggingFaceRtDetr, plain),
+                  averages = tensors_of(kHuggingFaceRtDetr, average);
+      for (auto& [name, values] : is_whole ? weights : averages)
+        values = Tensor::zeros(values.shape(), values.dtype());
+      if (!is_whole) averages.erase(averages.begin());
+      weights.insert(weights.end(), averages.begin(), averages.end());
+      weights.emplace_back("criterion.scale", Tensor::zeros({1}));
+      if (!is_whole) weights.pop_back();
+      write_safetensors(folder / "both.safetensors", weights, {});
+      const Converted r = convert(folder / "both.safetensors", folder / "out.safetensors", kSmallRtDetr);
+      ASSERT_EQ(r.status, 0) << r.err;
+      EXPECT_NE(r.out.find(is_whole ? "it holds weights and their averages: the averages are taken, \""
+                                    : "it holds weights and averages of some of them: the averages, \""),
+                std::string::npos)
+          << r.out;
+      EXPECT_EQ(read_bytes(folder / "bare.safetensors"), read_bytes(folder / "out.safetensors"));
+    }
+}
+
 TEST(ForeignWeights, OfSeveralFilesAreThoseOfOne) {
   TestFolder folder;
   ASSERT_EQ(convert(kHuggingFaceRtDetr, folder / "one.safetensors", kSmallRtDetr).status, 0);

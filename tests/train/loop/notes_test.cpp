@@ -42,6 +42,42 @@ TEST_F(NotesOfTraining, TheEvaluatorsNotesAreToldOnce) {
   EXPECT_EQ(lines_with(r.out, "boxes look like"), 0U) << r.out;
 }
 
+// What training says of its validation set eval and report say, too: it is the training set, and has classes of one name; and what the model
+// lacks.
+TEST_F(NotesOfTraining, EvaluationSaysWhatIsOddAboutItsSet) {
+  ASSERT_EQ(
+      run_script(
+          "mkdir -p odd && sed -E 's/\\]\\}$/,{\"id\":70,\"name\":\"washer\"},{\"id\":71,\"name\":\"Washer\"}]}/' "
+          "shapes/annotations.json > odd/a.json && sed -E '0,/\"category_id\": ?[0-9]+/s//\"category_id\":70/' "
+          "odd/a.json > odd/annotations.json && grep -c 'category_id\":70' odd/annotations.json")
+          .status,
+      0);
+  const std::string set = " --annotations odd/annotations.json --images shapes/images";
+  const Result odd = run("eval --checkpoint " + kCheckpoint + set);
+  EXPECT_EQ(odd.status, 0) << odd.err;
+  for (const char* part :
+       {"4 of its 4 images are in the training set too, first 000001.png: figures on them say little",
+        "1 class has objects here, but the model lacks it, whose figures are 0: \"washer\" 1",
+        "the categories \"washer\" and \"Washer\" differ in capitals"})
+    EXPECT_EQ(lines_with(odd.out, part), 1U) << part << "\n" << odd.out;
+  const Result reported = run("report run --output odd/r.html" + set);
+  EXPECT_EQ(reported.status, 0) << reported.err;
+  EXPECT_EQ(lines_with(reported.out, "4 of its 4 images are in the training set too"), 1U) << reported.out;
+  // Of a folder, whose own training images count where the model's are gone.
+  ASSERT_EQ(
+      run_script(
+          "mkdir -p odd/set/train odd/elsewhere && cp -r shapes/images shapes/annotations.json odd/set/train "
+          "&& ln -s train odd/set/val && ln -s train odd/set/test && cp -r run odd/elsewhere")
+          .status,
+      0);
+  for (const auto& [split, said] : {std::pair{"val", 1U}, std::pair{"test", 1U}, std::pair{"train", 0U}}) {
+    const Result r = run_script(fmt::format(
+        "cd odd/elsewhere && \"$S\" eval --checkpoint {} --data ../set --split {}", kCheckpoint, split));
+    EXPECT_EQ(r.status, 0) << r.err;
+    EXPECT_EQ(lines_with(r.out, "4 of its 4 images are in the training set too"), said) << split << r.out;
+  }
+}
+
 // last holds both, best the averages alone.
 TEST_F(NotesOfTraining, TheWeightsThatAreTakenAreNamed) {
   expect_works("train --config tiny.textproto --output averaged --quiet --set train.ema_decay=0.9");

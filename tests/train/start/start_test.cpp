@@ -18,10 +18,10 @@ namespace {
 namespace fs = std::filesystem;
 
 Config fitted(const std::string& recipe, const std::string& folder, const std::vector<std::string>& sets = {},
-              bool has_weights = true) {
+              bool has_weights = true, const QuickFlags& quick = {}) {
   DataFlags data;
   if (!folder.empty()) data.folders = {folder};
-  return resolve_config(fit_recipe(find_recipe(recipe, "--model"), data, sets, has_weights).config);
+  return resolve_config(fit_recipe(find_recipe(recipe, "--model"), data, sets, has_weights, quick).config);
 }
 
 TEST(Recipes, AreKnownByName) {
@@ -41,18 +41,29 @@ TEST(Recipes, FollowTheData) {
   TestFolder dir;
   ASSERT_EQ(run_command({"data", "shapes", "--output", dir / "few", "--images", "20", "--seed", "1"}), 0);
   const std::string few = dir / "few";
-  // 18 images are left after the drawn validation set: batches of 2 in place of 16.
+  // 18 images are left after the drawn validation set: 8 batches of 2 make the step of 16.
   Config c = fitted("rt_detr_r18", few);
   EXPECT_EQ(c.data().folder(), few);
   EXPECT_EQ(c.model().num_classes(), 0);
   EXPECT_EQ(c.data().batch_size(), 2);
-  EXPECT_DOUBLE_EQ(c.optimizer().learning_rate(), 1e-4 * 2 / 16);
+  EXPECT_EQ(c.train().accumulate(), 8);
+  EXPECT_DOUBLE_EQ(c.optimizer().learning_rate(), 1e-4);
   EXPECT_EQ(c.train().epochs(), 72);
   // What the user sets stays, and the rate follows the user's batch.
   c = fitted("rt_detr_v2_r18", few, {"data.batch_size=4", "train.epochs=10"});
   EXPECT_EQ(c.data().batch_size(), 4);
   EXPECT_DOUBLE_EQ(c.optimizer().learning_rate(), 1e-4 * 4 / 16);
   EXPECT_EQ(c.schedule().warmup_steps(), 4) << "a tenth of 45 steps";
+  EXPECT_EQ(c.train().accumulate(), 1);
+  // So do the flags, but batches are gathered.
+  c = fitted("rt_detr_v2_r18", few, {}, true, {.epochs = 10, .batch = 4});
+  EXPECT_EQ(c.data().batch_size(), 4);
+  EXPECT_EQ(c.train().accumulate(), 4);
+  EXPECT_DOUBLE_EQ(c.optimizer().learning_rate(), 1e-4);
+  EXPECT_EQ(c.train().epochs(), 10);
+  c = fitted("rt_detr_v2_r18", few, {"train.accumulate=2"}, true, {.batch = 4, .learning_rate = 3e-4});
+  EXPECT_EQ(c.train().accumulate(), 2);
+  EXPECT_EQ(c.optimizer().learning_rate(), 3e-4);
   c = fitted("detr_r50", few, {"optimizer.learning_rate=0.5"});
   EXPECT_EQ(c.optimizer().learning_rate(), 0.5);
   EXPECT_EQ(c.data().labels(), config::contiguous) << "its own are COCO's ids";
@@ -191,11 +202,10 @@ TEST(TrainModel, NeedsNoConfiguration) {
   EXPECT_EQ(status, 0) << out;
   EXPECT_NE(out.find("the run is runs/quickstart-1"), std::string::npos) << out;
   const Config recipe = parse_config(find_recipe("quickstart", "").text, "quickstart");
-  const double rate = recipe.optimizer().learning_rate();
   const int batch = recipe.data().batch_size();
   for (const std::string& note :
        {fmt::format("data.batch_size: {} -> 1 (there are few images)", batch),
-        fmt::format("optimizer.learning_rate: {} -> {} (in proportion to the batch)", rate, rate / batch)})
+        fmt::format("train.accumulate: 1 -> {} (so many batches make the recipe's step)", batch)})
     EXPECT_NE(out.find(note), std::string::npos) << note << "\n" << out;
   // A second run has a folder of its own; heads for other classes start anew, those for the same are kept.
   std::tie(status, out) = train({"--init-from", "runs/quickstart-1/checkpoints/last.safetensors"});

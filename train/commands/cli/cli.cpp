@@ -20,6 +20,7 @@
 #include "train/commands/cli/cli_commands.h"
 #include "train/commands/shell/completion.h"
 #include "train/commands/shell/version.h"
+#include "train/config/habits.h"
 #include "train/logs/print.h"
 
 namespace saccade {
@@ -63,9 +64,18 @@ std::string explain(const CLI::App& app, const CLI::ParseError& error) {
       dynamic_cast<const CLI::ExtrasError*>(&error) || dynamic_cast<const CLI::RequiredError*>(&error);
   if (is_extra && !rest.empty()) {
     std::string word = rest.front();
+    if (word == "-")
+      return fmt::format("{}: the standard input is no argument here (see {} --help)", name, name);
+    const std::string ours = ours_of_flag(word, command->get_name());
+    if (!ours.empty() && (word.starts_with("-") || word.find('=') != std::string::npos))
+      return fmt::format("{}: no {} {}, {} (see {} --help)", name,
+                         word.starts_with("-") ? "flag" : "argument", word, ours, name);
     if (word.starts_with("-"))
       return fmt::format("{}: unknown flag {}, did you mean {}? (see {} --help)", name, word,
                          nearest_name(word.substr(0, word.find('=')), flags), name);
+    if (const std::string own = &app == command ? ours_of_command(word) : ""; !own.empty())
+      return fmt::format("{}: no command \"{}\", here {} does it (see {} {} --help)", name, word, own, name,
+                         own);
     if (!subcommands.empty())
       return fmt::format("{}: unknown command \"{}\", did you mean \"{}\"? (see {} --help)", name, word,
                          nearest_name(word, subcommands), name);

@@ -36,7 +36,7 @@ void add_precision(CLI::App* c, std::string& precision) {
 }
 
 void add_batch_size(CLI::App* c, int64_t& size, const char* text) {
-  option(c, "--batch-size", size, "N", text)
+  option(c, "--batch-size,--batch", size, "N", text)
       ->check(
           number<int64_t>("a whole number from 1 to 65536", [](int64_t n) { return n >= 1 && n <= 65536; }));
 }
@@ -62,6 +62,7 @@ void add_train(CLI::App& app, Action& action) {
   add_classes(c, a->classes,
               "train only these classes of the data; images stay, without the objects of others");
   add_set(c, a->set);
+  add_quick_flags(c, a->quick);
   c->add_flag("--resume", a->resume, "continue the run in --output from its newest whole checkpoint");
   option(c, "--init-from", a->init_from, "FILE", "start from the weights of a safetensors or .pth file");
   add_key(c, a->key);
@@ -97,6 +98,7 @@ void add_train(CLI::App& app, Action& action) {
   c->footer(
       "Examples:\n"
       "  saccade train --data my_images --model rt_detr_r18 --init-from weights.safetensors\n"
+      "  saccade train --data my_images --model rt_detr_r18 --epochs 30 --batch 4 --image-size 512 --lr 5e-5\n"
       "  saccade train --config configs/quickstart.textproto --output runs/quickstart\n"
       "  saccade train --config configs/bccd.textproto --output runs/a --set data.batch_size=4 --set seed=7\n"
       "  saccade train --config configs/bccd.textproto --data my_images --output runs/mine\n"
@@ -164,6 +166,8 @@ void add_eval(CLI::App& app, Action& action) {
   add_per_class(c, a->per_class);
   add_figures(c, a->figures);
   add_batch_size(c, a->batch_size, "images at a time");
+  add_image_size(c, a->image_size,
+                 "side of the images as train --image-size takes it (default: as in training)");
   add_allow_outside(c, a->allow_outside);
   add_device(c, a->device);
   add_precision(c, a->precision);
@@ -224,9 +228,12 @@ void add_predict(CLI::App& app, Action& action) {
   add_device(c, a->device);
   add_precision(c, a->precision);
   add_inference_set(c, a->set);
+  add_image_size(c, a->image_size,
+                 "side of the images as train --image-size takes it (default: as in training)");
   option(c, "--list", a->list, "FILE", "take the images that this file lists too, one a line");
   add_batch_size(c, a->batch_size, "images at a time (default 1); those of several sizes may be padded");
-  c->add_option("IMAGE", a->images, "image files, folders of images, or patterns ('shots/*.jpg')")
+  c->add_option("IMAGE", a->images,
+                "image files, folders of images, patterns ('shots/*.jpg'), or - for the standard input")
       ->check(not_empty());
   c->footer(
       "Examples:\n"
@@ -261,6 +268,7 @@ void add_export(CLI::App& app, Action& action) {
   c->add_option("OUT", a->output, "the file to write (*.onnx)")->required()->check(not_empty());
   option(c, "--height", a->height, "H", "of the images (default: the recipe's)")->check(at_least(1));
   option(c, "--width", a->width, "W", "of the images (default: the recipe's)")->check(at_least(1));
+  add_image_size(c, a->image_size, "or: side of the images as train --image-size takes it");
   c->add_option_function<std::string>(
        "--batch",
        [batch = &a->batch](const std::string& text) {

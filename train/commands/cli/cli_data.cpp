@@ -62,6 +62,7 @@ void add_data_commands(CLI::App& app, Action& action) {
            "in place of the recipe's data: a folder as train --data takes it; several are united");
   add_classes(show, w->classes, "only these classes of the data, as train --classes");
   add_set(show, w->set);
+  add_quick_flags(show, w->quick);
   option(show, "--batches", w->batches, "N", "how many batches (default 1)")->check(at_least(1));
   option(show, "--images", w->images, "N", "how many images, in place of whole batches")->check(at_least(1));
   option(show, "--step", w->step, "K", "begin with what step K of the training gets (default 1)")

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "train/commands/cli/cli_commands.h"
+#include "train/config/quick_flags.h"
 #include "train/config/schema/config_changes.h"
 #include "train/config/schema/moved_fields.h"
 #include "train/config/text.h"
@@ -88,6 +89,30 @@ inline void add_inference_set(CLI::App* command, std::vector<std::string>& set) 
   const std::string text =
       "change a field that only inference depends on (repeatable): " + inference_fields();
   add_set(command, set, text.c_str())->allow_extra_args(false);
+}
+
+// What most trainings change.
+inline CLI::Option* add_image_size(CLI::App* command, int64_t& size, const char* text) {
+  return option(command, "--image-size", size, "N", text)
+      ->check(number<int64_t>("a whole number from 16 to 16384",
+                              [](int64_t n) { return n >= 16 && n <= 16384; }));
+}
+inline void add_quick_flags(CLI::App* command, QuickFlags& flags) {
+  option(command, "--epochs", flags.epochs, "N",
+         "passes over the training images; what begins or ends at an epoch moves in proportion")
+      ->check(number<int64_t>("a whole number from 1 to 1000000",
+                              [](int64_t n) { return n >= 1 && n <= 1'000'000; }));
+  option(command, "--batch", flags.batch, "N",
+         "images at a time; so many batches make a step that it has about as many images as before")
+      ->check(
+          number<int64_t>("a whole number from 1 to 65536", [](int64_t n) { return n >= 1 && n <= 65536; }));
+  add_image_size(
+      command, flags.image_size,
+      "side of the images, the longer one of a fixed size, else the shorter one: of training and evaluation, and with it "
+      "all lengths in them");
+  option(command, "--lr", flags.learning_rate, "X", "the learning rate")
+      ->check(
+          number<double>("a number above 0 and at most 1000", [](double x) { return x > 0 && x <= 1000; }));
 }
 
 // Data sets in folders of the usual layouts; several are united.

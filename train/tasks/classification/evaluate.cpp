@@ -48,9 +48,11 @@ Evaluation evaluate_classes(const EvalArguments& arguments, const LoadedModel& m
     fail_input("--iou, --max-detections, --area-ranges: {} is a classifier, which has no detections",
                arguments.checkpoint);
   std::vector<std::string> notes;
-  DataPaths paths = eval_paths(arguments, model);
+  std::optional<DataPaths> training;
+  DataPaths paths = eval_paths(arguments, model, &training);
   only_classes(paths, arguments.classes, model, arguments.checkpoint);
   const auto images = open_dataset(paths, LabelScheme::kContiguous, &notes);
+  for (std::string& note : notes_on_judged(*images, paths, model, training)) notes.push_back(std::move(note));
   for (const std::string& note : notes) print_line(note);
   return evaluate_classifier(model.as<Classifier>(), images, classification_evaluator(model.config), options);
 }

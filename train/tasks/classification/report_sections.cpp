@@ -11,6 +11,7 @@
 #include "data/pages/chart.h"
 #include "data/pages/picture.h"
 #include "train/config/options.h"
+#include "train/inference/evaluation_data.h"
 #include "train/logs/print.h"
 #include "train/report/evaluation_sections.h"
 #include "train/tasks/classification/runner.h"
@@ -145,6 +146,7 @@ std::string add_classification_sections(Page& page, const ReportOptions& options
   only_classes(paths, options.classes, model, options.checkpoint);
   std::vector<std::string> notes;
   const auto images = open_dataset(paths, LabelScheme::kContiguous, &notes);
+  for (std::string& line : notes_on_judged(*images, paths, model)) notes.push_back(std::move(line));
   for (const std::string& line : notes) print_line(line);
   const auto evaluator = classification_evaluator(model.config).start({});
   std::vector<Guess> guesses;

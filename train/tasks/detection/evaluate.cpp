@@ -103,7 +103,8 @@ Evaluation evaluate_detections(const EvalArguments& arguments, const LoadedModel
         arguments.checkpoint);
   FigureOptions figures = figures_of(model.config, arguments.figures);
   need_predicted_masks(figures, model, arguments.checkpoint);
-  DataPaths paths = with_masks_of(figures, eval_paths(arguments, model));
+  std::optional<DataPaths> training;
+  DataPaths paths = with_masks_of(figures, eval_paths(arguments, model, &training));
   paths.may_lack_annotations = true;
   std::vector<std::string> notes;
   auto dataset = open_dataset(paths, LabelScheme::kContiguous, &notes);
@@ -114,6 +115,8 @@ Evaluation evaluate_detections(const EvalArguments& arguments, const LoadedModel
       fail_input("{}, but {} has no \"annotations\" list, so there are detections and no figures", flag,
                  dataset->name());
   settle_masks(figures, *dataset, notes);
+  for (std::string& note : notes_on_judged(*dataset, paths, model, training))
+    notes.push_back(std::move(note));
   for (const std::string& note : notes) print_line(note);
   check_categories(*dataset, model.category_ids, model.class_names, arguments.checkpoint);
   check_choice({.only = arguments.classes}, dataset->class_names(), dataset->name());

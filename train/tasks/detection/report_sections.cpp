@@ -5,6 +5,7 @@
 
 #include "data/evaluation/coco/coco_overlap.h"
 #include "data/pages/chart.h"
+#include "train/inference/evaluation_data.h"
 #include "train/logs/print.h"
 #include "train/report/evaluation_sections.h"
 #include "train/tasks/detection/evaluate.h"
@@ -163,6 +164,7 @@ std::string add_detection_sections(Page& page, const ReportOptions& options) {
   const DataPaths paths = with_masks_of(wanted, options.paths);
   auto dataset = open_dataset(paths, LabelScheme::kContiguous, &notes);
   settle_masks(wanted, *dataset, notes);
+  for (std::string& line : notes_on_judged(*dataset, paths, options.model)) notes.push_back(std::move(line));
   for (const std::string& line : notes) print_line(line);
   const LoadedModel& model = options.model;
   check_categories(*dataset, model.category_ids, model.class_names, options.checkpoint);

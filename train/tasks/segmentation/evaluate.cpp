@@ -90,7 +90,10 @@ Evaluation evaluate_labels(const EvalArguments& arguments, const LoadedModel& mo
   if (arguments.data.empty() && arguments.annotations.empty())
     fail_input("--annotations: not given, expected the label maps of the images, or --data");
   std::vector<std::string> notes;
-  const auto images = open_dataset(eval_paths(arguments, model), LabelScheme::kContiguous, &notes);
+  std::optional<DataPaths> training;
+  const DataPaths paths = eval_paths(arguments, model, &training);
+  const auto images = open_dataset(paths, LabelScheme::kContiguous, &notes);
+  for (std::string& note : notes_on_judged(*images, paths, model, training)) notes.push_back(std::move(note));
   for (const std::string& note : notes) print_line(note);
   check_categories(*images, model.category_ids, model.class_names, arguments.checkpoint);
   return evaluate_segmenter(model.as<Segmenter>(), model.config, images, segmentation_evaluator(model.config),

@@ -8,6 +8,7 @@
 #include "data/evaluation/label_counts.h"
 #include "data/pages/picture.h"
 #include "train/config/options.h"
+#include "train/inference/evaluation_data.h"
 #include "train/logs/print.h"
 #include "train/report/evaluation_sections.h"
 #include "train/tasks/segmentation/overlay.h"
@@ -120,6 +121,7 @@ std::string add_segmentation_sections(Page& page, const ReportOptions& options) 
   refuse_figures(options.figures, options.classes, options.checkpoint);
   std::vector<std::string> notes;
   const auto images = open_dataset(options.paths, LabelScheme::kContiguous, &notes);
+  for (std::string& line : notes_on_judged(*images, options.paths, model)) notes.push_back(std::move(line));
   for (const std::string& line : notes) print_line(line);
   check_categories(*images, model.category_ids, model.class_names, options.checkpoint);
   LabelCounts counts(images->num_classes());

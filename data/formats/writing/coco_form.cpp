@@ -1,0 +1,24 @@
+// COCO json with scores, as tools for labelling take it.
+#include "data/formats/coco/coco.h"
+#include "data/formats/writing/label_forms.h"
+
+namespace saccade {
+namespace {
+
+LabelFiles write_coco_form(std::span<const LabelList> lists) {
+  LabelFiles out;
+  for (const LabelList& list : lists)
+    out.files.push_back({(list.split.empty() ? "annotations" : list.split) + ".json",
+                         coco_json(list.truth, list.description, list.images)});
+  return out;
+}
+
+[[maybe_unused]] const bool coco_form_registered = label_forms().add({.name = "coco",
+                                                                      .summary = "one json file a split",
+                                                                      .has_scores = true,
+                                                                      .is_read = true,
+                                                                      .write = write_coco_form,
+                                                                      .file = __FILE__});
+
+}  // namespace
+}  // namespace saccade

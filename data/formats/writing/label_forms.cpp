@@ -1,0 +1,62 @@
+#include "data/formats/writing/label_forms.h"
+
+#include <filesystem>
+#include <map>
+#include <set>
+#include <unordered_map>
+
+namespace saccade {
+
+Registry<LabelForm>& label_forms() {
+  static Registry<LabelForm> registry("form of labels");
+  return registry;
+}
+
+std::vector<std::string> readable_forms() {
+  std::vector<std::string> names;
+  for (const auto& [name, form] : label_forms().all())
+    if (form.is_read) names.push_back(name);
+  return names;
+}
+
+std::vector<std::vector<const Annotation*>> annotations_by_image(const GroundTruth& truth) {
+  std::unordered_map<int64_t, size_t> places;
+  for (size_t i = 0; i < truth.images.size(); ++i) places.emplace(truth.images[i].id, i);
+  std::vector<std::vector<const Annotation*>> out(truth.images.size());
+  for (const Annotation& a : truth.annotations) out.at(places.at(a.image_id)).push_back(&a);
+  return out;
+}
+
+std::string label_name(const ImageInfo& image, const std::string& ending) {
+  return std::filesystem::path(image.file_name)
+      .relative_path()
+      .lexically_normal()
+      .replace_extension(ending)
+      .string();
+}
+
+void check_label_names(const GroundTruth& truth, const std::string& ending, const std::string& form) {
+  std::map<std::string, const ImageInfo*> seen;
+  for (const ImageInfo& image : truth.images) {
+    const std::string name = label_name(image, ending);
+    if (name.starts_with(".."))
+      fail_input("{}: leads out of the folder of images, so it has no place for its labels as {}",
+                 image.file_name, form);
+    if (const auto [it, is_new] = seen.emplace(name, &image); !is_new)
+      fail_input("{} and {}: would have one file of labels as {}, {}", it->second->file_name, image.file_name,
+                 form, name);
+  }
+}
+
+const std::string& category_name(const GroundTruth& truth, int64_t id) {
+  for (const Category& category : truth.categories)
+    if (category.id == id) return category.name;
+  fail("[category_name] no category {}", id);
+}
+
+std::string left_out_note(const LabelList& list, int64_t count, const std::string& what) {
+  if (count == 0) return "";
+  return fmt::format("{}{}{} {}", list.split, list.split.empty() ? "" : ": ", count, what);
+}
+
+}  // namespace saccade

@@ -1,0 +1,58 @@
+// Images and boxes as the label files of other programs.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/runtime/registry.h"
+#include "data/formats/ground_truth.h"
+
+namespace saccade {
+
+// One list. Those of one data set have the same categories.
+struct LabelList {
+  const GroundTruth& truth;   // every image has a size
+  std::string split = {};     // "train"; "": it is the only one, without the pictures beside it
+  std::string images = {};    // the folder of its pictures, as it is
+  std::string description{};  // what it was made from
+};
+
+// What is written below a folder: the names have '/'.
+struct LabelFiles {
+  struct File {
+    std::string name, text;
+  };
+  struct Link {
+    std::string name, folder;
+  };
+  std::vector<File> files = {};
+  std::vector<Link> links = {};         // to the folders of the pictures
+  std::vector<std::string> notes = {};  // what the form cannot say and so lacks, a line each
+};
+
+struct LabelForm {
+  std::string name, summary;
+  bool has_scores = false,
+       is_read = false;  // what models are sure of is written; it is a data format of the same name, too
+  // Throws InputError for names of images that would share a file of labels.
+  LabelFiles (*write)(std::span<const LabelList> lists) = nullptr;
+  std::string file = {};  // where it is registered
+};
+
+Registry<LabelForm>& label_forms();
+// Of those that are read.
+std::vector<std::string> readable_forms();
+
+// The annotations of each image, in their order.
+std::vector<std::vector<const Annotation*>> annotations_by_image(const GroundTruth& truth);
+// The name of an image's own file of labels below a folder: "a/b.xml" of "a/b.jpg".
+std::string label_name(const ImageInfo& image, const std::string& ending);
+// Throws InputError where two images have one.
+void check_label_names(const GroundTruth& truth, const std::string& ending, const std::string& form);
+// The name of each category by its id.
+const std::string& category_name(const GroundTruth& truth, int64_t id);
+// "3 crowds are left out: YOLO has none"; "" for 0.
+std::string left_out_note(const LabelList& list, int64_t count, const std::string& what);
+
+}  // namespace saccade

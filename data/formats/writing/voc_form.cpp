@@ -1,0 +1,56 @@
+// Pascal VOC: an XML file an image, in SPLIT/Annotations; SPLIT/JPEGImages leads to the pictures. Crowds are `difficult`, as VOC is read.
+#include <fmt/format.h>
+
+#include "data/formats/writing/label_forms.h"
+#include "data/pages/html.h"
+
+namespace saccade {
+namespace {
+
+std::string voc_xml(const GroundTruth& truth, const ImageInfo& image,
+                    const std::vector<const Annotation*>& annotations) {
+  std::string text = fmt::format(
+      "<annotation>\n  <filename>{}</filename>\n  <size><width>{}</width><height>{}</height><depth>3</depth></size>\n",
+      html_escaped(image.file_name), image.width, image.height);
+  for (const Annotation* a : annotations) {
+    text += fmt::format("  <object>\n    <name>{}</name>\n    <difficult>{}</difficult>\n",
+                        html_escaped(category_name(truth, a->category_id)), a->iscrowd ? 1 : 0);
+    if (a->score) text += fmt::format("    <score>{}</score>\n", *a->score);
+    text += fmt::format(
+        "    <bndbox><xmin>{}</xmin><ymin>{}</ymin><xmax>{}</xmax><ymax>{}</ymax></bndbox>\n  </object>\n",
+        a->bbox[0], a->bbox[1], a->bbox[0] + a->bbox[2], a->bbox[1] + a->bbox[3]);
+  }
+  return text + "</annotation>\n";
+}
+
+LabelFiles write_voc(std::span<const LabelList> lists) {
+  LabelFiles out;
+  for (const LabelList& list : lists) {
+    check_label_names(list.truth, ".xml", "voc");
+    const std::string folder = list.split.empty() ? "" : list.split + "/";
+    const auto annotations = annotations_by_image(list.truth);
+    int64_t masks = 0;
+    for (const Annotation& a : list.truth.annotations) masks += a.segmentation != nullptr;
+    for (size_t i = 0; i < annotations.size(); ++i)
+      out.files.push_back({folder + "Annotations/" + label_name(list.truth.images[i], ".xml"),
+                           voc_xml(list.truth, list.truth.images[i], annotations[i])});
+    if (std::string note = left_out_note(list, masks, "masks are left out: VOC's XML has none");
+        !note.empty())
+      out.notes.push_back(std::move(note));
+    if (!list.split.empty()) out.links.push_back({folder + "JPEGImages", list.images});
+  }
+  std::string classes;
+  for (const Category& category : lists[0].truth.categories) classes += category.name + "\n";
+  out.files.push_back({"classes.txt", classes});
+  return out;
+}
+
+[[maybe_unused]] const bool voc_form_registered = label_forms().add({.name = "voc",
+                                                                     .summary = "an XML file an image",
+                                                                     .has_scores = true,
+                                                                     .is_read = true,
+                                                                     .write = write_voc,
+                                                                     .file = __FILE__});
+
+}  // namespace
+}  // namespace saccade

@@ -1,0 +1,184 @@
+#include "train/config/quick_flags.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "core/tensor/error.h"
+
+namespace saccade {
+namespace {
+
+// The side that --image-size names: the longer one of a fixed size, else the short one.
+int64_t named_side(const config::Data& data) {
+  return data.val_height() > 0 ? std::max(data.val_height(), data.val_width()) : data.val_short_side();
+}
+
+// The edits of one flag: none of what stays.
+class Editor {
+ public:
+  Editor(const char* flag, std::vector<FlagEdit>& edits) : flag_(flag), edits_(edits) {}
+
+  template <class T>
+  void set(const char* field, T value, T before) {
+    if (value != before) edits_.push_back({flag_, fmt::format("{}={}", field, value)});
+  }
+  template <class List>
+  void set_list(const char* field, const std::vector<int64_t>& values, const List& before) {
+    if (!std::ranges::equal(values, before))
+      edits_.push_back({flag_, fmt::format("{}=[{}]", field, fmt::join(values, ", "))});
+  }
+
+ protected:
+  const char* flag_;
+  std::vector<FlagEdit>& edits_;
+};
+
+// Lengths in pixels, in proportion to the new side of images.
+class SizeEditor : public Editor {
+ public:
+  SizeEditor(const config::Data& data, int64_t size, std::vector<FlagEdit>& edits)
+      : Editor("--image-size", edits), size_(size), before_(named_side(data)) {
+    // The sizes of multi-scale training tell what the model's maps and windows need.
+    for (const int32_t side : data.augment().batch_sizes()) step_ = std::gcd(step_, int64_t{side});
+    if (step_ > 0 && size % step_ != 0) {
+      const int64_t low = std::max(size / step_ * step_, step_);
+      fail_input("--image-size: {} is no multiple of {}, as data.augment.batch_sizes are; expected {} or {}",
+                 size, step_, low, low + step_);
+    }
+  }
+
+  // Of a size to which images are brought, and of one that only bounds or cuts them.
+  int64_t fixed(int64_t length) const { return scaled(length, std::max<int64_t>(step_, 1)); }
+  int64_t bound(int64_t length) const { return scaled(length, 1); }
+
+  void set_fixed(const char* field, int64_t before) { set(field, fixed(before), before); }
+  void set_bound(const char* field, int64_t before) { set(field, bound(before), before); }
+  template <class List>
+  void set_bounds(const char* field, const List& before, std::vector<int64_t> usual) {
+    const std::vector<int64_t> sides =
+        before.empty() ? std::move(usual) : std::vector<int64_t>(before.begin(), before.end());
+    std::vector<int64_t> scaled;
+    for (const int64_t side : sides) scaled.push_back(bound(side));
+    set_list(field, scaled, sides);
+  }
+
+ private:
+  int64_t scaled(int64_t length, int64_t step) const {
+    const double exact =
+        static_cast<double>(length) * static_cast<double>(size_) / static_cast<double>(before_);
+    return length == 0 ? 0 : std::max<int64_t>(std::llround(exact / static_cast<double>(step)), 1) * step;
+  }
+
+  int64_t size_, before_, step_ = 0;
+};
+
+void edit_evaluation_size(const config::Data& data, SizeEditor& edit) {
+  if (data.val_height() > 0) {
+    edit.set_fixed("data.val_height", data.val_height());
+    edit.set_fixed("data.val_width", data.val_width());
+  } else {
+    edit.set_bound("data.val_short_side", data.val_short_side());
+    edit.set_bound("data.val_long_side", data.val_long_side());
+  }
+}
+
+void edit_size(const Config& config, int64_t size, std::vector<FlagEdit>& edits) {
+  const config::Data& data = config.data();
+  const config::Augment& augment = data.augment();
+  SizeEditor edit(data, size, edits);
+  const bool is_fixed = augment.height() > 0;
+  if (is_fixed) {
+    edit.set_fixed("data.augment.height", augment.height());
+    edit.set_fixed("data.augment.width", augment.width());
+    std::vector<int64_t> heights;
+    for (const int32_t height : augment.batch_sizes()) heights.push_back(edit.fixed(height));
+    edit.set_list("data.augment.batch_sizes", heights, augment.batch_sizes());
+    edit.set_bound("data.augment.scale_short_side", augment.scale_short_side());
+    edit.set_bound("data.augment.scale_long_side", augment.scale_long_side());
+  } else {
+    edit.set_bounds("data.augment.short_sides", augment.short_sides(),
+                    {480, 512, 544, 576, 608, 640, 672, 704, 736, 768, 800});
+    edit.set_bound("data.augment.long_side", augment.long_side());
+  }
+  if (is_fixed ? augment.stretch_crop() > 0 : augment.crop_probability() > 0) {
+    edit.set_bounds("data.augment.crop_short_sides", augment.crop_short_sides(), {400, 500, 600});
+    edit.set_bound("data.augment.crop_min", augment.crop_min());
+    edit.set_bound("data.augment.crop_max", augment.crop_max());
+  }
+  if (augment.mosaic() > 0) edit.set_bound("data.augment.mosaic_side", augment.mosaic_side());
+  edit_evaluation_size(data, edit);
+  edit.set_bound("eval.window", config.eval().window());
+  edit.set_bound("eval.window_stride", config.eval().window_stride());
+  // Of a backbone that is built for one size of images, where that is the evaluation's.
+  for (const config::Arg& arg : config.model().backbone().arg())
+    if (arg.key() == "image_size" && arg.int_() == data.val_height() && arg.int_() == data.val_width())
+      edit.set("model.backbone.arg.image_size", size, int64_t{arg.int_()});
+}
+
+void edit_epochs(const Config& config, int64_t epochs, bool resumes, std::vector<FlagEdit>& edits) {
+  Editor edit("--epochs", edits);
+  const config::Train& train = config.train();
+  edit.set("train.epochs", static_cast<double>(epochs), train.epochs());
+  edit.set("train.max_steps", int64_t{0}, int64_t{train.max_steps()});
+  if (train.epochs() <= 0 || resumes) return;
+  const double ratio = static_cast<double>(epochs) / train.epochs();
+  const config::Schedule& schedule = config.schedule();
+  if (schedule.drop_epochs_size() > 0 && ratio != 1) {
+    std::vector<double> drops(schedule.drop_epochs().begin(), schedule.drop_epochs().end());
+    for (double& drop : drops) drop *= ratio;
+    edits.push_back({"--epochs", fmt::format("schedule.drop_epochs=[{}]", fmt::join(drops, ", "))});
+  }
+  edit.set("schedule.warmup_epochs", schedule.warmup_epochs() * ratio, schedule.warmup_epochs());
+  edit.set("schedule.flat_epochs", schedule.flat_epochs() * ratio, schedule.flat_epochs());
+  edit.set("schedule.end_epochs", schedule.end_epochs() * ratio, schedule.end_epochs());
+  const config::Augment& augment = config.data().augment();
+  auto moved = [&](int32_t epoch, int64_t least) {
+    return epoch == 0 ? 0 : std::max<int64_t>(std::llround(epoch * ratio), least);
+  };
+  edit.set("data.augment.strong_start_epoch", moved(augment.strong_start_epoch(), 0),
+           int64_t{augment.strong_start_epoch()});
+  edit.set("data.augment.strong_stop_epoch", moved(augment.strong_stop_epoch(), 1),
+           int64_t{augment.strong_stop_epoch()});
+  edit.set("data.augment.mosaic_stop_epoch", moved(augment.mosaic_stop_epoch(), 1),
+           int64_t{augment.mosaic_stop_epoch()});
+}
+
+}  // namespace
+
+std::vector<FlagEdit> flag_edits(const Config& config, const QuickFlags& flags, bool resumes) {
+  const Config resolved = resolve_config(config);
+  std::vector<FlagEdit> edits;
+  if (flags.epochs > 0) edit_epochs(resolved, flags.epochs, resumes, edits);
+  if (flags.batch > 0) {
+    Editor edit("--batch", edits);
+    const int64_t batch = resolved.data().batch_size(), gathered = resolved.train().accumulate();
+    edits.push_back({"--batch", fmt::format("data.batch_size={}", flags.batch)});
+    if (!resumes) edit.set("train.accumulate", batches_of_step(batch * gathered, flags.batch), gathered);
+  }
+  if (flags.image_size > 0) edit_size(resolved, flags.image_size, edits);
+  if (flags.learning_rate)
+    edits.push_back({"--lr", fmt::format("optimizer.learning_rate={}", *flags.learning_rate)});
+  return edits;
+}
+
+int64_t batches_of_step(int64_t images, int64_t batch) {
+  return std::max<int64_t>((images + batch / 2) / batch, 1);
+}
+
+std::vector<std::string> size_edits(const Config& config, int64_t image_size) {
+  std::vector<std::string> out;
+  if (image_size == 0) return out;
+  std::vector<FlagEdit> edits;
+  const Config resolved = resolve_config(config);
+  SizeEditor edit(resolved.data(), image_size, edits);
+  edit_evaluation_size(resolved.data(), edit);
+  edit.set_bound("eval.window", resolved.eval().window());
+  edit.set_bound("eval.window_stride", resolved.eval().window_stride());
+  for (FlagEdit& e : edits) out.push_back(std::move(e.assignment));
+  return out;
+}
+
+}  // namespace saccade
