@@ -25,7 +25,8 @@ const std::string kVisionFolder =
 
 std::vector<std::string> file_names() {
   std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(kVisionFolder))
+  std::error_code missing;  // the folder: then GoogleTest reports a suite without tests, and the others run
+  for (const auto& entry : std::filesystem::directory_iterator(kVisionFolder, missing))
     if (entry.path().extension() == ".safetensors") names.push_back(entry.path().stem());
   std::sort(names.begin(), names.end());
   return names;
