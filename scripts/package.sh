@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Makes one folder, and one compressed archive of it, that run on another Linux x86-64 machine (glibc 2.36 or newer, AVX2): the
 # program, the test programs, the benchmarks, their scripts and every library that is neither libc's nor NVIDIA's. On a GPU it wants
-# a driver for CUDA 13, and cuBLAS and cuDNN 9 in the usual places or inside a Python environment's nvidia packages.
+# a driver for the CUDA that built it (nvcc 12.8 or newer), and cuBLAS and cuDNN 9 in the usual places or inside a Python
+# environment's nvidia packages.
 # Usage: scripts/package.sh [--architecture 90] [--output dist/saccade-sm_90]     and the same name with .tar.xz
 set -euo pipefail
 cd "$(dirname "$0")/.."

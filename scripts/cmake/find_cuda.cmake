@@ -7,7 +7,7 @@ set(oldest_gpu 80)  # compute capability 8.0: bf16
 # The compute capabilities of this machine's GPUs, as 75;89. A container and WSL have no /dev/nvidia0, so nvidia-smi is asked.
 function(saccade_ask_gpus output)
   unset(nvidia_smi)
-  find_program(nvidia_smi nvidia-smi PATHS /usr/lib/wsl/lib NO_CACHE)
+  find_program(nvidia_smi nvidia-smi PATHS /usr/lib/wsl/lib NO_CACHE NO_CMAKE_SYSTEM_PATH)
   set(found)
   if(nvidia_smi)
     execute_process(COMMAND ${nvidia_smi} --query-gpu=compute_cap --format=csv,noheader

@@ -87,6 +87,7 @@ TEST_F(CudaErrors, AutoIsNotTheEmulatedGpu) {
   Outcome outcome = train("", "auto");
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_EQ(outcome.out.find("running on the CPU"), std::string::npos) << outcome.out;
+  EXPECT_EQ(outcome.out.find("precision"), std::string::npos) << outcome.out;
 }
 
 // The weights fit, a step does not: the checkpoint of the start stays.
@@ -116,7 +117,9 @@ TEST_F(CudaErrors, AStepIsDoneAgainWhereThePoolHadNoRoom) {
     std::filesystem::remove_all(folder_ / "run");
     return bytes;
   };
-  EXPECT_EQ(train("", "cuda").status, 0);
+  const Outcome with_room = train("", "cuda");
+  EXPECT_EQ(with_room.status, 0) << with_room.err;
+  EXPECT_NE(with_room.out.find("note: no precision is set, "), std::string::npos) << with_room.out;
   const std::string want = weights();
   for (const auto& [number, step] : {std::pair("700", "1"), {"2000", "2"}}) {
     SCOPED_TRACE(number);

@@ -37,6 +37,11 @@ bool has_own_gpu() {
   return visible && *visible && !std::strchr(visible, ',');
 }
 
+// Whether this machine has NVIDIA's driver, a container with some of its GPUs and WSL too.
+bool has_driver() {
+  return std::filesystem::exists("/dev/nvidiactl") || std::filesystem::exists("/dev/dxg");
+}
+
 // Whether this process can use that GPU, "the" GPU without a number. The first one asked for is the process's only one, since CUDA reads
 // CUDA_VISIBLE_DEVICES once.
 bool take_gpu(const std::optional<size_t>& number) {
@@ -105,7 +110,7 @@ DeviceChoice choose_device(const std::string& name, const Ranks& ranks) {
   if (name != "auto" && !usable) fail_input("--device {}: {}; expected auto or cpu", name, missing());
   if (name != "auto") return {Device::kCuda, ""};
   // Alone on the CPU it would wait for the others in vain.
-  if (!usable && is_own && *number > 0 && std::filesystem::exists("/dev/nvidia0"))
+  if (!usable && is_own && *number > 0 && has_driver())
     fail_input("--device auto: {}; expected a GPU for each process of this machine, or --device cpu for all",
                missing());
   if (!usable) return {Device::kCpu, fmt::format("running on the CPU: {}", missing())};
