@@ -49,6 +49,7 @@ LabelFiles write_voc(std::span<const LabelList> lists) {
                                                                      .summary = "an XML file an image",
                                                                      .has_scores = true,
                                                                      .is_read = true,
+                                                                     .of_each_image = true,
                                                                      .write = write_voc,
                                                                      .file = __FILE__});
 

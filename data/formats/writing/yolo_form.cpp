@@ -97,6 +97,7 @@ LabelFiles write_yolo(std::span<const LabelList> lists) {
     label_forms().add({.name = "yolo",
                        .summary = "data.yaml and a text file an image",
                        .is_read = true,
+                       .of_each_image = true,
                        .write = write_yolo,
                        .file = __FILE__});
 

@@ -5,6 +5,7 @@
 #include "core/runtime/cpu/thread_team.h"
 #include "core/tensor/error.h"
 #include "data/evaluation/evaluators.h"
+#include "data/formats/writing/label_forms.h"
 #include "train/commands/cli/cli_options.h"
 #include "train/commands/commands.h"
 
@@ -217,6 +218,20 @@ void add_predict(CLI::App& app, Action& action) {
   c->add_flag("--sampling-points", a->sampling_points, "also draw where the attention looked");
   c->add_flag("--crop", a->crop,
               "also cut every object out, along its mask where it has one, into DIR/crops");
+  option(c, "--to", a->to, "FORMAT",
+         fmt::format("the detections as labels too, with every image, in DIR/FORMAT: {}",
+                     fmt::join(label_forms().names(), ", "))
+             .c_str())
+      ->check(CLI::IsMember(label_forms().names()));
+  c->add_flag("!--no-pictures", a->pictures, "draw no pictures");
+  option(c, "--picture-format", a->format, "NAME", "of the pictures: png (default) or jpg")
+      ->check(CLI::IsMember({"png", "jpg"}));
+  option(c, "--line-width", a->style.line_width, "PIXELS", "of the boxes (default: as the picture is large)")
+      ->check(number<int64_t>("a whole number from 1 to 100", [](int64_t n) { return n >= 1 && n <= 100; }));
+  option(c, "--letter-size", a->style.letter_size, "PIXELS",
+         "of names and scores; 0: none (default: as the picture is large)")
+      ->check(number<int64_t>("0, or a whole number from 6 to 400",
+                              [](int64_t n) { return n == 0 || (n >= 6 && n <= 400); }));
   c->add_flag("--recursive", a->recursive, "also take the folders in folders");
   option(c, "--tile", a->tile, "PIXELS",
          "see large images in overlapping tiles of this side, and once as a whole")
@@ -238,7 +253,8 @@ void add_predict(CLI::App& app, Action& action) {
   c->footer(
       "Examples:\n"
       "  saccade predict --checkpoint best.safetensors --output pictures photo.jpg more_photos/\n"
-      "  saccade predict --checkpoint best.safetensors --output pictures --list names.txt --batch-size 8");
+      "  saccade predict --checkpoint best.safetensors --output pictures --list names.txt --batch-size 8\n"
+      "  saccade predict --checkpoint best.safetensors --output guesses --to labelstudio --no-pictures photos/");
 }
 
 void add_bench(CLI::App& app, Action& action) {
