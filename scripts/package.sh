@@ -25,7 +25,8 @@ cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DSACCADE_PACKAGE=ON 
 cmake --build "$build"
 
 rm -rf "$output.part"
-mkdir -p "$output.part/bin" "$output.part/lib" "$output.part/scripts" "$output.part/docs" "$output.part/tests"
+mkdir -p "$output.part/bin" "$output.part/lib" "$output.part/scripts" "$output.part/docs"
+mkdir -p "$output.part/tests/golden/vision" "$output.part/tests/train/bad_inputs"  # test_train names its tests after what is there
 programs=("$build/saccade")
 for program in "$build"/test_* "$build"/*_bench; do
   [ -f "$program" ] && [ -x "$program" ] && programs+=("$program")
@@ -65,6 +66,7 @@ done
     --set "data.train.annotations=$work/data/annotations.json" --set "data.train.images=$work/data/images" \
     --set "data.val.annotations=$work/data/annotations.json" --set "data.val.images=$work/data/images"
   run bin/test_autograd --gtest_filter='op_layer_norm.*'
+  run bin/test_train --gtest_list_tests
   run bin/detector_bench --help
 )
 rm -rf "$output"
