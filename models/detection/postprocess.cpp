@@ -33,7 +33,8 @@ bool better(const ClassCandidate& a, const ClassCandidate& b) {
                               target.file_name, what, query));
 }
 
-void need_finite(const float* values, int64_t queries, int64_t each, const char* what, const Target& target) {
+void need_finite_of(const float* values, int64_t queries, int64_t each, const char* what,
+                    const Target& target) {
   for (int64_t i = 0; i < queries * each; ++i)
     if (!std::isfinite(values[i])) fail_not_finite(target, what, i / each);
 }
@@ -54,8 +55,8 @@ int64_t classes_of(int64_t columns, const PostprocessOptions& options, const Cla
 std::vector<ImageDetection> detections_of(const float* logits, const float* boxes, int64_t queries,
                                           int64_t columns, const Target& target,
                                           const PostprocessOptions& options, const ClassLoss& class_loss) {
-  need_finite(logits, queries, columns, "score", target);
-  need_finite(boxes, queries, 4, "box", target);
+  need_finite_of(logits, queries, columns, "score", target);
+  need_finite_of(boxes, queries, 4, "box", target);
   const int64_t classes = classes_of(columns, options, class_loss);
   if (classes <= 0) return {};
   auto candidates = class_loss.candidates(logits, queries, columns, classes);
@@ -84,7 +85,7 @@ int64_t picks_of(const Tensor& logits, const PostprocessOptions& options, const 
   return picks <= kMostPicks ? picks : 0;
 }
 
-HostCopy picked(const Tensor& logits, const Tensor& boxes, int64_t picks, int64_t classes) {
+HostCopy picked_on_gpu(const Tensor& logits, const Tensor& boxes, int64_t picks, int64_t classes) {
   const int64_t N = logits.dim(0);
   Tensor indices = Tensor::empty({N, picks}, DType::kI64, logits.device());
   kernels::top_k(logits.slice(2, 0, classes).contiguous().reshape({N, logits.dim(1) * classes}), indices);
@@ -109,7 +110,7 @@ std::vector<ImageDetection> detections_of_rows(const float* rows, int64_t picks,
 }
 
 // The logits and, after them, the boxes.
-HostCopy together(const Tensor& logits, const Tensor& boxes) {
+HostCopy joined_predictions(const Tensor& logits, const Tensor& boxes) {
   const Tensor parts[] = {logits.contiguous().reshape({-1}), boxes.contiguous().reshape({-1})};
   Tensor both = Tensor::empty({logits.numel() + boxes.numel()}, DType::kF32, logits.device());
   kernels::join(parts, 0, both);
@@ -145,9 +146,10 @@ std::function<BatchDetections()> start_postprocess(const SetOutput& output, std:
   const int64_t picks = picks_of(logits, options, class_loss);
   // On the CPU they are looked at where they are.
   const bool here = logits.device() == Device::kCpu;
-  const HostCopy numbers = picks > 0 ? picked(logits, boxes, picks, classes_of(columns, options, class_loss))
-                           : here    ? HostCopy(logits)
-                                     : together(logits, boxes);
+  const HostCopy numbers = picks > 0
+                               ? picked_on_gpu(logits, boxes, picks, classes_of(columns, options, class_loss))
+                           : here ? HostCopy(logits)
+                                  : joined_predictions(logits, boxes);
   const HostCopy places = here ? HostCopy(boxes) : HostCopy();
   HostCopy masks;
   MapSize map;
