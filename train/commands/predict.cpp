@@ -7,7 +7,7 @@
 #include "core/tensor/error.h"
 #include "data/formats/checks/image_check.h"
 #include "data/formats/coco/coco.h"
-#include "data/formats/writing/label_forms.h"
+#include "data/labels/label_forms.h"
 #include "train/checkpoints/load_model.h"
 #include "train/commands/commands.h"
 #include "train/config/options.h"

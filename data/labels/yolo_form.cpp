@@ -6,7 +6,7 @@
 
 #include "core/formats/json.h"
 #include "data/formats/named_classes.h"
-#include "data/formats/writing/label_forms.h"
+#include "data/labels/label_forms.h"
 
 namespace saccade {
 namespace {
