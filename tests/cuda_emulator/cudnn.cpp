@@ -166,11 +166,11 @@ cudnnStatus_t validate(Node& n) {
   }
   if (is_convolution(n) && !Convolution(n).consistent()) return bad("the sizes of x, w and y do not fit");
   if (n.type == CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR) {
-    // As the library was seen to answer for an H200: one dtype for the three tensors of a convolution.
+    // As the library was seen to answer for an H200: one dtype for the three tensors of a convolution that are not virtual.
     const auto& ops = child(n, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH).nodes.at(CUDNN_ATTR_OPERATIONGRAPH_OPS);
     if (!is_convolution(*ops[0])) return refuse(CUDNN_STATUS_NOT_SUPPORTED, "a graph without a convolution");
     Convolution c(*ops[0]);
-    if (is_bf16(*c.x) != is_bf16(*c.w) || is_bf16(*c.x) != is_bf16(*c.y))
+    if (is_bf16(*c.x) != is_bf16(*c.w) || (!is_virtual(*c.y) && is_bf16(*c.x) != is_bf16(*c.y)))
       return refuse(CUDNN_STATUS_NOT_SUPPORTED, "mixed dtypes");
   }
   if (n.type == CUDNN_BACKEND_ENGINE_DESCRIPTOR)
