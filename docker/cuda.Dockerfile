@@ -1,15 +1,23 @@
-# The program on NVIDIA GPUs (sm_80 and newer; the driver of CUDA 13):  docker build -t saccade:cuda -f docker/cuda.Dockerfile .
-#                                  docker run --rm --gpus all -v "$PWD:/data" -w /data saccade:cuda --help
-FROM nvidia/cuda:13.0.1-cudnn-devel-ubuntu24.04 AS build
+# The program on NVIDIA GPUs (sm_80 and newer):
+#   docker build -t saccade:cuda -f docker/cuda.Dockerfile .
+#   docker run --rm --gpus all --ipc=host -v "$PWD:/data" -w /data saccade:cuda --help
+# CUDA 13 wants a driver of 580 or newer. For older ones, from 525 on:
+#   --build-arg CUDA=12.6.3 --build-arg "ARCHITECTURES=80-real;86-real;89-real;90"
+# (12.8 and newer have 100 and 120). The last architecture has PTX, too, for GPUs that are newer than all.
+ARG CUDA=13.0.1
+ARG UBUNTU=24.04
+
+FROM nvidia/cuda:${CUDA}-devel-ubuntu${UBUNTU} AS build
+ARG ARCHITECTURES="80-real;86-real;89-real;90-real;100-real;120"
 COPY . /src
 WORKDIR /src
 RUN scripts/setup.sh && apt-get install -q -y --no-install-recommends git file dpkg-dev \
-  && cmake -S . -B /build -G Ninja -DSACCADE_MARCH=x86-64-v3 -DSACCADE_CUDA=on "-DSACCADE_CUDA_ARCHITECTURES=80;86;89;90;100;120" \
+  && cmake -S . -B /build -G Ninja -DSACCADE_MARCH=x86-64-v3 -DSACCADE_CUDA=on "-DSACCADE_CUDA_ARCHITECTURES=$ARCHITECTURES" \
     -DSACCADE_TESTS=OFF \
   && cmake --build /build && cd /build && cpack
 
-# Has cuBLAS and cuDNN, which are looked for when the program runs.
-FROM nvidia/cuda:13.0.1-cudnn-runtime-ubuntu24.04
+# Has cuBLAS, cuDNN and NCCL, which are looked for when the program runs.
+FROM nvidia/cuda:${CUDA}-cudnn-runtime-ubuntu${UBUNTU}
 COPY --from=build /build/saccade_*.deb /tmp/
 RUN apt-get update -q && apt-get install -q -y --no-install-recommends /tmp/saccade_*.deb \
   && rm -rf /var/lib/apt/lists/* /tmp/saccade_*.deb

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the preset `checked` and runs its tests: the CUDA backend on the emulated GPU of tests/cuda_emulator, whose hooks see every
 # access of device code, and what handles bytes of others and raw memory under AddressSanitizer and UndefinedBehaviorSanitizer. Every
-# kernel of the sources must have run. Then the launches of whole recipes are counted.
+# kernel of the sources must have run. Then the launches of whole recipes are counted, and looked at.
 # Usage: scripts/checked_tests.sh [FOLDER]     the build folder, build-checked if none is named
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -19,3 +19,4 @@ export LSAN_OPTIONS
 SACCADE_EMULATOR_KERNELS=$kernels ctest --test-dir "$build" --output-on-failure -j "$(nproc)"
 SACCADE_EMULATOR_KERNELS=$kernels "$build"/test_cuda --gtest_brief=1 --gtest_filter='KernelCount.*'
 scripts/checks/check_launches.sh "$build"
+scripts/checks/check_small_launches.sh "$build"

@@ -44,7 +44,7 @@ part() { # name, what it is, command...
 
 build() {
   scripts/setup.sh --checks --fuzz
-  cmake --preset release
+  cmake --preset release -DSACCADE_WERROR=ON
   cmake --build --preset release
 }
 sanitizers() {

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Makes one folder, and one compressed archive of it, that run on another Linux x86-64 machine (glibc 2.36 or newer, AVX2): the
 # program, the test programs, the benchmarks, their scripts and every library that is neither libc's nor NVIDIA's. On a GPU it wants
-# a driver for CUDA 13, and cuBLAS and cuDNN 9 in the usual places or inside a Python environment's nvidia packages.
+# a driver for the CUDA that built it (nvcc 12.8 or newer), and cuBLAS and cuDNN 9 in the usual places or inside a Python
+# environment's nvidia packages.
 # Usage: scripts/package.sh [--architecture 90] [--output dist/saccade-sm_90]     and the same name with .tar.xz
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -24,7 +25,8 @@ cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DSACCADE_PACKAGE=ON 
 cmake --build "$build"
 
 rm -rf "$output.part"
-mkdir -p "$output.part/bin" "$output.part/lib" "$output.part/scripts" "$output.part/docs" "$output.part/tests"
+mkdir -p "$output.part/bin" "$output.part/lib" "$output.part/scripts" "$output.part/docs"
+mkdir -p "$output.part/tests/golden/vision" "$output.part/tests/train/bad_inputs"  # test_train names its tests after what is there
 programs=("$build/saccade")
 for program in "$build"/test_* "$build"/*_bench; do
   [ -f "$program" ] && [ -x "$program" ] && programs+=("$program")
@@ -64,6 +66,7 @@ done
     --set "data.train.annotations=$work/data/annotations.json" --set "data.train.images=$work/data/images" \
     --set "data.val.annotations=$work/data/annotations.json" --set "data.val.images=$work/data/images"
   run bin/test_autograd --gtest_filter='op_layer_norm.*'
+  run bin/test_train --gtest_list_tests
   run bin/detector_bench --help
 )
 rm -rf "$output"

@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
 # From a fresh clone to a trained detector: installs what is missing, builds the program, draws a synthetic data set,
 # trains on it (about five minutes on two cores), prints the COCO figures and writes pictures of the detections.
-# A second run reuses all of it; --force trains anew.
+# A second run reuses all of it; --force trains anew. Where there is a GPU it must be used; --cpu goes on without it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-force=0
+force=0 device=auto configure=()
 for argument in "$@"; do
   case "$argument" in
     --force) force=1 ;;
-    *) echo "error: quickstart.sh: unknown argument $argument, expected --force" >&2; exit 2 ;;
+    --cpu) device=cpu configure=(--cpu) ;;
+    *) echo "error: quickstart.sh: unknown argument $argument, expected --force or --cpu" >&2; exit 2 ;;
   esac
 done
 started=$SECONDS
@@ -20,14 +21,13 @@ say() { printf '\n== %s\n' "$*"; }
 
 say "Set-up and build"
 scripts/setup.sh
-# Code for GPUs takes most of a build, so it is made where there is one.
-cuda=off
-if command -v nvidia-smi > /dev/null && nvidia-smi -L 2> /dev/null | grep -q .; then cuda=auto; fi
-if [ ! -f build/build.ninja ]; then
-  cmake --preset release "-DSACCADE_CUDA=$cuda"
-  [ $cuda = auto ] || echo "No GPU was found: built for the CPU. With one, or for another machine: cmake --preset release -DSACCADE_CUDA=on"
-fi
+scripts/configure.sh "${configure[@]}"
 cmake --build --preset release --target saccade
+# With code for this machine's GPU, what else it lacks is an error and not a reason to take the CPU.
+if grep -q '^SACCADE_CUDA:STRING=auto' build/CMakeCache.txt && grep -q '^SACCADE_CUDA_MISSING:INTERNAL=$' build/CMakeCache.txt; then
+  device=cuda
+  echo "On the GPU. scripts/quickstart.sh --cpu goes on without it."
+fi
 
 # Draws a split once: a folder appears under its name only when it is complete.
 draw() { # name, images, seed
@@ -56,19 +56,19 @@ if [ -f "$finished" ]; then
 else
   resume=()
   [ -f "$run/checkpoints/last.safetensors" ] && resume=(--resume)
-  build/saccade train --config "$config" --output "$run" "${resume[@]}" \
+  build/saccade train --config "$config" --output "$run" --device $device "${resume[@]}" \
     --set "data.train.annotations=$data/train/annotations.json" --set "data.train.images=$data/train/images" \
     --set "data.val.annotations=$data/val/annotations.json" --set "data.val.images=$data/val/images"
   touch "$finished"
 fi
 
 say "Evaluation on the 200 unseen images"
-build/saccade eval --checkpoint "$run/checkpoints/best.safetensors" --annotations "$data/val/annotations.json" \
+build/saccade eval --checkpoint "$run/checkpoints/best.safetensors" --device $device --annotations "$data/val/annotations.json" \
   --images "$data/val/images"
 
 say "Pictures of detections"
 mapfile -t images < <(find "$data/val/images" -type f | sort | head -n 12)
-build/saccade predict --checkpoint "$run/checkpoints/best.safetensors" --output "$run/predictions" "${images[@]}"
+build/saccade predict --checkpoint "$run/checkpoints/best.safetensors" --device $device --output "$run/predictions" "${images[@]}"
 
 say "Next: your own images"
 cat << END

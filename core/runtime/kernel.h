@@ -12,7 +12,7 @@
 // Calling the object picks the device of the first defined tensor argument and takes the tuned implementation
 // where its predicate, called with the same arguments, says that it supports them (always without one);
 // .generic(...) calls the single-source one, which stays as the reference. Outputs are allocated by the
-// caller and every element of them is written.
+// caller and every element of them is written. All tensors are on one device, or the call fails.
 #pragma once
 
 #include <array>
@@ -24,6 +24,16 @@
 #include "core/tensor/tensor.h"
 
 namespace saccade {
+
+// Whether every defined tensor among a kernel's arguments meets the condition.
+template <class Condition, class... A>
+bool every_tensor(const Condition& condition, const A&... args) {
+  auto meets = [&]<class T>(const T& arg) {
+    if constexpr (std::is_same_v<T, Tensor>) return !arg.defined() || condition(arg);
+    return true;
+  };
+  return (meets(args) && ...);
+}
 
 template <class Signature>
 class Kernel;
@@ -37,14 +47,14 @@ class Kernel<void(A...)> {
   constexpr explicit Kernel(const char* name) : name_(name) {}
 
   void operator()(A... args) const {
-    size_t d = device_index(args...);
+    size_t d = device_of(args...);
     bool tuned = tuned_[d] && !execution().generic_kernels && (!supports_[d] || supports_[d](args...));
     Function f = tuned ? tuned_[d] : generic_[d];
     SACCADE_CHECK(f != nullptr, "[{}] has no kernel for device {}", name_, name_of(static_cast<Device>(d)));
     f(std::forward<A>(args)...);
   }
   void generic(A... args) const {
-    size_t d = device_index(args...);
+    size_t d = device_of(args...);
     SACCADE_CHECK(generic_[d] != nullptr, "[{}] has no generic kernel for device {}", name_,
                   name_of(static_cast<Device>(d)));
     generic_[d](std::forward<A>(args)...);
@@ -57,6 +67,13 @@ class Kernel<void(A...)> {
   }
 
  private:
+  size_t device_of(const A&... args) const {
+    const size_t d = device_index(args...);
+    SACCADE_CHECK(
+        every_tensor([d](const Tensor& t) { return static_cast<size_t>(t.device()) == d; }, args...),
+        "[{}] got tensors on cpu and on cuda, expected all on one device", name_);
+    return d;
+  }
   template <class First, class... Rest>
   static size_t device_index(const First& first, const Rest&... rest) {
     if constexpr (std::is_same_v<std::decay_t<First>, Tensor>) {
@@ -85,15 +102,7 @@ const T* data_or_null(const Tensor& t, int64_t offset = 0) {
   return t.defined() ? t.data<T>() + offset : nullptr;
 }
 
-// Parts of predicates. Whether every defined tensor among a kernel's arguments meets the condition:
-template <class Condition, class... A>
-bool every_tensor(const Condition& condition, const A&... args) {
-  auto meets = [&]<class T>(const T& arg) {
-    if constexpr (std::is_same_v<T, Tensor>) return !arg.defined() || condition(arg);
-    return true;
-  };
-  return (meets(args) && ...);
-}
+// Parts of predicates:
 template <class... A>
 bool none_empty(const A&... args) {
   return every_tensor([](const Tensor& t) { return t.numel() > 0; }, args...);

@@ -1,4 +1,4 @@
-// In place of core/cuda in a build without the CUDA toolkit.
+// In place of core/runtime/cuda in a build without CUDA, which SACCADE_NO_CUDA gives the reason of (scripts/cmake/find_cuda.cmake).
 #include "core/runtime/gpu.h"
 #include "core/runtime/recording.h"
 #include "core/tensor/device.h"
@@ -6,7 +6,7 @@
 namespace saccade {
 
 const std::string& cuda_problem() {
-  static const std::string problem = "this program was built without the CUDA toolkit";
+  static const std::string problem = "this program was built without CUDA (" SACCADE_NO_CUDA ")";
   return problem;
 }
 

@@ -1,5 +1,7 @@
 #include "models/common/conv_norm.h"
 
+#include "core/kernels/bf16_shadow/bf16_shadow.h"
+#include "core/kernels/conv2d/conv2d.h"
 #include "layers/module_scope.h"
 
 namespace saccade {
@@ -12,7 +14,10 @@ FoldedConv FoldedConvCache::get(std::span<const Var> sources, const std::functio
   if (folded_.weight.defined() && now == sources_ && compute == compute_) return folded_;
   NoGrad no_grad;
   folded_ = fold();
-  if (folded_.weight.dtype() == DType::kF32) folded_.weight = Var(folded_.weight.value().to(compute));
+  Tensor weight = folded_.weight.value();
+  if (weight.dtype() == DType::kF32) weight = weight.to(compute);
+  folded_.weight = Var(kernels::conv_weight_in_order(weight));
+  keep_bf16_shadow(folded_.bias.value());
   sources_ = std::move(now);
   compute_ = compute;
   return folded_;
@@ -59,6 +64,16 @@ Var ConvNorm::forward(const Var& x) {
   return conv2d(x, both.weight, both.bias, conv_->options(), options_.activation);
 }
 
+Var ConvNorm::forward_add_relu(const Var& x, const std::function<Var()>& residual) {
+  if (!runs_folded(*this)) {
+    const Var y = forward(x);
+    return add_relu(y, residual());
+  }
+  ModuleScope scope(*this);
+  const FoldedConv both = cache_.get(sources(), [&] { return folded(); });
+  return conv2d_add_relu(x, both.weight, both.bias, residual(), conv_->options());
+}
+
 FoldedConv ConvNorm::folded() const { return fold(*conv_, *norm_); }
 std::vector<Var> ConvNorm::sources() const { return sources_of(*conv_, *norm_); }
 
@@ -75,8 +90,8 @@ Var conv_then_norm(const Module& owner, const Conv2d& conv, BatchNorm2d& norm, F
 Var conv_norm_add_relu(const Module& owner, const Conv2d& conv, BatchNorm2d& norm, FoldedConvCache& cache,
                        const Var& x, const std::function<Var()>& residual) {
   if (runs_folded(owner)) {
-    const Var y = conv_then_norm(owner, conv, norm, cache, x);
-    return add_relu(y, residual());
+    const FoldedConv both = cache.get(sources_of(conv, norm), [&] { return fold(conv, norm); });
+    return conv2d_add_relu(x, both.weight, both.bias, residual(), conv.options());
   }
   cache.clear();
   const Var y = conv.forward(x);

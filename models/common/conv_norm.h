@@ -19,7 +19,7 @@ struct FoldedConv {
 // What was made of tensors, until one of them changes.
 class FoldedConvCache {
  public:
-  // In the compute dtype. No history: for evaluation.
+  // In the compute dtype, and in the order that the device's kernels read. No history: for evaluation.
   FoldedConv get(std::span<const Var> sources, const std::function<FoldedConv()>& fold);
   void clear();
 
@@ -53,6 +53,8 @@ class ConvNorm : public Module {
   // [N, H, W, C] -> [N, ceil(H / stride), ceil(W / stride), O] where it is padded. Without gradients and with a frozen norm the norm is folded
   // into the convolution, which changes the rounding only.
   Var forward(const Var& x);
+  // relu(forward(x) + residual()), of one without an activation: the end of a residual block.
+  Var forward_add_relu(const Var& x, const std::function<Var()>& residual);
   FoldedConv folded() const;
   // What folded() depends on.
   std::vector<Var> sources() const;
@@ -70,7 +72,7 @@ bool runs_folded(const Module& module);
 // The norm of the convolution of x, of modules under other names than a ConvNorm's: one convolution where `owner` runs folded.
 Var conv_then_norm(const Module& owner, const Conv2d& conv, BatchNorm2d& norm, FoldedConvCache& cache,
                    const Var& x, Activation activation = Activation::kNone);
-// relu(norm + residual()): the end of a residual block. The residual is made after the convolution has run.
+// relu(norm + residual()): the end of a residual block. residual() is called once.
 Var conv_norm_add_relu(const Module& owner, const Conv2d& conv, BatchNorm2d& norm, FoldedConvCache& cache,
                        const Var& x, const std::function<Var()>& residual);
 

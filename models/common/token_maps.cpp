@@ -88,19 +88,26 @@ Tensors sine_positions(const TokenMaps& maps, int64_t channels, const SinePositi
   return keeper->get(key, make);
 }
 
-Proposals make_proposals(const TokenMaps& maps) {
-  const int64_t N = maps.valid_sizes.dim(0), S = maps.levels.tokens();
-  const Device device = maps.valid_sizes.device();
-  Proposals proposals{Tensor::empty({N, S, 4}, DType::kF32, device),
-                      Tensor::empty({N, S}, DType::kBool, device)};
-  kernels::token_proposals(maps.valid_sizes, maps.levels, proposals.logits, proposals.invalid);
-  return proposals;
+Proposals make_proposals(const TokenMaps& maps, const ConstantKeeper* keeper) {
+  auto make = [&]() -> Tensors {
+    const int64_t N = maps.valid_sizes.dim(0), S = maps.levels.tokens();
+    const Device device = maps.valid_sizes.device();
+    Tensor logits = Tensor::empty({N, S, 4}, DType::kF32, device);
+    Tensor invalid = Tensor::empty({N, S}, DType::kBool, device);
+    kernels::token_proposals(maps.valid_sizes, maps.levels, logits, invalid);
+    return {logits, invalid};
+  };
+  CacheKey key = maps.key;
+  key.add(int64_t{-1});  // nothing else of these maps is kept under it
+  const Tensors made = keeper ? keeper->get(key, make) : make();
+  return {made[0], made[1]};
 }
 
 Tensor best_tokens(const Tensor& logits, int64_t classes, int64_t count) {
   const int64_t N = logits.dim(0), S = logits.dim(1);
   Tensor scores = Tensor::empty({N, S}, DType::kF32, logits.device());
-  kernels::row_max(logits.slice(-1, 0, classes).to(DType::kF32).contiguous(), scores);
+  const Tensor known = logits.dtype() == DType::kF64 ? logits.to(DType::kF32) : logits;
+  kernels::row_max(known.slice(-1, 0, classes).contiguous(), scores);
   Tensor indices = Tensor::empty({N, std::min(count, S)}, DType::kI64, logits.device());
   kernels::top_k(scores, indices);
   if (execution().observer)

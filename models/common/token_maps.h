@@ -30,7 +30,7 @@ struct Proposals {
   Tensor logits;   // f32 [N, S, 4], inverse sigmoid of (cx, cy, w, h); +inf where invalid
   Tensor invalid;  // bool [N, S]: padded, or not inside (0.01, 0.99)
 };
-Proposals make_proposals(const TokenMaps& maps);
+Proposals make_proposals(const TokenMaps& maps, const ConstantKeeper* keeper = nullptr);
 
 // The `count` tokens (or all S, where there are fewer) whose best class scores highest, by falling score; ties go to the lower token.
 // logits [N, S, columns >= classes]; what follows the classes ("no object") does not count. -> i64 [N, min(count, S)]

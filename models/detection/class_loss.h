@@ -77,6 +77,8 @@ class ClassLoss {
   virtual std::vector<ClassCandidate> candidates(const float* logits, int64_t queries, int64_t columns,
                                                  int64_t classes) const;
   virtual double score_of(float score) const;  // [0, 1]
+  // Whether those are all pairs of a query and a class with their logits: their order is known before the host sees them.
+  virtual bool ranks_logits() const { return true; }
 };
 
 struct ClassLossSpec {

@@ -5,6 +5,10 @@
 #include <memory>
 #include <numeric>
 
+#include "core/kernels/copy/copy.h"
+#include "core/kernels/top_k/picked_detections.h"
+#include "core/kernels/top_k/top_k.h"
+#include "core/runtime/host_copy.h"
 #include "core/tensor/error.h"
 #include "models/detection/mask_map.h"
 #include "models/not_finite.h"
@@ -24,19 +28,36 @@ bool better(const ClassCandidate& a, const ClassCandidate& b) {
   return a.query != b.query ? a.query < b.query : a.label < b.label;
 }
 
+[[noreturn]] void fail_not_finite(const Target& target, const char* what, int64_t query) {
+  throw NotFinite(fmt::format("image {} ({}): the predicted {} of query {} is not finite", target.image_id,
+                              target.file_name, what, query));
+}
+
+void need_finite_of(const float* values, int64_t queries, int64_t each, const char* what,
+                    const Target& target) {
+  for (int64_t i = 0; i < queries * each; ++i)
+    if (!std::isfinite(values[i])) fail_not_finite(target, what, i / each);
+}
+
+ImageDetection detection_of(const ClassCandidate& c, const float* b, const Target& target,
+                            const ClassLoss& class_loss) {
+  const Box box = scaled(box_of_centre(b[0], b[1], b[2], b[3]), static_cast<double>(target.original_width),
+                         static_cast<double>(target.original_height));
+  return {{.label = c.label, .box = box, .area = box.area(), .score = class_loss.score_of(c.score)}, c.query};
+}
+
+// How many columns of the logits stand for a class that may be chosen.
+int64_t classes_of(int64_t columns, const PostprocessOptions& options, const ClassLoss& class_loss) {
+  const int64_t classes = columns - class_loss.extra_columns();
+  return options.classes > 0 ? std::min(classes, options.classes) : classes;
+}
+
 std::vector<ImageDetection> detections_of(const float* logits, const float* boxes, int64_t queries,
                                           int64_t columns, const Target& target,
                                           const PostprocessOptions& options, const ClassLoss& class_loss) {
-  const auto check_finite = [&](const float* values, int64_t each, const char* what) {
-    for (int64_t i = 0; i < queries * each; ++i)
-      if (!std::isfinite(values[i]))
-        throw NotFinite(fmt::format("image {} ({}): the predicted {} of query {} is not finite",
-                                    target.image_id, target.file_name, what, i / each));
-  };
-  check_finite(logits, columns, "score");
-  check_finite(boxes, 4, "box");
-  int64_t classes = columns - class_loss.extra_columns();
-  if (options.classes > 0) classes = std::min(classes, options.classes);
+  need_finite_of(logits, queries, columns, "score", target);
+  need_finite_of(boxes, queries, 4, "box", target);
+  const int64_t classes = classes_of(columns, options, class_loss);
   if (classes <= 0) return {};
   auto candidates = class_loss.candidates(logits, queries, columns, classes);
   const size_t most = static_cast<size_t>(options.max_detections);
@@ -44,58 +65,121 @@ std::vector<ImageDetection> detections_of(const float* logits, const float* boxe
   const size_t sorted = options.nms < 1 ? candidates.size() : std::min(candidates.size(), most);
   std::partial_sort(candidates.begin(), candidates.begin() + static_cast<int64_t>(sorted), candidates.end(),
                     better);
-  double width = static_cast<double>(target.original_width),
-         height = static_cast<double>(target.original_height);
   std::vector<ImageDetection> detections;
   for (size_t i = 0; i < sorted && detections.size() < most; ++i) {
     const ClassCandidate& c = candidates[i];
-    const float* b = boxes + c.query * 4;
-    const Box box = scaled(box_of_centre(b[0], b[1], b[2], b[3]), width, height);
-    const ImageDetection d{
-        {.label = c.label, .box = box, .area = box.area(), .score = class_loss.score_of(c.score)}, c.query};
+    const ImageDetection d = detection_of(c, boxes + c.query * 4, target, class_loss);
     if (!doubles_another(d, detections, options.nms)) detections.push_back(d);
   }
   return detections;
 }
 
+// How many detections a GPU picks by itself; 0: it is the host that looks at all predictions.
+int64_t picks_of(const Tensor& logits, const PostprocessOptions& options, const ClassLoss& class_loss) {
+  constexpr int64_t kMostPicks = 4096, kMostExact = int64_t{1} << 24;  // of a row's floats
+  const int64_t pairs = logits.dim(1) * classes_of(logits.dim(2), options, class_loss);
+  if (logits.device() == Device::kCpu || !class_loss.ranks_logits() || options.nms < 1 || pairs <= 0)
+    return 0;
+  if (logits.dim(1) * std::max<int64_t>(logits.dim(2), 4) >= kMostExact) return 0;
+  const int64_t picks = std::min(options.max_detections, pairs);
+  return picks <= kMostPicks ? picks : 0;
+}
+
+HostCopy picked_on_gpu(const Tensor& logits, const Tensor& boxes, int64_t picks, int64_t classes) {
+  const int64_t N = logits.dim(0);
+  Tensor indices = Tensor::empty({N, picks}, DType::kI64, logits.device());
+  kernels::top_k(logits.slice(2, 0, classes).contiguous().reshape({N, logits.dim(1) * classes}), indices);
+  Tensor rows = Tensor::empty({N, picks, kernels::kPickedNumbers}, DType::kF32, logits.device());
+  kernels::pick_detections(logits.contiguous(), boxes.contiguous(), indices, classes, rows);
+  return HostCopy(rows);
+}
+
+std::vector<ImageDetection> detections_of_rows(const float* rows, int64_t picks, int64_t columns,
+                                               const Target& target, const ClassLoss& class_loss) {
+  const float* bad_box = nullptr;
+  std::vector<ImageDetection> detections;
+  for (const float* row = rows; row < rows + picks * kernels::kPickedNumbers;
+       row += kernels::kPickedNumbers) {
+    if (row[7] > 0) fail_not_finite(target, "score", (static_cast<int64_t>(row[7]) - 1) / columns);
+    if (row[7] < 0 && !bad_box) bad_box = row;
+    const ClassCandidate c{row[0], static_cast<int64_t>(row[5]), static_cast<int64_t>(row[6])};
+    detections.push_back(detection_of(c, row + 1, target, class_loss));
+  }
+  if (bad_box) fail_not_finite(target, "box", (static_cast<int64_t>(-bad_box[7]) - 1) / 4);
+  return detections;
+}
+
+// The logits and, after them, the boxes.
+HostCopy joined_predictions(const Tensor& logits, const Tensor& boxes) {
+  const Tensor parts[] = {logits.contiguous().reshape({-1}), boxes.contiguous().reshape({-1})};
+  Tensor both = Tensor::empty({logits.numel() + boxes.numel()}, DType::kF32, logits.device());
+  kernels::join(parts, 0, both);
+  return HostCopy(both);
+}
+
+void add_masks(const float* masks, const MapSize& map, const ImageSize& canvas, const Target& target,
+               std::vector<ImageDetection>& detections) {
+  for (ImageDetection& d : detections) {
+    const float* of_map = masks + d.query * map.cells();
+    if (!std::isfinite(std::accumulate(of_map, of_map + map.cells(), 0.0)))
+      fail_not_finite(target, "mask", d.query);
+    d.mask = std::make_shared<const Mask>(mask_of_map(of_map, map, canvas, target));
+    d.area = static_cast<double>(d.mask->area());
+  }
+}
+
 }  // namespace
 
-std::vector<std::vector<ImageDetection>> postprocess(const SetOutput& output,
-                                                     const std::vector<Target>& targets,
-                                                     const PostprocessOptions& options,
-                                                     const ClassLoss& class_loss) {
+std::function<BatchDetections()> start_postprocess(const SetOutput& output, std::vector<Target> targets,
+                                                   const PostprocessOptions& options,
+                                                   const ClassLoss& class_loss) {
   SACCADE_CHECK(!output.layers.empty(), "[postprocess] no decoder layer has predicted anything");
   const Tensor &logits = output.layers.back().logits.value(), &boxes = output.layers.back().boxes.value();
-  int64_t count = static_cast<int64_t>(targets.size());
+  const auto count = static_cast<int64_t>(targets.size());
   SACCADE_CHECK(logits.rank() == 3 && logits.dim(0) == count && boxes.rank() == 3 && boxes.dim(0) == count &&
                     boxes.dim(1) == logits.dim(1) && boxes.dim(2) == 4,
                 "[postprocess] logits {} and boxes {} for {} images, expected [N, Q, K] and [N, Q, 4]",
                 logits.shape().to_string(), boxes.shape().to_string(), count);
   SACCADE_CHECK(options.max_detections > 0, "[postprocess] max_detections {}, expected at least 1",
                 options.max_detections);
-  int64_t queries = logits.dim(1), columns = logits.dim(2);
-  std::vector<float> l = logits.to_vector<float>(), b = boxes.to_vector<float>(), masks;
+  const int64_t queries = logits.dim(1), columns = logits.dim(2);
+  const int64_t picks = picks_of(logits, options, class_loss);
+  // On the CPU they are looked at where they are.
+  const bool here = logits.device() == Device::kCpu;
+  const HostCopy numbers = picks > 0
+                               ? picked_on_gpu(logits, boxes, picks, classes_of(columns, options, class_loss))
+                           : here ? HostCopy(logits)
+                                  : joined_predictions(logits, boxes);
+  const HostCopy places = here ? HostCopy(boxes) : HostCopy();
+  HostCopy masks;
   MapSize map;
   if (const Var& maps = output.layers.back().masks; maps.defined()) {
-    masks = maps.value().to(DType::kF32).to_vector<float>();
+    masks = HostCopy(maps.value().to(DType::kF32));
     map = {maps.dim(2), maps.dim(3)};
   }
-  std::vector<std::vector<ImageDetection>> results;
-  for (int64_t n = 0; n < count; ++n) {
-    results.push_back(detections_of(l.data() + n * queries * columns, b.data() + n * queries * 4, queries,
-                                    columns, targets[static_cast<size_t>(n)], options, class_loss));
-    if (masks.empty()) continue;
-    for (ImageDetection& d : results.back()) {
+  return [=, targets = std::move(targets), canvas = output.canvas, &class_loss] {
+    BatchDetections results;
+    for (int64_t n = 0; n < count; ++n) {
       const Target& target = targets[static_cast<size_t>(n)];
-      const float* logits_of_map = masks.data() + (n * queries + d.query) * map.cells();
-      if (!std::isfinite(std::accumulate(logits_of_map, logits_of_map + map.cells(), 0.0)))
-        throw NotFinite(fmt::format("image {} ({}): the predicted mask of query {} is not finite",
-                                    target.image_id, target.file_name, d.query));
-      d.mask = std::make_shared<const Mask>(mask_of_map(logits_of_map, map, output.canvas, target));
-      d.area = static_cast<double>(d.mask->area());
+      const float* all = numbers.data<float>();
+      if (picks > 0) {
+        results.push_back(detections_of_rows(all + n * picks * kernels::kPickedNumbers, picks, columns,
+                                             target, class_loss));
+      } else {
+        const float* b = places.defined() ? places.data<float>() : all + count * queries * columns;
+        results.push_back(detections_of(all + n * queries * columns, b + n * queries * 4, queries, columns,
+                                        target, options, class_loss));
+      }
+      if (masks.defined())
+        add_masks(masks.data<float>() + n * queries * map.cells(), map, canvas, target, results.back());
     }
-  }
-  return results;
+    return results;
+  };
+}
+
+BatchDetections postprocess(const SetOutput& output, const std::vector<Target>& targets,
+                            const PostprocessOptions& options, const ClassLoss& class_loss) {
+  return start_postprocess(output, targets, options, class_loss)();
 }
 
 }  // namespace saccade

@@ -33,10 +33,15 @@ class SetDetector : public Detector {
                      const StepImages& step = {}) const override {
     return criterion_.forward(set_output(output), targets, step);
   }
-  std::vector<std::vector<ImageDetection>> postprocess(const DetectorOutput& output,
-                                                       const std::vector<Target>& targets,
-                                                       const PostprocessOptions& options) const override {
+  BatchDetections postprocess(const DetectorOutput& output, const std::vector<Target>& targets,
+                              const PostprocessOptions& options) const override {
     return saccade::postprocess(set_output(output), targets, options, criterion_.class_loss());
+  }
+  std::function<BatchDetections()> start_postprocess(const DetectorOutput& output,
+                                                     std::vector<Target> targets,
+                                                     const PostprocessOptions& options) const override {
+    return saccade::start_postprocess(set_output(output), std::move(targets), options,
+                                      criterion_.class_loss());
   }
 
   std::vector<std::string> class_heads() const override {

@@ -52,8 +52,8 @@ class ResidualBlockD : public Module {
   Var forward(const Var& x) {
     ModuleScope scope(*this);
     Var y = x;
-    for (auto& conv : branch_) y = conv->forward(y);
-    return add_relu(y, short_ ? short_->forward(x) : x);
+    for (size_t i = 0; i + 1 < branch_.size(); ++i) y = branch_[i]->forward(y);
+    return branch_.back()->forward_add_relu(y, [&] { return short_ ? short_->forward(x) : x; });
   }
   std::string type_name() const override { return "ResidualBlock"; }
 

@@ -35,7 +35,8 @@ void HybridDecoder::forward(const std::vector<Var>& maps, const DetectorInput& i
   for (size_t l = 0; l < input_proj_.size(); ++l) projected[l] = input_proj_[l]->forward(maps[l]);
   const auto [memory, levels] = join_tokens(projected);
   const TokenMaps token_maps = make_token_maps(levels, input, &constants_);
-  DecoderQueries queries = selection_->forward(memory, make_proposals(token_maps), output.encoder);
+  DecoderQueries queries =
+      selection_->forward(memory, make_proposals(token_maps, &constants_), output.encoder);
   prepend_denoising(input, training(), shared_.classes, shared_.denoising, denoising_class_embed_.get(),
                     queries);
   output.encoder_classes = true;

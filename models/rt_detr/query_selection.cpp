@@ -39,8 +39,10 @@ DecoderQueries QuerySelection::forward(const Var& memory, const Proposals& propo
   }
   Var selected = enc_output_->forward(gather_rows(tokens, indices));
   Var box_logits = add(enc_bbox_head_->forward(selected), gather_rows(Var(proposals.logits), indices));
-  predictions.logits = enc_score_head_->forward(selected);
-  predictions.boxes = sigmoid(box_logits);
+  if (training()) {  // they are for its losses
+    predictions.logits = enc_score_head_->forward(selected);
+    predictions.boxes = sigmoid(box_logits);
+  }
   return {.target = selected.detach(), .reference = box_logits.detach()};
 }
 

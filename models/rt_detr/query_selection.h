@@ -12,7 +12,7 @@ class QuerySelection : public Module {
  public:
   // columns: of the logits; classes: of them, those that stand for a class
   QuerySelection(int64_t dim, int64_t columns, int64_t classes, int64_t queries, Activation activation);
-  // With references [N, Q, 4] before the sigmoid, and no positions. predictions: those of the chosen tokens.
+  // With references [N, Q, 4] before the sigmoid, and no positions. predictions: those of the chosen tokens, in training.
   DecoderQueries forward(const Var& memory, const Proposals& proposals, LayerPrediction& predictions) const;
   std::string type_name() const override { return "QuerySelection"; }
 

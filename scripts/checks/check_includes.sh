@@ -25,6 +25,7 @@ rooms=(
   "data/loading: core data/images data/formats data/augment"
   "data/evaluation: core data/formats"
   "data/pages: core data/images"
+  "data/labels: core data/formats data/pages"
   "data/report: core data/images data/formats data/pages"
   "train/logs: core"
   "train/optimizers: core autograd layers configs"

@@ -67,6 +67,23 @@ Sample attention_case(Rng& rng, const char* label, const AttentionShape& s) {
   return {label, inputs, fn, reference, {}, {3}};
 }
 
+// Query, key and value are slices of one tensor's channels, whose rows lie apart.
+Sample sliced_case(Rng& rng, const char* label, const AttentionShape& s) {
+  const Sample whole = attention_case(rng, label, s);
+  const int64_t E = s.heads * s.D, all = 2 * E + s.heads * s.Dv;
+  auto parts = [=](const Tensor& t) {
+    return Tensors{t.slice(2, 0, E).contiguous(), t.slice(2, E, 2 * E).contiguous(),
+                   t.slice(2, 2 * E, all).contiguous(), Tensor()};
+  };
+  return {
+      label,
+      {uniform(rng, {s.N, s.Q, all}, -2, 2)},
+      [=](const Vars& v) {
+        return whole.fn({slice(v[0], 2, 0, E), slice(v[0], 2, E, 2 * E), slice(v[0], 2, 2 * E, all), Var()});
+      },
+      [=](const Tensors& in) { return whole.reference(parts(in[0])); }};
+}
+
 Var attention_zeros(const Shape& q, const Shape& k, const Shape& v, const Tensor& mask, const Var& bias,
                     int64_t heads) {
   return attention(Var(Tensor::zeros(q)), Var(Tensor::zeros(k)), Var(Tensor::zeros(v)), mask, bias,
@@ -94,6 +111,9 @@ const Register kAttention(Row{
           attention_case(rng, "several tiles, dropout", {1, 33, 70, 1, 24, 32, {}, {}, 0.25}),
           attention_case(rng, "several tiles, dropout, shared bias",
                          {1, 33, 70, 2, 24, 32, {1, 33, 70}, {}, 0.25}),
+          sliced_case(rng, "slices of one tensor", {2, 9, 9, 2, 8, 8}),
+          sliced_case(rng, "slices of one tensor, odd channels", {1, 4, 4, 1, 3, 5}),
+          sliced_case(rng, "slices of one tensor, several tiles", {1, 70, 70, 2, 16, 16}),
           attention_case(rng, "heads of 64, bias per head", {2, 18, 66, 1, 64, 40, {1, 18, 66}}),
           attention_case(rng, "heads of 128, dropout, bias per image",
                          {1, 35, 40, 1, 72, 128, {1, 1, 35, 40}, {}, 0.5}),

@@ -109,6 +109,48 @@ const Register kConv2d(Row{
       R"(\[conv2d\] bias, got shape \[3\], expected \[2\])"}},
     "oneDNN splits the sum of a weight gradient by threads"});
 
+// conv_case's with a residual; the bias, or without one the residual, keeps every sum away from the kink.
+Sample residual_case(Rng& rng, const char* label, const Shape& x, int64_t out, int64_t window,
+                     const Conv2dOptions& o, bool bias = true) {
+  const Sample conv = conv_case(rng, label, x, out, window, o, bias, Activation::kNone);
+  Tensors in = conv.inputs;
+  const double far = static_cast<double>(x[3] / o.groups * window * window) + 1.5;
+  auto away = [far](const std::vector<int64_t>& i) { return i.back() % 2 == 0 ? far : -far; };
+  if (bias) in[2] = build({out}, away);
+  const Shape y = conv.reference(in).shape();
+  in.push_back(bias ? uniform(rng, y) : build(y, away));
+  return {label, in, [o](const Vars& v) { return conv2d_add_relu(v[0], v[1], v[2], v[3], o); },
+          [reference = conv.reference](const Tensors& t) {
+            const Tensor sum = reference({t[0], t[1], t[2]});
+            return build(sum.shape(), [&](auto& i) { return std::max(0.0, at(sum, i) + at(t[3], i)); });
+          }};
+}
+
+const Register kConv2dAddRelu(Row{
+    "conv2d_add_relu",
+    Bf16::kCompute,
+    {.why = "as conv2d, with one more rounding of the sum where it is not fused"},
+    [](Rng& rng) {
+      return std::vector<Sample>{
+          residual_case(rng, "3x3", {2, 4, 3, 8}, 8, 3, {.padding = 1}),
+          residual_case(rng, "3x3 stride 2, odd channels", {1, 5, 4, 3}, 5, 3, {.stride = 2, .padding = 1}),
+          residual_case(rng, "1x1", {2, 3, 2, 8}, 16, 1, {}),
+          residual_case(rng, "1x1 stride 2", {1, 4, 5, 3}, 4, 1, {.stride = 2}),
+          residual_case(rng, "no bias", {1, 3, 4, 8}, 8, 3, {.padding = 1}, false),
+          residual_case(rng, "1x1, no bias", {1, 3, 2, 4}, 6, 1, {}, false),
+          residual_case(rng, "two groups", {1, 4, 3, 6}, 4, 3, {.padding = 1, .groups = 2}),
+          residual_case(rng, "depthwise", {1, 3, 4, 8}, 8, 3, {.padding = 1, .groups = 8}),
+          residual_case(rng, "no images", {0, 4, 4, 3}, 2, 3, {.padding = 1}),
+      };
+    },
+    {{"residual",
+      [] {
+        conv2d_add_relu(Var(Tensor::zeros({1, 4, 4, 3})), Var(Tensor::zeros({2, 3, 3, 3})), Var(),
+                        Var(Tensor::zeros({1, 4, 4, 2})));
+      },
+      R"(\[conv2d_add_relu\] residual, got shape \[1, 4, 4, 2\], expected \[1, 2, 2, 2\])"}},
+    "oneDNN splits the sum of a weight gradient by threads"});
+
 Sample transposed_case(Rng& rng, const char* label, const Shape& x, int64_t out, int64_t stride,
                        bool bias = true) {
   auto reference = [=](const Tensors& in) {

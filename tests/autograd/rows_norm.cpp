@@ -57,8 +57,8 @@ Sample batch_norm_case(Rng& rng, const char* label, const Shape& x, bool trainin
   return {label,
           {uniform(rng, x, -1, 2), uniform(rng, {c}, 0.5, 1.5), bias},
           [=](const Vars& v) {
-            Tensor m = mean.to(v[0].dtype() == DType::kF64 ? DType::kF64 : DType::kF32).clone();
-            Tensor s = var.to(m.dtype()).clone();
+            const DType dtype = v[0].dtype() == DType::kF64 ? DType::kF64 : DType::kF32;
+            Tensor m = mean.to(dtype).to(v[0].device()).clone(), s = var.to(dtype).to(v[0].device()).clone();
             return batch_norm(v[0], v[1], v[2], m, s, training, 0.1, kEps, act);
           },
           reference,

@@ -2,28 +2,31 @@
 // of the sizes in a file:
 //   detector_bench --config configs/deformable_detr_r50.textproto [--device cpu|cuda] [--precision f32|tf32|bf16] [--infer]
 //                  [--batch 4] [--height 800] [--width 1066 | --sizes scripts/bench/coco_batches.txt] [--steps 20]
-//                  [--set path=value]...
+//                  [--set path=value]... [--rank 0 --ranks 2 --master 127.0.0.1:29500]
 // prints {"ms": mean of the steps after the first fifth, "host_ms": the processor time of the thread that starts the work,
-// "images_per_second": ..., "peak_bytes": ...} and on a GPU "launches", "host_syncs" and "uploaded_bytes" of a step. The clock
+// "images_per_second": ..., "peak_bytes": ...} and on a GPU "launches", "host_syncs", "uploaded_bytes" and "allocations" of a step. The clock
 // stops after the GPU has finished the last step. scripts/bench/gpu.sh runs it beside PyTorch. Under the emulated GPU with
-// SACCADE_EMULATOR_DRY=1 what is left of a step is the host's work.
+// SACCADE_EMULATOR_DRY=1 what is left of a step is the host's work. Of several ranks, each trains on a batch of its own.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <ctime>
 #include <fstream>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "autograd/engine.h"
+#include "core/distributed/process_group.h"
 #include "core/runtime/gpu.h"
 #include "core/tensor/allocator.h"
 #include "core/tensor/philox.h"
 #include "models/build.h"
-#include "models/detection/set_output.h"
 #include "train/config/options.h"
 #include "train/inference/device_choice.h"
 #include "train/inference/model_input.h"
+#include "train/optimizers/gradient_sum.h"
 #include "train/optimizers/optimizer.h"
 
 namespace saccade {
@@ -33,6 +36,7 @@ constexpr int64_t kClasses = 91;
 
 struct Options {
   std::string config, device = "cpu", precision = "f32", sizes;
+  RankFlags ranks;
   std::vector<std::string> sets;
   bool infer = false;
   int64_t batch = 4, height = 800, width = 1066, steps = 20;
@@ -95,12 +99,16 @@ int bench(const Options& o) {
   apply_set(config, "precision=" + o.precision);
   for (const std::string& set : o.sets) apply_set(config, set);
   config = resolve_config(config);
-  Device device = choose_device(o.device).device;
+  const Ranks ranks = find_ranks(o.ranks, [](const char* name) -> const char* { return std::getenv(name); });
+  Device device = choose_device(o.device, ranks).device;
+  if (ranks.size > 1) join_processes(ranks, device);
   auto model = build_as<Detector>(model_args(config), kClasses, criterion_args(config));
   model->initialize(1);
   model->to(device);
   model->set_training(!o.infer);
   Optimizer optimizer(model->parameters(), config.optimizer());
+  std::optional<GradientSum> sum;
+  if (ranks.size > 1) sum.emplace(process_group(), optimizer.parameters());
   kernels::ImageNormalization norm = image_normalization(config);
   Rng rng(2);
   std::vector<Batch> batches;
@@ -116,17 +124,19 @@ int bench(const Options& o) {
     DetectorInput input = detector_input(batch, norm, device);
     input.targets = &batch.targets;
     const auto output = model->forward(input);
-    if (o.infer) {  // the predictions must arrive
-      if (const auto* set = dynamic_cast<const SetOutput*>(output.get())) {
-        set->layers.back().logits.value().to(Device::kCpu);
-        set->layers.back().boxes.value().to(Device::kCpu);
-      } else {  // detections are a part of the work
-        model->postprocess(*output, batch.targets, {.nms = config.eval().nms()});
-      }
+    if (o.infer) {  // the detections must arrive
+      model->postprocess(*output, batch.targets, {.max_detections = 300, .nms = config.eval().nms()});
       return;
     }
     optimizer.zero_grad();
-    backward(model->loss(*output, batch.targets).total);
+    const Var loss = model->loss(*output, batch.targets).total;
+    if (sum) {
+      sum->backward_and_start(loss);
+      Tensor losses = loss.value().reshape({1}).clone();
+      sum->finish(losses, "");
+    } else {
+      backward(loss);
+    }
     optimizer.step(1);
   };
   int64_t warm = std::max<int64_t>(1, o.steps / 5), timed = std::max<int64_t>(1, o.steps - warm);
@@ -138,24 +148,32 @@ int bench(const Options& o) {
     return static_cast<double>(t.tv_sec) * 1e3 + static_cast<double>(t.tv_nsec) * 1e-6;
   };
   const CudaStatistics before = cuda_statistics();
+  const AllocatorStats memory_before = allocator(device).stats();
   const double host_before = thread_ms();
   auto start = std::chrono::steady_clock::now();
   for (int64_t i = 0; i < timed; ++i) step();
   const double host_ms = (thread_ms() - host_before) / static_cast<double>(timed);
   const CudaStatistics after = cuda_statistics();
+  const AllocatorStats memory = allocator(device).stats();
   finish();
   double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count() /
               static_cast<double>(timed);
   std::string counts;
   if (device == Device::kCuda)
-    counts = fmt::format(", \"launches\": {}, \"host_syncs\": {}, \"uploaded_bytes\": {}",
-                         (after.launches - before.launches) / timed,
-                         (after.host_syncs - before.host_syncs) / timed,
-                         (after.uploaded_bytes - before.uploaded_bytes) / timed);
+    counts = fmt::format(
+        ", \"launches\": {}, \"host_syncs\": {}, \"uploaded_bytes\": {}, \"allocations\": {}, \"of_the_driver\": {}",
+        (after.launches - before.launches) / timed, (after.host_syncs - before.host_syncs) / timed,
+        (after.uploaded_bytes - before.uploaded_bytes) / timed,
+        (memory.requests - memory_before.requests) / timed,
+        (memory.system_requests - memory_before.system_requests) / timed);
   fmt::print(
       "{{\"ms\": {:.3f}, \"host_ms\": {:.3f}, \"images_per_second\": {:.2f}, \"peak_bytes\": {}, \"parameters\": {}{}}}\n",
       ms, host_ms, static_cast<double>(o.batch) * 1e3 / ms, allocator(device).stats().peak_bytes,
       model->parameter_count(), counts);
+  if (ranks.size > 1) {
+    process_group().finish();
+    leave_processes();
+  }
   return 0;
 }
 
@@ -175,6 +193,9 @@ int main(int argc, char** argv) {
   app.add_option("--width", o.width);
   app.add_option("--sizes", o.sizes);
   app.add_option("--steps", o.steps);
+  app.add_option("--rank", o.ranks.rank);
+  app.add_option("--ranks", o.ranks.size);
+  app.add_option("--master", o.ranks.master);
   CLI11_PARSE(app, argc, argv);
   try {
     return saccade::bench(o);

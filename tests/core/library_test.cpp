@@ -74,14 +74,26 @@ TEST_F(LibrarySearch, AsksTheLoaderNext) {
   EXPECT_EQ(library.path(), "libm.so.6");
 }
 
-TEST_F(LibrarySearch, FindsThePackagesOfAPythonEnvironment) {
-  std::string packages = "/lib/python3.12/site-packages/nvidia/cu13/lib";
-  std::filesystem::create_directories(folder_ + "/environment" + packages);
-  std::string from = place("libours.so.1"), to = folder_ + "/environment" + packages + "/libours.so.1";
-  std::filesystem::rename(from, to);
-  setenv("VIRTUAL_ENV", (folder_ + "/environment").c_str(), 1);
-  EXPECT_EQ(Library({"ours", "libours.so.1", "none"}).path(), to);
-  unsetenv("VIRTUAL_ENV");
+TEST_F(LibrarySearch, FindsWhatPythonEnvironmentsHold) {
+  const std::string packages = "/lib/python3.12/site-packages/nvidia/cu13/lib";
+  for (const auto& [variable, inside] : {std::pair<const char*, std::string>{"VIRTUAL_ENV", packages},
+                                         {"CONDA_PREFIX", packages},
+                                         {"CONDA_PREFIX", "/lib"}}) {
+    const std::string environment = folder_ + "/environment", to = environment + inside + "/libours.so.1";
+    std::filesystem::create_directories(environment + inside);
+    std::filesystem::rename(place("libours.so.1"), to);
+    setenv(variable, environment.c_str(), 1);
+    EXPECT_EQ(Library({"ours", "libours.so.1", "none"}).path(), to);
+    unsetenv(variable);
+    std::filesystem::remove_all(environment);
+  }
+}
+
+TEST_F(LibrarySearch, NamesThePackageOfTheRelease) {
+  EXPECT_EQ(cuda::pip_package("nvidia-cublas", 12), "nvidia-cublas-cu12");
+  EXPECT_EQ(cuda::pip_package("nvidia-cublas", 13), "nvidia-cublas");
+  EXPECT_EQ(cuda::pip_package("nvidia-cudnn", 12), "nvidia-cudnn-cu12");
+  EXPECT_EQ(cuda::pip_package("nvidia-nccl", 13), "nvidia-nccl-cu13");
 }
 
 TEST_F(LibrarySearch, SaysWhyAFileCannotBeLoaded) {

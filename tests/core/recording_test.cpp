@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "core/runtime/gpu.h"
 #include "core/tensor/allocator.h"
 #include "core/tensor/error.h"
@@ -82,6 +84,23 @@ TEST_F(Recording, RefusesWhatTheHostTakesPartIn) {
     EXPECT_EQ(kept_for_recording(), nullptr);
     EXPECT_EQ(values_of(x), (Floats{1, 2, 3}));
   }
+}
+
+// Another thread's work would be recorded, too; what it frees is given back later.
+TEST_F(Recording, TakesNothingOfOtherThreads) {
+  const Tensor x = on_gpu({1, 2, 3});
+  Tensor y, dropped = on_gpu({4});
+  auto work = record_work(Device::kCuda, [&] {
+    std::thread([&] {
+      dropped = {};
+      EXPECT_THROW(Tensor::zeros({2}, DType::kF32, Device::kCuda), Error);
+    }).join();
+    y = Tensor::empty(x.shape(), x.dtype(), x.device());
+    y.copy_from(x);
+  });
+  work->start();
+  EXPECT_EQ(values_of(y), (Floats{1, 2, 3}));
+  std::thread([&] { EXPECT_EQ(values_of(y), (Floats{1, 2, 3})); }).join();
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "core/kernels/bf16_shadow/round_to_bf16.h"
+#include "core/tensor/execution.h"
 #include "tests/cuda_emulator/emulator.h"
 
 namespace saccade {
@@ -55,6 +56,19 @@ TEST(Rounded, PartsOfOneStorage) {
   a.fill(0.9);
   expect_rounded(in_bf16(b), b);
   expect_rounded(in_bf16(a), a);
+}
+
+// The tuned kernel and its reference, of places that packs can move and of others.
+TEST(Rounded, ByEitherKernel) {
+  Tensor all = parameter(3000, 0), a = all.slice(0, 0, 1500), b = all.slice(0, 1501, 3000);
+  for (const Tensor& t : {a, b}) keep_bf16_shadow(t);
+  for (bool generic : {true, false}) {
+    a.fill(generic ? 0.9 : 0.7);
+    execution().generic_kernels = generic;
+    expect_rounded(in_bf16(b), b);
+    expect_rounded(in_bf16(a), a);
+    execution().generic_kernels = false;
+  }
 }
 
 TEST(Rounded, OthersAreCast) {

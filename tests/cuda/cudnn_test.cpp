@@ -7,7 +7,9 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "core/kernels/bf16_shadow/bf16_shadow.h"
 #include "core/kernels/conv2d/conv2d_cuda_plan.h"
+#include "core/runtime/gpu.h"
 
 namespace saccade {
 namespace {
@@ -63,20 +65,62 @@ TEST(Cudnn, Tf32RoundsTheFactorsOnly) {
   EXPECT_EQ(y.to_vector<float>()[0], 36);
 }
 
-// The library has no engine for bf16 with a bias of f32: the convolution and our own epilogue.
-TEST(Cudnn, BiasAndReluOfBf16AreAddedAfterwards) {
-  auto fused = problem(ConvPass::kForward, DType::kBF16, MathMode::kExact);
-  fused.bias = fused.relu = true;
-  EXPECT_FALSE(*cuda::conv_plan(fused));
+// [1, 3, 3, 4] by [2, 4, 3, 3] of ones: sums of 36.
+struct Ones {
   Tensor x = Tensor::full({1, 3, 3, 4}, 1, DType::kBF16, Device::kCuda);
   Tensor w = Tensor::full({2, 4, 3, 3}, 1, DType::kBF16, Device::kCuda);
   Tensor bias = Tensor::from<float>({2}, std::vector<float>{4, -40}, Device::kCuda);
+  Tensor residual =
+      Tensor::from<float>({1, 1, 1, 2}, std::vector<float>{-2, 3}, Device::kCuda).to(DType::kBF16);
   Tensor y = Tensor::empty({1, 1, 1, 2}, DType::kBF16, Device::kCuda);
-  kernels::conv2d_forward(x, w, bias, {}, Activation::kRelu, y);
-  EXPECT_EQ(y.to_vector<float>(), (std::vector<float>{40, 0}));
+
+  // Launches of work with the weight in cuDNN's order and a bias that has a shadow already: nothing is copied or cast.
+  template <class Work>
+  int64_t launches(const Work& work) {
+    w = kernels::conv_weight_in_order(w);
+    keep_bf16_shadow(bias);
+    in_bf16(bias);
+    const int64_t before = cuda_statistics().launches;
+    work();
+    return cuda_statistics().launches - before;
+  }
+};
+
+TEST(Cudnn, BiasResidualAndReluOfBf16AreOneGraph) {
+  Ones o;
+  EXPECT_EQ(o.launches([&] { kernels::conv2d_forward(o.x, o.w, o.bias, {}, Activation::kRelu, o.y); }), 1);
+  EXPECT_EQ(o.y.to_vector<float>(), (std::vector<float>{40, 0}));
+  EXPECT_EQ(o.launches([&] { kernels::conv2d_forward(o.x, o.w, o.bias, {}, Activation::kNone, o.y); }), 1);
+  EXPECT_EQ(o.y.to_vector<float>(), (std::vector<float>{40, -4}));
+  EXPECT_EQ(o.launches([&] { kernels::conv2d_add_relu(o.x, o.w, o.bias, o.residual, {}, o.y); }), 1);
+  EXPECT_EQ(o.y.to_vector<float>(), (std::vector<float>{38, 0}));
+}
+
+// The library has no engine for a ReLU or a residual without a bias: the convolution and our own epilogue.
+TEST(Cudnn, WhatFollowsWithoutABiasComesAfterwards) {
+  Ones o;
+  EXPECT_EQ(o.launches([&] { kernels::conv2d_forward(o.x, o.w, {}, {}, Activation::kRelu, o.y); }), 2);
+  EXPECT_EQ(o.y.to_vector<float>(), (std::vector<float>{36, 36}));
+  EXPECT_EQ(o.launches([&] { kernels::conv2d_add_relu(o.x, o.w, {}, o.residual, {}, o.y); }), 2);
+  EXPECT_EQ(o.y.to_vector<float>(), (std::vector<float>{34, 39}));
   auto ran = emulator::launched_kernels();
   for (const char* name : {"cudnnBackendExecute", "conv_bias_relu"})
     EXPECT_EQ(std::count(ran.begin(), ran.end(), name), 1) << name;
+  for (int parts = 1; parts < 8; ++parts) {
+    auto q = problem(ConvPass::kForward, DType::kBF16, MathMode::kExact);
+    q.residual = parts & 1, q.bias = parts & 2, q.relu = parts & 4;
+    EXPECT_EQ(cuda::conv_plan(q)->has_value(), q.bias) << parts;
+  }
+}
+
+// The 1x1 that ends a bottleneck: cuBLASLt adds what is there already.
+TEST(Cudnn, AProductAddsTheResidual) {
+  Ones o;
+  o.w = Tensor::full({2, 4, 1, 1}, 1, DType::kBF16, Device::kCuda);
+  o.residual = Tensor::full({1, 3, 3, 2}, 0.5, DType::kBF16, Device::kCuda);
+  o.y = Tensor::empty({1, 3, 3, 2}, DType::kBF16, Device::kCuda);
+  EXPECT_EQ(o.launches([&] { kernels::conv2d_add_relu(o.x, o.w, o.bias, o.residual, {}, o.y); }), 1);
+  EXPECT_EQ(o.y.slice(1, 0, 1).slice(2, 0, 1).to_vector<float>(), (std::vector<float>{8.5, 0}));
 }
 
 TEST(Cudnn, ThePlanCacheStaysBounded) {

@@ -82,7 +82,7 @@ TEST_F(LibraryFaultsTest, FindsAWorkspaceThatIsTooSmall) {
   Tensor x = Tensor::full({1, 5, 6, 4}, 1, DType::kF32, Device::kCuda),
          w = Tensor::full({8, 3, 3, 4}, 1, DType::kF32, Device::kCuda),
          y = Tensor::full({1, 5, 6, 8}, 0).to(Device::kCuda);
-  EXPECT_THROW(plan->run(x.raw(), w.raw(), y.raw(), nullptr), Error);
+  EXPECT_THROW(plan->run({x.raw(), w.raw(), y.raw()}), Error);
   expect_report(emulator::take_fault(), "outside an allocation");
 }
 

@@ -32,6 +32,8 @@ std::array<std::string, 2> on_two_ranks(const std::function<std::string(int)>& w
       continue;
     }
     setenv("SACCADE_EMULATOR_GPUS", "2", 1);
+    setenv("CUDA_MODULE_LOADING", "EAGER", 1);
+    setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 1);
     if (!std::getenv("CUDA_VISIBLE_DEVICES")) setenv("CUDA_VISIBLE_DEVICES", std::to_string(rank).c_str(), 1);
     std::string said;
     try {

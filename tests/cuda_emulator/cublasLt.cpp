@@ -68,7 +68,7 @@ cublasStatus_t check(const EmulatedMatmulDesc& desc, const EmulatedMatrixLayout&
 // What an algorithm was chosen for; a product of anything else is refused.
 struct Choice {
   uint32_t epilogue;
-  uint8_t alignment[3];  // in units of 2 bytes, less one
+  uint8_t alignment[4];  // of a, b, c and d, in units of 2 bytes, less one
   uint8_t parts;         // of the sums
 };
 static_assert(sizeof(Choice) <= sizeof(cublasLtMatmulAlgo_t));
@@ -128,9 +128,9 @@ std::vector<float> read(const Side& side, int32_t batch, bool transposed, bool t
   return out;
 }
 
-// d = op(a) op(b) with the epilogue.
-void multiply(const EmulatedMatmulDesc& op, const Sizes& sizes, const Side& left, const Side& right, void* d,
-              const EmulatedMatrixLayout& layout) {
+// d = op(a) op(b) + c with the epilogue; c is null where beta is 0.
+void multiply(const EmulatedMatmulDesc& op, const Sizes& sizes, const Side& left, const Side& right,
+              const void* c, void* d, const EmulatedMatrixLayout& layout) {
   const bool tf32 = op.compute == CUBLAS_COMPUTE_32F_FAST_TF32;
   const size_t element = size_of(layout.type);
   const auto* bias = static_cast<const char*>(op.bias);
@@ -142,11 +142,14 @@ void multiply(const EmulatedMatmulDesc& op, const Sizes& sizes, const Side& left
     for (uint64_t j = 0; j < sizes.n; ++j) {
       auto offset = batch * layout.batch_stride + static_cast<int64_t>(j) * layout.leading;
       char* column = static_cast<char*>(d) + offset * static_cast<int64_t>(element);
+      const char* added = c ? static_cast<const char*>(c) + offset * static_cast<int64_t>(element) : nullptr;
+      if (added) check_access(added, sizes.m * element, Access::kRead);
       check_access(column, sizes.m * element, Access::kWrite);
       for (uint64_t i = 0; i < sizes.m; ++i) {
         double sum = 0;
         for (uint64_t k = 0; k < sizes.k; ++k) sum += double{x[i * sizes.k + k]} * y[j * sizes.k + k];
         auto v = static_cast<float>(sum);
+        if (added) v += load(added + i * element, layout.type, false);
         if (op.epilogue & CUBLASLT_EPILOGUE_BIAS) v += load(bias + i * element, layout.type, false);
         if (op.epilogue & CUBLASLT_EPILOGUE_RELU) v = std::max(v, 0.0f);
         store(column + i * element, layout.type, v);
@@ -258,8 +261,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   if (preference->reductions != CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE) return CUBLAS_STATUS_NOT_SUPPORTED;
   ++heuristics;
   Choice choice{desc->epilogue};
-  for (size_t i = 0; i < 3; ++i)
-    choice.alignment[i] = static_cast<uint8_t>(preference->alignment[i == 2 ? 3 : i] / 2 - 1);
+  for (size_t i = 0; i < 4; ++i) choice.alignment[i] = static_cast<uint8_t>(preference->alignment[i] / 2 - 1);
   // Long sums of small results are cut in two where the workspace suffices.
   choice.parts = sizes.k >= 4 * std::max(sizes.m, sizes.n) ? 2 : 1;
   if (workspace_of(choice, sizes) > preference->workspace) choice.parts = 1;
@@ -299,15 +301,16 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
   if (cublasStatus_t status = check(*desc, *a_layout, *b_layout, *c_layout, *d_layout, sizes);
       status != CUBLAS_STATUS_SUCCESS)
     return status;
-  if (*static_cast<const float*>(alpha) != 1 || *static_cast<const float*>(beta) != 0 || c != d)
+  const bool adds = *static_cast<const float*>(beta) == 1;
+  if (*static_cast<const float*>(alpha) != 1 || (!adds && (*static_cast<const float*>(beta) != 0 || c != d)))
     return CUBLAS_STATUS_NOT_SUPPORTED;
   Choice choice;
   std::memcpy(&choice, algo, sizeof choice);
   if (choice.epilogue != desc->epilogue ||
       !validated.contains(known(choice, sizes, *a_layout, *b_layout, *d_layout)))
     return CUBLAS_STATUS_INVALID_VALUE;
-  const void* pointers[] = {a, b, d};
-  for (size_t i = 0; i < 3; ++i)
+  const void* pointers[] = {a, b, c, d};
+  for (size_t i = 0; i < 4; ++i)
     if (reinterpret_cast<uintptr_t>(pointers[i]) % ((choice.alignment[i] + 1u) * 2) != 0)
       return CUBLAS_STATUS_INVALID_VALUE;
   if (workspace_bytes < workspace_of(choice, sizes)) return CUBLAS_STATUS_INVALID_VALUE;
@@ -317,13 +320,13 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
   saccade::emulator::issue(*stream,
                            [=, op = *desc, left = Side{static_cast<const char*>(a), *a_layout},
                             right = Side{static_cast<const char*>(b), *b_layout}, result = *d_layout] {
-                             const void* used[] = {a, b, d, workspace};
+                             const void* used[] = {a, b, adds ? c : d, d, workspace};
                              if (!saccade::emulator::order_kernel(*stream, used, sizeof used)) return;
                              // One thread does it all: the checks are for bounds and for what nobody wrote.
                              saccade::emulator::launch("cublasLtMatmul", {1, 1, 1}, {1, 1, 1}, 0, [&] {
                                if (size_t bytes = workspace_of(choice, sizes); bytes > 0)
                                  check_access(workspace, bytes, Access::kWrite);
-                               multiply(op, sizes, left, right, d, result);
+                               multiply(op, sizes, left, right, adds ? c : nullptr, d, result);
                              });
                            });
   return saccade::emulator::fault().empty() ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;

@@ -11,9 +11,9 @@ using namespace saccade::emulator;
 
 namespace {
 
-std::string last_error;
+std::string last_reason;
 cudnnStatus_t refuse(cudnnStatus_t status, std::string why) {
-  last_error = std::move(why);
+  last_reason = std::move(why);
   return status;
 }
 cudnnStatus_t bad(std::string why) { return refuse(CUDNN_STATUS_BAD_PARAM, std::move(why)); }
@@ -114,6 +114,33 @@ std::vector<int64_t> notes_of(int64_t engine) {
   return {};
 }
 
+// Whether an engine takes a convolution with what follows it. Of cuDNN 9.19 conv_plans printed, in every precision and for an A100, an
+// H200 and an RTX 4090 alike:
+//   one graph: +bias +residual+bias +bias+relu +residual+bias+relu; refused: +residual (207 ms) +relu (207 ms) +residual+relu (215 ms)
+// with biases and residuals of the dtype of the convolution and results in between of f32; a bias of f32 beside bf16 is refused as well.
+bool is_fused(const std::vector<Ref>& ops) {
+  const Convolution c(*ops[0]);
+  const Node* last = c.y;
+  bool biased = false, activated = false;
+  for (size_t i = 1; i < ops.size(); ++i) {
+    if (!is_virtual(*last) || is_bf16(*last) || activated) return false;
+    if (uid(child(*ops[i], CUDNN_ATTR_OPERATION_POINTWISE_XDESC)) != uid(*last)) return false;
+    if (adds(*ops[i])) {
+      const Node& b = child(*ops[i], CUDNN_ATTR_OPERATION_POINTWISE_BDESC);
+      if (biased || is_virtual(b) || is_bf16(b) != is_bf16(*c.x)) return false;
+      const Sizes all = dims(*c.y), size = dims(b);
+      if (size == Sizes{1, all[1], 1, 1})
+        biased = true;
+      else if (size != all || i != 1)
+        return false;
+    } else {
+      activated = true;
+    }
+    last = &child(*ops[i], CUDNN_ATTR_OPERATION_POINTWISE_YDESC);
+  }
+  return !is_virtual(*last) && (ops.size() == 1 || biased);
+}
+
 cudnnStatus_t validate(Node& n) {
   for (const Rule& rule : rules()) {
     if (rule.type != n.type || !rule.required) continue;
@@ -139,8 +166,7 @@ cudnnStatus_t validate(Node& n) {
   }
   if (is_convolution(n) && !Convolution(n).consistent()) return bad("the sizes of x, w and y do not fit");
   if (n.type == CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR) {
-    // As the library was seen to answer for an H200: one dtype for the three tensors of a convolution, and
-    // nothing fused to one of bf16 with a bias of f32.
+    // As the library was seen to answer for an H200: one dtype for the three tensors of a convolution.
     const auto& ops = child(n, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH).nodes.at(CUDNN_ATTR_OPERATIONGRAPH_OPS);
     if (!is_convolution(*ops[0])) return refuse(CUDNN_STATUS_NOT_SUPPORTED, "a graph without a convolution");
     Convolution c(*ops[0]);
@@ -186,8 +212,8 @@ const char* cudnnGetErrorString(cudnnStatus_t status) {
                                                    : "CUDNN_STATUS_BAD_PARAM";
 }
 void cudnnGetLastErrorString(char* message, size_t size) {
-  size_t n = std::min(last_error.size(), size - 1);
-  std::copy_n(last_error.data(), n, message);
+  size_t n = std::min(last_reason.size(), size - 1);
+  std::copy_n(last_reason.data(), n, message);
   message[n] = 0;
 }
 struct cudnnContext {
@@ -259,7 +285,7 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t d, cudnnBackendA
     std::vector<int64_t> engines = number(n, CUDNN_ATTR_ENGINEHEUR_MODE) == CUDNN_HEUR_MODE_A
                                        ? std::vector<int64_t>{0, 1}
                                        : std::vector<int64_t>{2};
-    if (library_faults().no_engines || (ops.size() > 1 && is_bf16(*Convolution(*ops[0]).x))) engines.clear();
+    if (library_faults().no_engines || !is_fused(ops)) engines.clear();
     *count = static_cast<int64_t>(engines.size());
     for (int64_t i = 0; i < std::min(room, *count); ++i) {
       Node& configuration = node(static_cast<cudnnBackendDescriptor_t*>(values)[i]);
@@ -285,8 +311,8 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t d, cudnnBackendA
   if (n.type == CUDNN_BACKEND_ENGINECFG_DESCRIPTOR && name == CUDNN_ATTR_ENGINECFG_KNOB_CHOICES) {
     if (type != kNode) return bad("the knobs of a configuration");
     auto knobs = n.nodes.find(name);
-    *count = knobs == n.nodes.end() ? 0 : 1;
-    if (*count > 0 && room > 0) node(*static_cast<cudnnBackendDescriptor_t*>(values)) = *knobs->second[0];
+    *count = knobs == n.nodes.end() || room == 0 ? 0 : 1;  // 0 without room: cuDNN 9.19 counts what it copies
+    if (*count > 0) node(*static_cast<cudnnBackendDescriptor_t*>(values)) = *knobs->second[0];
     return CUDNN_STATUS_SUCCESS;
   }
   std::vector<int64_t> found;

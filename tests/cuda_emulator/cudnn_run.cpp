@@ -101,13 +101,14 @@ struct Run {
   void pointwise(const Node& op) {
     const Node &x = child(op, CUDNN_ATTR_OPERATION_POINTWISE_XDESC),
                &y = child(op, CUDNN_ATTR_OPERATION_POINTWISE_YDESC);
-    const bool add = number(child(op, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR),
-                            CUDNN_ATTR_POINTWISE_MODE) == CUDNN_POINTWISE_ADD;
     auto [N, C, H, W] = dims(y);
-    for (int64_t i = 0; i < N * C * H * W; ++i) {
-      float v = read(x, i);
-      write(y, i, add ? v + read(child(op, CUDNN_ATTR_OPERATION_POINTWISE_BDESC), i % C) : std::max(v, 0.0f));
+    if (!adds(op)) {
+      for (int64_t i = 0; i < N * C * H * W; ++i) write(y, i, std::max(read(x, i), 0.0f));
+      return;
     }
+    const Node& b = child(op, CUDNN_ATTR_OPERATION_POINTWISE_BDESC);
+    const bool whole = dims(b) == dims(y);  // or one number a channel
+    for (int64_t i = 0; i < N * C * H * W; ++i) write(y, i, read(x, i) + read(b, whole ? i : i % C));
   }
 };
 

@@ -259,6 +259,18 @@ void Memory::withdraw(void* p, size_t bytes) {
   hide(p, bytes);
 }
 
+void Memory::renew(void* block, size_t size, size_t bytes) {
+  if (dry()) {
+    if (runs_small_launches()) clear(block, bytes);
+    return;
+  }
+  withdraw(block, size);
+  std::memset(states_ + (static_cast<char*>(block) - base_), kFresh, bytes);
+  show(block, bytes);
+}
+
+void renew(void* block, size_t size, size_t bytes) { memory().renew(block, size, bytes); }
+
 Memory& memory() {
   static auto* memory = new Memory;  // tensors with static storage are freed after any static object
   return *memory;

@@ -53,6 +53,8 @@ class Memory {
   // to 8.
   void forget(void* p, size_t bytes);
   void withdraw(void* p, size_t bytes);
+  // A block of a cache: the first `bytes` as if just allocated, the rest as if outside of all allocations.
+  void renew(void* block, size_t size, size_t bytes);
 
   size_t limit = size_t{8} << 30;
   size_t used() const { return used_ + pooled_; }
@@ -74,5 +76,6 @@ class Memory {
 };
 
 Memory& memory();
+void renew(void* block, size_t size, size_t bytes);
 
 }  // namespace saccade::emulator

@@ -260,6 +260,9 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
 ncclResult_t ncclCommInitRank(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank) {
   if (ranks < 1 || rank < 0 || rank >= ranks || std::string_view(id.internal, 5) != "nccl-")
     return refuse(ncclInvalidArgument, fmt::format("rank {} of {}, or an id of nobody", rank, ranks));
+  // A kernel whose code is loaded, or two groups of sums in other orders, would let ranks wait for each other.
+  for (const char* name : {"CUDA_MODULE_LOADING", "NCCL_LAUNCH_ORDER_IMPLICIT"})
+    if (!std::getenv(name)) return refuse(ncclInvalidUsage, fmt::format("{} is not set", name));
   auto* made = new ncclComm;
   made->rank = rank;
   made->ranks = ranks;

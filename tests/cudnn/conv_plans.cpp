@@ -1,6 +1,7 @@
 // What the real cuDNN answers for GPUs that are only described, on a machine without any: every convolution of every recipe, in
 // training and in inference, a batch or an image at a time, must get an engine whose results repeat, within its workspace, in every
-// precision. Prints how long planning takes.
+// precision. In inference in bf16 each must be one graph with its bias, ReLU and residual, so that no question is refused: refused ones
+// are slow. Prints which graphs the library takes, how many are refused and how long planning takes.
 // Usage: conv_plans [DEVICE.json ...]     all of tests/cudnn/devices if none is named; exit status 77: cuDNN is not installed
 #include <time.h>
 
@@ -31,16 +32,24 @@ using kernels::ConvParams;
 struct Call {
   int64_t H, W, C, O, R, S;
   ConvParams p;
-  bool bias, relu;
+  bool bias, residual, relu;
 };
 std::vector<Call> calls;
 
-// In place of the CPU's convolutions: notes what is asked for.
+// In place of the CPU's convolutions: note what is asked for.
+void note_call(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& residual,
+               const ConvParams& p, Activation act, Tensor& y) {
+  calls.push_back({x.dim(1), x.dim(2), x.dim(3), w.dim(0), w.dim(2), w.dim(3), p, bias.defined(),
+                   residual.defined(), act == Activation::kRelu});
+  y.fill(0);
+}
 void record(const Tensor& x, const Tensor& w, const Tensor& bias, const ConvParams& p, Activation act,
             Tensor& y) {
-  calls.push_back({x.dim(1), x.dim(2), x.dim(3), w.dim(0), w.dim(2), w.dim(3), p, bias.defined(),
-                   act == Activation::kRelu});
-  y.fill(0);
+  note_call(x, w, bias, {}, p, act, y);
+}
+void record_add_relu(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& residual,
+                     const ConvParams& p, Tensor& y) {
+  note_call(x, w, bias, residual, p, Activation::kRelu, y);
 }
 
 constexpr int64_t kSmall = 256;  // what models of any size are run at to see their convolutions
@@ -104,6 +113,7 @@ std::vector<ConvProblem> problems_of(const Recipe& recipe, int64_t N, int64_t he
       q.OH = kernels::conv_output_size(q.H, q.R, q.p);
       q.OW = kernels::conv_output_size(q.W, q.S, q.p);
       q.bias = pass == ConvPass::kForward && c.bias;
+      q.residual = pass == ConvPass::kForward && c.residual;
       q.relu = pass == ConvPass::kForward && c.relu;
       if (seen.insert(q.key().text()).second) out.push_back(q);
     }
@@ -118,13 +128,22 @@ double now() {
   return 1e3 * static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_nsec);
 }
 
+// Graphs of a convolution and more: those that an engine takes, and those that none does, which cost time all the same.
+struct Fusions {
+  int fused = 0, refused = 0;
+  double refused_ms = 0;
+};
+
 // As the backend does it: what cannot be fused is run in two.
-enum class Found { kNothing, kPlan, kPlanWithoutEpilogue };
-Found find_plan(cuda::ConvPlanner& planner, ConvProblem q) {
-  if (planner.make(q)) return Found::kPlan;
-  if (!q.bias && !q.relu) return Found::kNothing;
-  q.bias = q.relu = false;
-  return planner.make(q) ? Found::kPlanWithoutEpilogue : Found::kNothing;
+bool find_plan(cuda::ConvPlanner& planner, ConvProblem q, Fusions& fusions) {
+  const double start = now();
+  const bool found = planner.make(q).has_value();
+  if (!q.fuses()) return found;
+  ++(found ? fusions.fused : fusions.refused);
+  if (found) return true;
+  fusions.refused_ms += now() - start;
+  q.bias = q.residual = q.relu = false;
+  return planner.make(q).has_value();
 }
 
 std::string text(const ConvProblem& q, const Precision& precision) {
@@ -134,30 +153,70 @@ std::string text(const ConvProblem& q, const Precision& precision) {
                      q.p.stride);
 }
 
+// What may follow a convolution in one graph, by precision, with the time that refusing takes.
+void print_fusions(const fs::path& file) {
+  cuda::ConvPlanner planner(read_text(file.string(), kTextFile));
+  for (const Precision& precision : kPrecisions) {
+    std::string taken, refused;
+    for (int parts = 1; parts < 8; ++parts) {
+      ConvProblem q{.pass = ConvPass::kForward, .dtype = precision.dtype, .math = precision.math, .N = 1};
+      q.H = q.W = q.OH = q.OW = 80, q.C = q.O = 128, q.R = q.S = 3, q.p = {.padding = 1};
+      q.residual = parts & 1, q.bias = parts & 2, q.relu = parts & 4;
+      const std::string name =
+          fmt::format("{}{}{}", q.residual ? "+residual" : "", q.bias ? "+bias" : "", q.relu ? "+relu" : "");
+      const double start = now();
+      if (planner.make(q))
+        taken += " " + name;
+      else
+        refused += fmt::format(" {} ({:.0f} ms)", name, now() - start);
+    }
+    fmt::print("{} {}: one graph:{}; refused:{}\n", file.stem().string(), precision.name, taken,
+               refused.empty() ? " none" : refused);
+  }
+}
+
+constexpr double kMostRefusedMs = 50;  // of a recipe's first inference
+
 int check_device(const fs::path& file, const std::vector<Recipe>& recipes) {
   cuda::ConvPlanner planner(read_text(file.string(), kTextFile));
   std::set<std::string> seen;
-  int failed = 0, in_two = 0;
+  int failed = 0;
+  Fusions all, inference;
   const double start = now();
   for (const Recipe& recipe : recipes) {
     std::set<int64_t> batches{std::min<int64_t>(recipe.config.data().batch_size(), 16)};
     if (!recipe.training) batches.insert(1);
     for (const int64_t N : batches)
-      for (const Precision& precision : kPrecisions)
+      for (const Precision& precision : kPrecisions) {
+        const bool bounded = !recipe.training && precision.dtype == DType::kBF16;
+        Fusions own;
         for (auto [height, width] : {std::pair{800, 1066}, {1333, 800}})
           for (const ConvProblem& q : problems_of(recipe, N, height, width, precision)) {
             if (!seen.insert(q.key().text()).second) continue;
-            const Found found = find_plan(planner, q);
-            in_two += found == Found::kPlanWithoutEpilogue;
-            if (found != Found::kNothing) continue;
-            fmt::print("  no engine: {}\n", text(q, precision));
+            const int refused = own.refused;
+            const bool found = find_plan(planner, q, own);
+            if (found && !(bounded && own.refused > refused)) continue;
+            fmt::print("  {}: {}\n", found ? "not in one graph" : "no engine", text(q, precision));
             ++failed;
           }
+        if (bounded && own.refused_ms >= kMostRefusedMs) {
+          fmt::print("  refused questions took {:.0f} ms, at most {:.0f} are allowed\n", own.refused_ms,
+                     kMostRefusedMs);
+          ++failed;
+        }
+        for (Fusions* to : {&all, bounded ? &inference : nullptr}) {
+          if (!to) continue;
+          to->fused += own.fused;
+          to->refused += own.refused;
+          to->refused_ms += own.refused_ms;
+        }
+      }
   }
-  fmt::print(
-      "{}: {} convolutions, {} without an engine, {} whose bias and activation are a launch of their own, the heuristic "
-      "asked {} times, {:.0f} ms\n",
-      file.stem().string(), seen.size(), failed, in_two, planner.heuristics(), now() - start);
+  fmt::print("{}: {} convolutions, {} failures, the heuristic asked {} times, {:.0f} ms\n",
+             file.stem().string(), seen.size(), failed, planner.heuristics(), now() - start);
+  for (auto [what, of] : {std::pair{"all", all}, {"inference in bf16", inference}})
+    fmt::print("{}, {}: {} are one graph with what follows, {} are refused, which takes {:.0f} ms\n",
+               file.stem().string(), what, of.fused, of.refused, of.refused_ms);
   return failed;
 }
 
@@ -181,10 +240,11 @@ void time_planning(const fs::path& file, const Recipe& recipe) {
     cuda::ConvPlanner planner(read_text(file.string(), kTextFile));
     std::set<std::string> planned;
     std::vector<double> steps;
+    Fusions ignored;
     for (auto [height, width] : sizes) {
       const double start = now();
       for (const ConvProblem& q : problems_of(recipe, 4, height, width, precision))
-        if (planned.insert(q.key().text()).second) find_plan(planner, q);
+        if (planned.insert(q.key().text()).second) find_plan(planner, q, ignored);
       steps.push_back(now() - start);
     }
     double before = 0;
@@ -193,7 +253,7 @@ void time_planning(const fs::path& file, const Recipe& recipe) {
       cuda::ConvPlanner fresh(read_text(file.string(), kTextFile));
       const double start = now();
       for (const ConvProblem& q : problems_of(recipe, 4, sizes[i].first, sizes[i].second, precision))
-        find_plan(fresh, q);
+        find_plan(fresh, q, ignored);
       before += (now() - start) / kSome;
     }
     double sum = 0;
@@ -215,6 +275,7 @@ int run(const std::vector<std::string>& names) {
     return 77;
   }
   kernels::conv2d_forward.set_tuned(Device::kCpu, &record);
+  kernels::conv2d_add_relu.set_tuned(Device::kCpu, &record_add_relu);
   std::vector<Recipe> recipes;
   Recipe r50;
   for (const auto& entry : fs::directory_iterator(SACCADE_SOURCE_DIR "/configs")) {
@@ -230,6 +291,7 @@ int run(const std::vector<std::string>& names) {
   std::sort(devices.begin(), devices.end());
   int failed = 0;
   for (const fs::path& device : devices) {
+    print_fusions(device);
     failed += check_device(device, recipes);
     time_planning(device, r50);
   }

@@ -6,7 +6,9 @@
 #include <cmath>
 #include <limits>
 
+#include "core/runtime/gpu.h"
 #include "core/tensor/error.h"
+#include "core/tensor/philox.h"
 #include "models/detection/set_output.h"
 
 namespace saccade {
@@ -121,6 +123,87 @@ TEST(Postprocess, SoftmaxTakesOneClassPerQuery) {
   EXPECT_NEAR(d[0].score, std::exp(3.0) / (std::exp(3.0) + 2), 1e-6);
   EXPECT_EQ(d[1].label, 1);
   EXPECT_NEAR(d[1].score, std::exp(1.0) / (1 + std::exp(1.0) + std::exp(5.0)), 1e-6);
+}
+
+// Logits with ties, zeros of both signs and columns that are not chosen.
+SetOutput random_output(int64_t N, int64_t Q, int64_t K) {
+  Rng rng(5);
+  std::vector<float> logits, boxes;
+  for (int64_t i = 0; i < N * Q * K; ++i)
+    logits.push_back(static_cast<float>(std::round(rng.uniform(-4, 4)) * (rng.uniform() < 0.5 ? -1 : 1)));
+  for (int64_t i = 0; i < N * Q * 4; ++i) boxes.push_back(static_cast<float>(rng.uniform()));
+  SetOutput output;
+  output.layers.push_back({.logits = Var(Tensor::from<float>({N, Q, K}, logits)),
+                           .boxes = Var(Tensor::from<float>({N, Q, 4}, boxes))});
+  return output;
+}
+
+SetOutput on_gpu(const SetOutput& output) {
+  SetOutput there;
+  const LayerPrediction& p = output.layers.back();
+  there.layers.push_back(
+      {.logits = Var(p.logits.value().to(Device::kCuda)), .boxes = Var(p.boxes.value().to(Device::kCuda))});
+  return there;
+}
+
+// To the bit, with one wait of the host.
+TEST(Postprocess, TheGpuPicksWhatTheHostDoes) {
+  if (!cuda_problem().empty()) GTEST_SKIP() << cuda_problem();
+  const SetOutput output = random_output(2, 37, 11);
+  std::vector<Target> targets = one_target();
+  targets.push_back(targets[0]);
+  targets[1].original_width = 333;
+  for (const char* loss : {"focal", "varifocal", "softmax"})
+    for (const PostprocessOptions& options :
+         {PostprocessOptions{}, PostprocessOptions{.max_detections = 7}, PostprocessOptions{.classes = 4},
+          PostprocessOptions{.max_detections = 9000}, PostprocessOptions{.max_detections = 50, .nms = 0.5}}) {
+      const BatchDetections want = detections(output, targets, options, loss);
+      const SetOutput there = on_gpu(output);
+      const int64_t before = cuda_statistics().host_syncs;
+      const BatchDetections got = detections(there, targets, options, loss);
+      EXPECT_LE(cuda_statistics().host_syncs - before, 1);
+      ASSERT_EQ(got.size(), want.size());
+      for (size_t n = 0; n < want.size(); ++n) {
+        ASSERT_EQ(got[n].size(), want[n].size()) << loss;
+        for (size_t i = 0; i < want[n].size(); ++i) {
+          const ImageDetection &a = want[n][i], &b = got[n][i];
+          EXPECT_TRUE(a.query == b.query && a.label == b.label && a.score == b.score && a.area == b.area &&
+                      a.box.x1 == b.box.x1 && a.box.y1 == b.box.y1 && a.box.x2 == b.box.x2 &&
+                      a.box.y2 == b.box.y2)
+              << loss << ", image " << n << ", detection " << i;
+        }
+      }
+    }
+}
+
+TEST(Postprocess, TheGpuNamesBadPredictionsAsTheHostDoes) {
+  if (!cuda_problem().empty()) GTEST_SKIP() << cuda_problem();
+  auto problem = [](const SetOutput& output) -> std::string {
+    try {
+      detections(output, one_target(), {.max_detections = 5});
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "none";
+  };
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  struct Bad {
+    bool box;
+    int64_t place;
+    float value;
+  };
+  for (const std::vector<Bad>& all :
+       {std::vector<Bad>{{false, 12 * 3 + 1, kInf}}, std::vector<Bad>{{false, 0, -kInf}, {false, 50, kInf}},
+        std::vector<Bad>{{true, 4 * 19 + 3, std::numeric_limits<float>::quiet_NaN()}, {true, 4 * 20, kInf}},
+        std::vector<Bad>{{true, 0, kInf}, {false, 20 * 3 - 1, -kInf}}, std::vector<Bad>{{true, 0, kInf}}}) {
+    const SetOutput output = random_output(1, 20, 3);
+    for (const Bad& bad : all) {
+      Tensor t = bad.box ? output.layers[0].boxes.value() : output.layers[0].logits.value();
+      t.data<float>()[bad.place] = bad.value;
+    }
+    EXPECT_EQ(problem(on_gpu(output)), problem(output));
+    EXPECT_NE(problem(output), "none");
+  }
 }
 
 TEST(Postprocess, BadPredictionsNameTheImage) {

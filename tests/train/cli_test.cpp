@@ -530,6 +530,11 @@ TEST_F(Cli, DevicesThatAreNotThereAreRefused) {
     unsetenv("SACCADE_EMULATOR_HIDES_LIBRARIES");
   } else if (!cuda_problem().empty()) {
     expect_refused(train + "cuda", cuda_problem());
+    const std::string before = "this program was built without CUDA ";
+    if (cuda_problem().starts_with(before)) {
+      const std::string reason = "CUDA: off " + cuda_problem().substr(before.size());
+      EXPECT_NE(run("--version").out.find(reason), std::string::npos) << reason;
+    }
   }
   expect_refused(train + "tpu", "tpu");
   EXPECT_FALSE(fs::exists(scratch() / "out"));

@@ -87,6 +87,7 @@ TEST_F(CudaErrors, AutoIsNotTheEmulatedGpu) {
   Outcome outcome = train("", "auto");
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_EQ(outcome.out.find("running on the CPU"), std::string::npos) << outcome.out;
+  EXPECT_EQ(outcome.out.find("precision"), std::string::npos) << outcome.out;
 }
 
 // The weights fit, a step does not: the checkpoint of the start stays.
@@ -105,6 +106,46 @@ TEST_F(CudaErrors, OutOfMemoryInAStepIsOneLineAndLeavesTheStart) {
   const SafetensorsReader last(folder_ / "run/checkpoints/last.safetensors");
   EXPECT_EQ(read_checkpoint_info(last).step, 0);
   EXPECT_EQ(read_bytes(folder_ / "run/metrics.jsonl"), "");
+}
+
+// An allocation in the middle of the first step, or of the second, finds nothing: the step is done again, and its numbers are those of a
+// run that had room.
+TEST_F(CudaErrors, AStepIsDoneAgainWhereThePoolHadNoRoom) {
+  const auto weights = [&] {
+    const std::string bytes = read_bytes(folder_ / "run/checkpoints/last.safetensors");
+    EXPECT_GT(bytes.size(), 10000U);
+    std::filesystem::remove_all(folder_ / "run");
+    return bytes;
+  };
+  const Outcome with_room = train("", "cuda");
+  EXPECT_EQ(with_room.status, 0) << with_room.err;
+  EXPECT_NE(with_room.out.find("note: no precision is set, "), std::string::npos) << with_room.out;
+  const std::string want = weights();
+  for (const auto& [number, step] : {std::pair("700", "1"), {"2000", "2"}}) {
+    SCOPED_TRACE(number);
+    const Outcome outcome = train(std::string("full_at:") + number, "cuda");
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_NE(outcome.out.find(fmt::format("step {} is done again: [allocator] out of GPU memory", step)),
+              std::string::npos)
+        << outcome.out;
+    EXPECT_TRUE(weights() == want);
+  }
+}
+
+// CUDA has been started with two GPUs before a number is chosen: nothing can make the second one ours.
+TEST_F(CudaErrors, ANumberIsTooLateInAProcessThatUsesCuda) {
+  const std::pair<const char*, const char*> cases[] = {{"2", "cuda:1"}, {"2", "cuda:0"}, {"1", "cuda:1"}};
+  for (const auto& [gpus, device] : cases) {
+    SCOPED_TRACE(device);
+    ::setenv("SACCADE_EMULATOR_GPUS", gpus, 1);
+    expect_error(
+        train("used_before", device), 2,
+        fmt::format("--device {}: this process has used CUDA already, with {} GPUs; expected cuda, the "
+                    "first of them, or CUDA_VISIBLE_DEVICES={} before the first use",
+                    device, gpus, device + 5));
+  }
+  EXPECT_EQ(train("used_before", "cuda:0").status, 0);
+  ::unsetenv("SACCADE_EMULATOR_GPUS");
 }
 
 TEST_F(CudaErrors, TheTrialFindsOutOfMemoryBeforeTheRunBegins) {

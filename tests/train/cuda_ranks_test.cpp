@@ -81,6 +81,18 @@ TEST_F(CudaRanks, WorkThatFailsOnTheGpuEndsTheJob) {
   EXPECT_EQ(std::count(r.err.begin(), r.err.end(), '\n'), 1) << r.err;
 }
 
+TEST_F(CudaRanks, LaunchesThatWaitAreRefused) {
+  for (const char* name : {"CUDA_LAUNCH_BLOCKING", "SACCADE_CUDA_SYNC"}) {
+    const Result r = train("refused", "cuda --processes 2", fmt::format("{}=1", name));
+    EXPECT_EQ(r.status, 2) << r.err;
+    EXPECT_EQ(r.err.find(fmt::format("error: {}=1: several ranks with GPUs would wait for each other", name)),
+              0U)
+        << r.err;
+    EXPECT_EQ(std::count(r.err.begin(), r.err.end(), '\n'), 1) << r.err;
+    EXPECT_FALSE(fs::exists(run_folder("refused")));
+  }
+}
+
 TEST_F(CudaRanks, EachProcessNeedsAGpuOfItsOwn) {
   for (const auto& [device, words] :
        {std::pair("cuda:1", "error: rank 0 and rank 1 have the same GPU (0000:01:00.0), expected"),

@@ -6,6 +6,8 @@
 #include "core/files/output_file.h"
 #include "core/tensor/error.h"
 #include "data/formats/checks/image_check.h"
+#include "data/formats/coco/coco.h"
+#include "data/labels/label_forms.h"
 #include "train/checkpoints/load_model.h"
 #include "train/commands/commands.h"
 #include "train/config/options.h"
@@ -68,6 +70,37 @@ size_t predict_all(const std::vector<PredictInput>& images, size_t batch_size, P
   return done;
 }
 
+std::string labels_folder(const PredictArguments& arguments) { return arguments.output + "/" + arguments.to; }
+
+// Before the long work.
+void check_labels(const PredictArguments& arguments, const Predictor& predictor,
+                  const std::vector<PredictInput>& images) {
+  if (arguments.to.empty()) return;
+  if (!predictor.labels())
+    fail_input("--to: {} finds no objects that could be labels, expected a detector", arguments.checkpoint);
+  std::error_code error;
+  if (std::filesystem::exists(labels_folder(arguments), error))
+    fail_input("{}: is there already, expected another --output", labels_folder(arguments));
+  GroundTruth names;
+  for (const PredictInput& image : images) {
+    ImageInfo info;
+    info.file_name = image.name;
+    names.images.push_back(std::move(info));
+  }
+  if (label_forms().find(arguments.to).of_each_image) check_label_names(names, "", arguments.to);
+}
+
+// The folder appears with all that is in it.
+void write_labels(const PredictArguments& arguments, const Predictor& predictor, Workspace& workspace) {
+  if (arguments.to.empty()) return;
+  const LabelList list{.truth = *predictor.labels(), .description = kWrittenFrom + arguments.checkpoint};
+  const LabelFiles files = label_forms().find(arguments.to).write({&list, 1});
+  for (const LabelFiles::File& file : files.files)
+    write_file(workspace.file(arguments.to + "/" + file.name), std::string_view(file.text));
+  workspace.publish(arguments.to);
+  for (const std::string& note : files.notes) print_line("note: {}: {}", labels_folder(arguments), note);
+}
+
 }  // namespace
 
 int run_predict(const PredictArguments& arguments) {
@@ -85,9 +118,10 @@ int run_predict(const PredictArguments& arguments) {
   const std::string list = predictor->list_name();
   check_list(arguments.output, list);
   PictureNames names(arguments.output, inputs.images);
+  check_labels(arguments, *predictor, inputs.images);
   if (predictor->has_pictures())
     for (PredictInput& input : inputs.images)
-      input.picture = names.name(std::filesystem::path(input.path).stem().string());
+      input.picture = names.name(std::filesystem::path(input.path).stem().string(), "." + arguments.format);
   Workspace workspace(arguments.output);
   if (!choice.notice.empty()) print_line(choice.notice);
   for (const std::string& note : inputs.notes) print_line(note);
@@ -110,6 +144,7 @@ int run_predict(const PredictArguments& arguments) {
   elements.write("\n]\n", 3);
   elements.commit();
   workspace.publish(list);
+  write_labels(arguments, *predictor, workspace);
   print_text(predictor->summary(done));
   if (bad > 0)
     print_line("{}: {} of {} files could not be read", arguments.output, bad, inputs.images.size());

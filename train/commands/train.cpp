@@ -102,7 +102,7 @@ void overfit(Config& config, int64_t images, const QuickFlags& quick, const std:
     if (!set.starts_with("optimizer.group") && !set.starts_with("model")) apply_set(config, set);
 }
 
-Config configuration(const TrainArguments& arguments, std::vector<std::string>& notes) {
+Config configuration(const TrainArguments& arguments, Device device, std::vector<std::string>& notes) {
   const NamePatterns checked(arguments.freeze, kFreeze);
   Config config = chosen_config(arguments, notes);
   if (arguments.overfit > 0) {
@@ -130,6 +130,10 @@ Config configuration(const TrainArguments& arguments, std::vector<std::string>& 
       *groups.add_group() = group;
   config.mutable_optimizer()->mutable_group()->Swap(groups.mutable_group());
   validate_for_training(config);
+  if (device == Device::kCuda && !config.has_precision())
+    notes.emplace_back(
+        "note: no precision is set, so products are in f32 exactly, the slowest on a GPU; --set precision=bf16 or tf32 takes its tensor "
+        "cores");
   return resolve_config(config);
 }
 
@@ -241,7 +245,7 @@ int train_as_one_rank(const TrainArguments& given) {
   const DeviceChoice choice = choose_device(arguments.device, group.ranks());
   options.device = choice.device;
   std::vector<std::string> notes;
-  options.config = configuration(arguments, notes);
+  options.config = configuration(arguments, choice.device, notes);
   notes.insert(notes.begin(), {choice.notice, given.output.empty() ? "the run is " + arguments.output : ""});
   if (!group.alone()) notes.insert(notes.begin(), group.ranks().to_string());
   options.output = arguments.output;

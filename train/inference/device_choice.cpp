@@ -37,6 +37,11 @@ bool has_own_gpu() {
   return visible && *visible && !std::strchr(visible, ',');
 }
 
+// Whether this machine has NVIDIA's driver, a container with some of its GPUs and WSL too.
+bool has_driver() {
+  return std::filesystem::exists("/dev/nvidiactl") || std::filesystem::exists("/dev/dxg");
+}
+
 // Whether this process can use that GPU, "the" GPU without a number. The first one asked for is the process's only one, since CUDA reads
 // CUDA_VISIBLE_DEVICES once.
 bool take_gpu(const std::optional<size_t>& number) {
@@ -64,6 +69,22 @@ bool take_gpu(const std::optional<size_t>& number) {
   return usable;
 }
 
+// Before the first call of CUDA and NCCL, where nobody has set them.
+void set_up_for_ranks() {
+  // The first launch of a kernel would load its code, and that may wait for all work on the GPU: for NCCL's, which waits for other ranks.
+  setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+  // Two groups of sums are on their way, perhaps in another order on another rank (NCCL 2.26 or newer).
+  setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
+}
+
+// A rank that waits for each of its launches waits for those of other ranks, which may wait for another one of its.
+void refuse_blocking_launches() {
+  for (const char* name : {"CUDA_LAUNCH_BLOCKING", "SACCADE_CUDA_SYNC"})
+    if (const char* text = std::getenv(name); text && *text && std::strcmp(text, "0") != 0)
+      fail_input("{}={}: several ranks with GPUs would wait for each other for ever, expected it unset or 0",
+                 name, text);
+}
+
 }  // namespace
 
 DeviceChoice choose_device(const std::string& name) { return choose_device(name, {}); }
@@ -79,7 +100,9 @@ DeviceChoice choose_device(const std::string& name, const Ranks& ranks) {
   if (is_numbered) number = std::stoul(match[1]);
   const bool is_own = !is_numbered && ranks.size > 1 && !has_own_gpu();
   if (is_own) number = static_cast<size_t>(ranks.local_rank);
+  if (ranks.size > 1) set_up_for_ranks();
   const bool usable = take_gpu(number);
+  if (ranks.size > 1 && usable && !(name == "auto" && cuda_is_emulated())) refuse_blocking_launches();
   const auto missing = [&] {
     return is_own ? fmt::format("GPU {} for rank {}: {}", *number, ranks.rank, cuda_problem())
                   : cuda_problem();
@@ -87,7 +110,7 @@ DeviceChoice choose_device(const std::string& name, const Ranks& ranks) {
   if (name != "auto" && !usable) fail_input("--device {}: {}; expected auto or cpu", name, missing());
   if (name != "auto") return {Device::kCuda, ""};
   // Alone on the CPU it would wait for the others in vain.
-  if (!usable && is_own && *number > 0 && std::filesystem::exists("/dev/nvidia0"))
+  if (!usable && is_own && *number > 0 && has_driver())
     fail_input("--device auto: {}; expected a GPU for each process of this machine, or --device cpu for all",
                missing());
   if (!usable) return {Device::kCpu, fmt::format("running on the CPU: {}", missing())};

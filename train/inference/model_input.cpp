@@ -33,7 +33,9 @@ Var normalized_images(const Batch& batch, const kernels::ImageNormalization& nor
   Tensor sizes;
   if (!numbers.empty()) sizes = Tensor::from<int64_t>({batch.images.dim(0), 2}, numbers, device);
   Tensor bytes = upload(batch.images, device);
-  Tensor images = Tensor::empty(bytes.shape(), DType::kF32, device);
+  // The first layer of every model reads them in the compute dtype; a GPU writes them so.
+  const bool low = device == Device::kCuda && execution().compute == DType::kBF16;
+  Tensor images = Tensor::empty(bytes.shape(), low ? DType::kBF16 : DType::kF32, device);
   kernels::normalize_image(bytes, sizes, norm, images);
   return Var(images);
 }

@@ -33,6 +33,9 @@ using namespace std::string_view_literals;
 // The tEXt chunk "Software" of PNG, section 11.3.4.3, with its length and checksum, and where it stands: after the header.
 constexpr std::string_view kDrawnByUs = "\0\0\0\x18tEXtSoftware\0saccade predict\x06\xab\x14\xdc"sv;
 constexpr size_t kAfterPngHeader = 33;
+// A comment (COM) of JPEG with its length, and where it stands: after the header of JFIF.
+constexpr std::string_view kJpegDrawnByUs = "\xFF\xFE\0\x11saccade predict"sv;
+constexpr size_t kAfterJpegHeader = 20;
 
 // What images may be called; those in a format that is not read are reported when they are.
 bool is_called_image(const std::string& name) {
@@ -110,7 +113,9 @@ std::optional<std::pair<uint64_t, uint64_t>> identity(const std::string& path) {
 
 bool is_drawn_by_us(const std::string& path) {
   const std::string start = beginning_of(path, kAfterPngHeader + kDrawnByUs.size());
-  return start.size() > kAfterPngHeader && start.substr(kAfterPngHeader) == kDrawnByUs;
+  return start.size() > kAfterPngHeader &&
+         (start.substr(kAfterPngHeader) == kDrawnByUs ||
+          std::string_view(start).substr(kAfterJpegHeader).starts_with(kJpegDrawnByUs));
 }
 
 constexpr const char* kStandardInput = "/dev/stdin";
@@ -220,12 +225,13 @@ PictureNames::PictureNames(std::string output, const std::vector<PredictInput>& 
     if (auto file = identity(input.path)) inputs_.insert(*file);
 }
 
-std::string PictureNames::name(const std::string& stem) {
+std::string PictureNames::name(const std::string& stem, const std::string& extension) {
   const fs::path folder = fs::path(stem).parent_path();
   std::string picture, in_the_way;
-  int& i = next_.try_emplace(stem, 1).first->second;  // those before are taken, or in the way and counted
+  int& i = next_.try_emplace(stem + extension, 1)
+               .first->second;  // those before are taken, or in the way and counted
   for (;; ++i) {
-    const std::string end = i == 1 ? ".png" : fmt::format("_{}.png", i);
+    const std::string end = i == 1 ? extension : fmt::format("_{}{}", i, extension);
     picture = (folder / (shortened_stem(fs::path(stem).filename().string(), end.size()) + end)).string();
     if (taken_.contains(picture)) continue;
     const std::string path = output_ + "/" + picture;
@@ -260,6 +266,13 @@ void check_list(const std::string& output, const std::string& name) {
 
 std::vector<uint8_t> encode_drawing(const Image& image, const Mask* opaque) {
   return marked_as_drawn(opaque ? encode_png(image, *opaque) : encode_png(image));
+}
+
+std::vector<uint8_t> encode_jpeg_drawing(const Image& image) {
+  constexpr int kQuality = 92;
+  std::vector<uint8_t> jpeg = encode_jpeg(image, kQuality);
+  jpeg.insert(jpeg.begin() + kAfterJpegHeader, kJpegDrawnByUs.begin(), kJpegDrawnByUs.end());
+  return jpeg;
 }
 
 std::vector<uint8_t> marked_as_drawn(std::vector<uint8_t> png) {

@@ -46,7 +46,7 @@ class PictureNames {
  public:
   PictureNames(std::string output, const std::vector<PredictInput>& images);
   // `stem`: below the folder, without extension
-  std::string name(const std::string& stem);
+  std::string name(const std::string& stem, const std::string& extension = ".png");
   // About the files that were in the way, or "".
   std::string note() const;
 
@@ -83,6 +83,8 @@ void check_list(const std::string& output, const std::string& name);
 
 // A picture that predict has drawn, as the bytes of a PNG file that says so; of one with a mask the other pixels are transparent.
 std::vector<uint8_t> encode_drawing(const Image& image, const Mask* opaque = nullptr);
+// The same as a JPEG file of a quality at which text stays sharp.
+std::vector<uint8_t> encode_jpeg_drawing(const Image& image);
 // The bytes of a PNG file with that in them.
 std::vector<uint8_t> marked_as_drawn(std::vector<uint8_t> png);
 

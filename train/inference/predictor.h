@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "data/formats/ground_truth.h"
 #include "train/inference/picture_files.h"
 
 namespace saccade {
@@ -21,6 +22,8 @@ class Predictor {
   virtual std::string summary(size_t images) const = 0;
   // Whether each image has a picture.
   virtual bool has_pictures() const = 0;
+  // What was found in the images so far, of those that can be asked for labels (--to); null: of none.
+  virtual const GroundTruth* labels() const { return nullptr; }
 };
 
 }  // namespace saccade

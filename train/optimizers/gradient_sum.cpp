@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/kernels/copy/copy_parts.h"
 #include "core/runtime/profile_range.h"
 #include "core/tensor/error.h"
 #include "core/tensor/execution.h"
@@ -39,6 +40,7 @@ GradientSum::GradientSum(ProcessGroup& group, std::vector<Var> parameters, int64
       slot.place =
           block.all.slice(0, begin, begin + slot.parameter.value().numel()).reshape(slot.parameter.shape());
       slot.block = blocks_.size() - 1;
+      slot.begin = begin;
       block.slots.push_back(k);
     }
     first = i;
@@ -49,32 +51,36 @@ GradientSum::GradientSum(ProcessGroup& group, std::vector<Var> parameters, int64
 void GradientSum::backward_and_start(const Var& loss) {
   next_ = 0;
   for (Block& block : blocks_) block.missing = block.slots.size();
-  for (Slot& slot : slots_) slot.filled = false;
   if (!loss.defined() || !loss.requires_grad()) return;
   backward(loss, [this](VarState& leaf) {
     const auto found = slot_of_.find(&leaf);
     if (found == slot_of_.end()) return;
-    Slot& slot = slots_[found->second];
-    fill(slot);
-    --blocks_[slot.block].missing;
+    --blocks_[slots_[found->second].block].missing;
     start_blocks(true);
   });
 }
 
-void GradientSum::fill(Slot& slot) {
-  slot.filled = true;
-  if (slot.parameter.grad().defined())
-    slot.place.copy_from(slot.parameter.grad());
-  else
-    slot.place.fill(0);
+// All gradients in one launch, not each in one of its own.
+void GradientSum::fill(Block& block) {
+  std::vector<Tensor> grads;
+  std::vector<int64_t> begins;
+  for (const size_t k : block.slots) {
+    Slot& slot = slots_[k];
+    if (!slot.parameter.grad().defined()) {
+      slot.place.fill(0);
+      continue;
+    }
+    grads.push_back(slot.parameter.grad());
+    begins.push_back(slot.begin);
+  }
+  kernels::copy_parts(block.all, grads, begins);
 }
 
 void GradientSum::start_blocks(bool whole_only) {
   for (; next_ < blocks_.size(); ++next_) {
     Block& block = blocks_[next_];
     if (whole_only && block.missing > 0) return;
-    for (const size_t k : block.slots)
-      if (!slots_[k].filled) fill(slots_[k]);
+    fill(block);
     group_.start_sum(block.all);
   }
 }

@@ -25,16 +25,16 @@ class GradientSum {
  private:
   struct Slot {
     Var parameter;
-    Tensor place;  // in its block
+    Tensor place;  // in its block, from `begin` on
     size_t block = 0;
-    bool filled = false;
+    int64_t begin = 0;
   };
   struct Block {
     Tensor all;
     std::vector<size_t> slots;
     size_t missing = 0;
   };
-  void fill(Slot& slot);
+  void fill(Block& block);
   void start_blocks(bool whole_only);
 
   ProcessGroup& group_;

@@ -26,7 +26,10 @@ struct Attention {
   }
 
   Tensor forward(Context& ctx, const Tensors& in) {
-    Tensor q = in[0].contiguous(), k = in[1].contiguous(), v = in[2].contiguous(), bias = in[3];
+    auto rows = [](const Tensor& t) {
+      return t.device() == Device::kCuda && kernels::has_even_rows(t) ? t : t.contiguous();
+    };
+    Tensor q = rows(in[0]), k = rows(in[1]), v = rows(in[2]), bias = in[3];
     if (bias.defined()) bias = (bias.rank() == 3 ? bias.unsqueeze(0) : bias).contiguous();
     if (params.dropout > 0) {
       auto stream = ctx.random_stream();

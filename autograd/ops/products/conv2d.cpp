@@ -6,12 +6,6 @@
 namespace saccade {
 namespace {
 
-// cuDNN wants [O, R, S, C]: on the GPU a weight is transposed once for both directions.
-Tensor laid_out(const Tensor& w) {
-  if (w.device() == Device::kCpu || w.dim(1) == 1 || w.dim(2) * w.dim(3) == 1) return w.contiguous();
-  return w.permute({0, 2, 3, 1}).contiguous().permute({0, 3, 1, 2});
-}
-
 struct Conv2d {
   static constexpr const char* kName = "conv2d";
   static constexpr std::array kCasts{Cast::kCompute, Cast::kCompute, Cast::kF32};
@@ -29,16 +23,23 @@ struct Conv2d {
   }
 
   Tensor forward(Context& ctx, const Tensors& in) {
+    return run(ctx, in, [&](const Tensor& x, const Tensor& w, const Tensor& bias, Tensor& y) {
+      return detail::activated_product(ctx, act, y, [&](Activation fused, Tensor& to) {
+        kernels::conv2d_forward(x, w, bias, p, fused, to);
+      });
+    });
+  }
+  // product(x, w, bias, y) writes y and returns what backward wants of the activation.
+  template <class Product>
+  Tensor run(Context& ctx, const Tensors& in, const Product& product) {
     x_shape = in[0].shape();
     w_shape = in[1].shape();
-    Tensor x = in[0].contiguous(), w = laid_out(in[1]);
+    Tensor x = in[0].contiguous(), w = kernels::conv_weight_in_order(in[1]);
     Tensor bias = in[2].defined() ? in[2].contiguous() : Tensor();
     int64_t oh = kernels::conv_output_size(x_shape[1], w_shape[2], p);
     int64_t ow = kernels::conv_output_size(x_shape[2], w_shape[3], p);
     Tensor y = Tensor::empty({x_shape[0], oh, ow, w_shape[0]}, x.dtype(), x.device());
-    Tensor saved = detail::activated_product(ctx, act, y, [&](Activation fused, Tensor& to) {
-      kernels::conv2d_forward(x, w, bias, p, fused, to);
-    });
+    Tensor saved = product(x, w, bias, y);
     ctx.save(ctx.needs(1) ? x : Tensor());
     ctx.save(ctx.needs(0) ? w : Tensor());
     ctx.save(saved.defined() ? saved.reshape({saved.numel() / std::max<int64_t>(w_shape[0], 1), w_shape[0]})
@@ -47,13 +48,18 @@ struct Conv2d {
   }
 
   Gradients backward(const Context& ctx, const Tensor& dy) const {
+    Tensor dz;
+    return gradients(ctx, dy, dz);
+  }
+  // dz becomes the gradient before the activation.
+  Gradients gradients(const Context& ctx, const Tensor& dy, Tensor& dz) const {
     const Tensor &x = ctx.saved(0), &w = ctx.saved(1), &saved = ctx.saved(2);
     DType type = dy.dtype();
     int64_t channels = w_shape[0];
     Tensor dx, dw, db,
         rows = dy.contiguous().reshape({dy.numel() / std::max<int64_t>(channels, 1), channels});
     if (ctx.needs(2)) db = Tensor::empty({channels}, sum_dtype(type), dy.device());
-    Tensor dz = detail::product_gradient(act, rows, saved, type, false, db).reshape(dy.shape());
+    dz = detail::product_gradient(act, rows, saved, type, false, db).reshape(dy.shape());
     if (ctx.needs(0)) {
       dx = Tensor::empty(x_shape, type, dy.device());
       kernels::conv2d_backward_data(dz, w, p, dx);
@@ -66,9 +72,27 @@ struct Conv2d {
   }
 };
 
-}  // namespace
+struct Conv2dAddRelu : Conv2d {
+  static constexpr const char* kName = "conv2d_add_relu";
+  static constexpr std::array kCasts{Cast::kCompute, Cast::kCompute, Cast::kF32, Cast::kCompute};
 
-Var conv2d(const Var& x, const Var& weight, const Var& bias, const Conv2dOptions& o, Activation activation) {
+  Tensor forward(Context& ctx, const Tensors& in) {
+    return run(ctx, in, [&](const Tensor& x, const Tensor& w, const Tensor& bias, Tensor& y) {
+      SACCADE_CHECK(in[3].shape() == y.shape(), "[conv2d_add_relu] residual, got shape {}, expected {}",
+                    in[3].shape().to_string(), y.shape().to_string());
+      kernels::conv2d_add_relu(x, w, bias, in[3].contiguous(), p, y);
+      return ctx.needs_any() ? y : Tensor();
+    });
+  }
+  Gradients backward(const Context& ctx, const Tensor& dy) const {
+    Tensor dz;
+    Gradients all = gradients(ctx, dy, dz);
+    all.push_back(ctx.needs(3) ? dz : Tensor());
+    return all;
+  }
+};
+
+kernels::ConvParams checked_conv(const Var& x, const Var& weight, const Var& bias, const Conv2dOptions& o) {
   SACCADE_CHECK(x.rank() == 4, "[conv2d] x, got shape {}, expected [N, H, W, C]", x.shape().to_string());
   SACCADE_CHECK(weight.rank() == 4, "[conv2d] weight, got shape {}, expected [O, C / groups, R, S]",
                 weight.shape().to_string());
@@ -88,7 +112,19 @@ Var conv2d(const Var& x, const Var& weight, const Var& bias, const Conv2dOptions
                     kernels::conv_output_size(x.dim(2), weight.dim(3), p) > 0,
                 "[conv2d] x {} with padding {} is smaller than the window of weight {} with dilation {}",
                 x.shape().to_string(), o.padding, weight.shape().to_string(), o.dilation);
-  return run_op(Conv2d{p, activation}, {x, weight, bias});
+  return p;
+}
+
+}  // namespace
+
+Var conv2d(const Var& x, const Var& weight, const Var& bias, const Conv2dOptions& o, Activation activation) {
+  return run_op(Conv2d{checked_conv(x, weight, bias, o), activation}, {x, weight, bias});
+}
+
+Var conv2d_add_relu(const Var& x, const Var& weight, const Var& bias, const Var& residual,
+                    const Conv2dOptions& o) {
+  return run_op(Conv2dAddRelu{{checked_conv(x, weight, bias, o), Activation::kRelu}},
+                {x, weight, bias, residual});
 }
 
 }  // namespace saccade

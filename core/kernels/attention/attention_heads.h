@@ -38,6 +38,7 @@ struct AttentionHeads {
   const bool* mask;
   const A* bias;
   int queries, keys, D, Dv, N, H, bias_n, bias_h;
+  int64_t q_step, k_step, v_step;  // from row to row
   A scale;
   Dropout dropout;
   bool packs = false, pairs = false, deltas_known = false;
@@ -59,6 +60,9 @@ struct AttentionHeads {
         H(static_cast<int>(params.heads)),
         bias_n(bias ? static_cast<int>(scores_bias.dim(0)) : 1),
         bias_h(bias ? static_cast<int>(scores_bias.dim(1)) : 1),
+        q_step(query.strides()[1]),
+        k_step(key.strides()[1]),
+        v_step(value.strides()[1]),
         scale(static_cast<A>(params.scale)),
         dropout(params) {}
   void set_outputs(Tensor& output, Tensor& log_sums) {
@@ -78,7 +82,8 @@ struct AttentionHeads {
   // fits(rows, size): whether rows of this size can be read in packs.
   template <class Fits>
   void find_accesses(const Fits& fits) {
-    packs = fits(q, D) && fits(k, D) && fits(v, Dv) && fits(dy_rows, Dv) && fits(y, Dv);
+    packs = fits(q, D) && fits(k, D) && fits(v, Dv) && fits(dy_rows, Dv) && fits(y, Dv) && fits(q, q_step) &&
+            fits(k, k_step) && fits(v, v_step);
     pairs = D % 2 == 0 && Dv % 2 == 0;
   }
 
@@ -108,11 +113,15 @@ struct AttentionHeads {
 
   template <class E>
   SACCADE_HD E* row_of(E* x, const Head& head, int i, int rows, int size) const {
-    return x != nullptr && i < rows ? x + ((head.n * rows + i) * H + head.h) * size : nullptr;
+    return row_of(x, head, i, rows, size, int64_t{H} * size);
   }
-  SACCADE_HD const T* query(const Head& head, int i) const { return row_of(q, head, i, queries, D); }
-  SACCADE_HD const T* key(const Head& head, int i) const { return row_of(k, head, i, keys, D); }
-  SACCADE_HD const T* value(const Head& head, int i) const { return row_of(v, head, i, keys, Dv); }
+  template <class E>
+  SACCADE_HD E* row_of(E* x, const Head& head, int i, int rows, int size, int64_t step) const {
+    return x != nullptr && i < rows ? x + (head.n * rows + i) * step + head.h * size : nullptr;
+  }
+  SACCADE_HD const T* query(const Head& head, int i) const { return row_of(q, head, i, queries, D, q_step); }
+  SACCADE_HD const T* key(const Head& head, int i) const { return row_of(k, head, i, keys, D, k_step); }
+  SACCADE_HD const T* value(const Head& head, int i) const { return row_of(v, head, i, keys, Dv, v_step); }
   SACCADE_HD const T* dy(const Head& head, int i) const { return row_of(dy_rows, head, i, queries, Dv); }
   SACCADE_HD T* output(const Head& head, int i) const { return row_of(y, head, i, queries, Dv); }
   SACCADE_HD bool wants_dq() const { return dq != nullptr; }

@@ -9,7 +9,7 @@ namespace {
 
 using namespace cuda;
 
-struct PutMoments {
+struct OwnMoments {
   double* moments;
   int64_t rows, C;
   __device__ void operator()(int64_t c, double mean, double m2) const {
@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(kColumnThreads)
 void moments_cuda(const Tensor& x, Tensor& moments) {
   NormSizes v{1, x.dim(0), x.dim(1), x.dim(1)};
   dispatch_packs(x.dtype(), rows_fit_packs(v.C, x), [&]<class T, int kPack>() {
-    norm_moments<T, kPack>(v, x.data<T>(), PutMoments{moments.data<double>(), v.S, v.C});
+    norm_moments<T, kPack>(v, x.data<T>(), OwnMoments{moments.data<double>(), v.S, v.C});
   });
 }
 

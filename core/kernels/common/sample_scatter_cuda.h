@@ -213,9 +213,8 @@ void scatter_samples(const Source& source, const SampleShape& s, const Tensor& d
     dim3 chunks(static_cast<unsigned>(t.chunks), y);
     launch("count_samples", &count_samples<Source>, chunks, dim3(kWarp), histogram, source, s, t, n,
            counts.data<int32_t>());
-    int64_t tiles = int64_t{images} * s.M * t.count;
-    launch("scan_chunks", &scan_chunks<kGridThreads>, grid_of(tiles, kGridThreads), dim3(kGridThreads), 0,
-           tiles, t.count, t.chunks, counts.data<int32_t>(), totals.data<int32_t>());
+    launch("scan_chunks", &scan_chunks<kScanRuns * kWarp>, dim3(grid_of(t.count, kWarp).x, y),
+           dim3(kScanRuns * kWarp), 0, t.count, t.chunks, counts.data<int32_t>(), totals.data<int32_t>());
     launch("scan_tiles", &scan_tiles<kTileThreads>, dim3(y), dim3(kTileThreads), 0, totals.data<int32_t>(),
            t.count, starts.data<int32_t>(), segments.data<int32_t>());
     launch("place_samples", &place_samples<Source>, chunks, dim3(kWarp), histogram, source, s, t, n,

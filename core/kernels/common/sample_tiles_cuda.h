@@ -28,7 +28,7 @@ struct SampleTiles {
       t.first[l + 1] = t.first[l] + t.columns[l] * (s.levels.height[l] / kTile + 1);
     }
     t.count = t.first[s.levels.count];
-    constexpr int kChunkPoints = 2048;
+    constexpr int kChunkPoints = 1024;
     t.chunk = std::max(1, kChunkPoints / s.K);
     t.chunks = (s.Q + t.chunk - 1) / t.chunk;
     // A tile's last segment may be short; only tiles with points have one.
@@ -66,21 +66,34 @@ __global__ void __launch_bounds__(kWarp)
   for (int b = lane; b < t.count; b += kWarp) out[b] = histogram[b];
 }
 
-// Each count becomes the number of points of its tile in the chunks before; totals [images * M, tiles].
+// Each count becomes the number of points of its tile in the chunks before; totals [images * M, tiles]. A block has kWarp tiles of a
+// head, and each of its kScanRuns warps a run of the chunks, so that there are threads enough. Grid: (runs of kWarp tiles, heads of
+// images).
+constexpr int kScanRuns = 8;
 template <int kThreads>
-__global__ void __launch_bounds__(kThreads)
-    scan_chunks(int64_t count, int tiles, int chunks, int* counts, int* totals) {
-  int64_t i = static_cast<int64_t>(blockIdx.x) * kGridThreads + threadIdx.x;
-  if (i >= count) return;
-  int* p = counts + i / tiles * chunks * tiles + i % tiles;
+__global__ void __launch_bounds__(kThreads) scan_chunks(int tiles, int chunks, int* counts, int* totals) {
+  SACCADE_SHARED(int, sums, kThreads);
+  const int lane = static_cast<int>(threadIdx.x) % kWarp, run = static_cast<int>(threadIdx.x) / kWarp;
+  const int tile = static_cast<int>(blockIdx.x) * kWarp + lane, share = (chunks + kScanRuns - 1) / kScanRuns;
+  const int begin = run * share, end = begin + share < chunks ? begin + share : chunks;
+  int* p = counts + static_cast<int64_t>(blockIdx.y) * chunks * tiles + tile;
   int sum = 0;
+  if (tile < tiles) {
 #pragma unroll 8
-  for (int c = 0; c < chunks; ++c) {
-    int here = p[static_cast<int64_t>(c) * tiles];
-    p[static_cast<int64_t>(c) * tiles] = sum;
-    sum += here;
+    for (int c = begin; c < end; ++c) sum += p[static_cast<int64_t>(c) * tiles];
   }
-  totals[i] = sum;
+  sums[threadIdx.x] = sum;
+  __syncthreads();
+  if (tile >= tiles) return;
+  int before = 0;
+  for (int r = 0; r < run; ++r) before += sums[r * kWarp + lane];
+  if (run == kScanRuns - 1) totals[static_cast<int64_t>(blockIdx.y) * tiles + tile] = before + sum;
+#pragma unroll 8
+  for (int c = begin; c < end; ++c) {
+    const int here = p[static_cast<int64_t>(c) * tiles];
+    p[static_cast<int64_t>(c) * tiles] = before;
+    before += here;
+  }
 }
 
 // The sum over the threads before this one of a block of kTileThreads, and over all in `total`.

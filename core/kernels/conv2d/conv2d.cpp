@@ -1,5 +1,6 @@
 #include "core/kernels/conv2d/conv2d.h"
 
+#include "core/kernels/elementwise/elementwise.h"
 #include "core/runtime/launch.h"
 
 namespace saccade::kernels {
@@ -160,6 +161,13 @@ void forward_generic(const Tensor& x, const Tensor& w, const Tensor& bias, const
   });
 }
 
+// On the CPU, too: no library there adds the residual on the way.
+void add_relu_generic(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& residual,
+                      const ConvParams& p, Tensor& y) {
+  conv2d_forward(x, w, bias, p, Activation::kNone, y);
+  binary(BinaryOp::kAddRelu, y, residual, y);
+}
+
 void backward_data_generic(const Tensor& dy, const Tensor& w, const ConvParams& p, Tensor& dx) {
   dispatch_float(dy.dtype(), "conv2d", [&]<class T>() {
     Geometry g(dx, w.shape(), dy, p);
@@ -180,6 +188,7 @@ void backward_weight_generic(const Tensor& dy, const Tensor& x, const ConvParams
 }
 
 SACCADE_REGISTER_KERNEL(conv2d_forward, &forward_generic);
+SACCADE_REGISTER_KERNEL(conv2d_add_relu, &add_relu_generic);
 SACCADE_REGISTER_KERNEL(conv2d_backward_data, &backward_data_generic);
 SACCADE_REGISTER_KERNEL(conv2d_backward_weight, &backward_weight_generic);
 

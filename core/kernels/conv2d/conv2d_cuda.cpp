@@ -2,11 +2,13 @@
 // their own, the others go to cuDNN. What cuDNN has no repeatable engine for takes the generic kernel.
 #include "core/kernels/conv2d/conv2d.h"
 
+#include "core/kernels/bf16_shadow/bf16_shadow.h"
 #include "core/kernels/conv2d/conv2d_as_product.h"
 #include "core/kernels/conv2d/conv2d_cuda_epilogue.h"
 #include "core/kernels/conv2d/conv2d_cuda_pixels.h"
 #include "core/kernels/conv2d/conv2d_cuda_plan.h"
 #include "core/kernels/conv2d/depthwise_cuda.h"
+#include "core/kernels/linear/linear_cuda.h"
 #include "core/runtime/cuda/slow_path.h"
 #include "core/runtime/recording.h"
 
@@ -37,13 +39,14 @@ cuda::ConvProblem problem_of(cuda::ConvPass pass, const Tensor& x, const Shape& 
 
 // Runs the plan, if there is one and all tensors begin where the plan was told.
 bool run(const cuda::ConvProblem& q, const Tensor& x, const Tensor& w, const Tensor& y,
-         const Tensor& bias = {}) {
-  for (const Tensor& t : {x, w, y, bias})
+         const Tensor& bias = {}, const Tensor& residual = {}) {
+  for (const Tensor& t : {x, w, y, bias, residual})
     if (t.defined() && reinterpret_cast<uintptr_t>(t.raw()) % cuda::kConvAlignment != 0) return false;
   auto plan = cuda::conv_plan(q);
   if (!*plan) return false;
   if (auto* kept = kept_for_recording()) kept->push_back(plan);
-  (*plan)->run(x.raw(), w.raw(), y.raw(), bias.defined() ? bias.raw() : nullptr);
+  auto at = [](const Tensor& t) { return t.defined() ? t.raw() : nullptr; };
+  (*plan)->run({x.raw(), w.raw(), y.raw(), at(bias), at(residual)});
   return true;
 }
 
@@ -60,22 +63,44 @@ void note(const char* name, const Tensor& x, const Shape& w, const ConvParams& p
                                    p.dilation, p.groups));
 }
 
+// y = act(convolution + bias), or of a residual act(convolution + residual + bias), by cuDNN: in one where it has an engine for that,
+// else in two. False where it has none for the convolution itself.
+bool run_cudnn(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& residual,
+               const ConvParams& p, Activation act, Tensor& y) {
+  auto q = problem_of(cuda::ConvPass::kForward, x, w.shape(), y, p);
+  const Tensor packed = channels_last(w);
+  q.bias = bias.defined(), q.residual = residual.defined(), q.relu = act == Activation::kRelu;
+  // Engines add a bias of the result's dtype: in bf16 it is rounded, as the weights are.
+  const Tensor added = q.bias && q.dtype == DType::kBF16 ? in_bf16(bias) : bias;
+  // Nothing is fused where there is no bias, and the library takes 200 ms to say so (tests/cudnn/conv_plans.cpp).
+  if ((q.bias || !q.fuses()) && run(q, x, packed, y, added, residual)) return true;
+  if (!q.fuses()) return false;
+  q.bias = q.residual = q.relu = false;
+  if (!run(q, x, packed, y)) return false;
+  cuda::conv_epilogue(bias, residual, act, y);
+  return true;
+}
+
 void forward_cuda(const Tensor& x, const Tensor& w, const Tensor& bias, const ConvParams& p, Activation act,
                   Tensor& y) {
   if (is_product(w.shape(), p)) return forward_as_product(x, w, bias, act, y);
   if (is_strided_product(w.shape(), p))
     return forward_as_product(pixels_read(x, y, p.stride), w, bias, act, y);
   if (cuda::is_depthwise(w.shape(), p)) return cuda::depthwise_forward(x, w, bias, p, act, y);
-  auto q = problem_of(cuda::ConvPass::kForward, x, w.shape(), y, p);
-  const Tensor packed = channels_last(w);
-  q.bias = bias.defined(), q.relu = act == Activation::kRelu;
-  if (run(q, x, packed, y, bias)) return;
-  if (q.bias || q.relu) {
-    q.bias = q.relu = false;
-    if (run(q, x, packed, y)) return cuda::conv_epilogue(bias, act, y);
-  }
+  if (run_cudnn(x, w, bias, {}, p, act, y)) return;
   note("conv2d_forward", x, w.shape(), p);
   conv2d_forward.generic(x, w, bias, p, act, y);
+}
+
+void add_relu_cuda(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& residual,
+                   const ConvParams& p, Tensor& y) {
+  if (is_product(w.shape(), p)) {
+    Tensor rows = pixels(y);
+    if (cuda::linear_add_relu(pixels(x), matrix(w), bias, pixels(residual), rows)) return;
+  } else if (!is_strided_product(w.shape(), p) && !cuda::is_depthwise(w.shape(), p)) {
+    if (run_cudnn(x, w, bias, residual, p, Activation::kRelu, y)) return;
+  }
+  conv2d_add_relu.generic(x, w, bias, residual, p, y);
 }
 
 void backward_data_cuda(const Tensor& dy, const Tensor& w, const ConvParams& p, Tensor& dx) {
@@ -107,6 +132,7 @@ void backward_weight_cuda(const Tensor& dy, const Tensor& x, const ConvParams& p
 }
 
 SACCADE_REGISTER_TUNED_KERNEL(conv2d_forward, Device::kCuda, &forward_cuda, &supported);
+SACCADE_REGISTER_TUNED_KERNEL(conv2d_add_relu, Device::kCuda, &add_relu_cuda, &supported);
 SACCADE_REGISTER_TUNED_KERNEL(conv2d_backward_data, Device::kCuda, &backward_data_cuda, &supported);
 SACCADE_REGISTER_TUNED_KERNEL(conv2d_backward_weight, Device::kCuda, &backward_weight_cuda, &supported);
 

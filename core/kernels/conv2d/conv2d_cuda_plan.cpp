@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t kMaxWorkspace = int64_t{256} << 20;
 
-enum Uid : int64_t { kX = 1, kW, kY, kBias, kSum, kBiased };
+enum Uid : int64_t { kX = 1, kW, kY, kBias, kResidual, kSum, kAdded, kBiased };
 
 cudnnDataType_t type_of(DType dtype) {
   return dtype == DType::kBF16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT;
@@ -48,7 +48,7 @@ class ConvPlanner::Graph {
     const auto& y = keep(tensor(kY, q.dtype, image));
     const auto& convolution = keep(convolution_of(q.p));
     if (q.pass == ConvPass::kForward) {
-      const bool more = q.bias || q.relu;
+      const bool more = q.bias || q.relu || q.residual;
       const auto& sum = more ? keep(tensor(kSum, DType::kF32, image, true)) : y;
       operation(
           CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
@@ -57,8 +57,15 @@ class ConvPlanner::Graph {
            CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA},
           x, w, sum, convolution);
       const CudnnDescriptor* last = &sum;
+      // Engines take the residual before the bias, and both in the dtype of y alone.
+      if (q.residual) {
+        const auto& residual = keep(tensor(kResidual, q.dtype, image));
+        const auto& added = q.bias || q.relu ? keep(tensor(kAdded, DType::kF32, image, true)) : y;
+        pointwise(CUDNN_POINTWISE_ADD, *last, &residual, added);
+        last = &added;
+      }
       if (q.bias) {
-        const auto& bias = keep(tensor(kBias, DType::kF32, {1, q.O, 1, 1}));
+        const auto& bias = keep(tensor(kBias, q.dtype, {1, q.O, 1, 1}));
         const auto& biased = q.relu ? keep(tensor(kBiased, DType::kF32, image, true)) : y;
         pointwise(CUDNN_POINTWISE_ADD, *last, &bias, biased);
         last = &biased;
@@ -143,23 +150,25 @@ bool acceptable(const ConvProblem& q, const std::vector<cudnnBackendNumericalNot
   });
 }
 
-// The descriptors that an attribute names, copied into new ones.
+// The first `most` descriptors that an attribute names, copied into new ones.
 std::vector<CudnnDescriptor> children(const CudnnDescriptor& parent, cudnnBackendAttributeName_t name,
-                                      cudnnBackendDescriptorType_t type) {
+                                      cudnnBackendDescriptorType_t type, int64_t most) {
   std::vector<CudnnDescriptor> found;
   std::vector<cudnnBackendDescriptor_t> raw;
-  for (int64_t i = 0, count = parent.get_into(name, {}); i < count; ++i)
-    raw.push_back(found.emplace_back(type).get());
+  for (int64_t i = 0; i < most; ++i) raw.push_back(found.emplace_back(type).get());
   const int64_t count = raw.empty() ? 0 : parent.get_into(name, raw);
   while (std::ssize(found) > count) found.pop_back();
   return found;
 }
 
+constexpr int64_t kMostKnobs = 64;  // of an engine; cuDNN 9.19 knows 44 types
+
 ConvEngine engine_of(const CudnnDescriptor& configuration, const CudnnDescriptor& engine) {
   ConvEngine e;
   e.index = engine.values<int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1).at(0);
-  for (const CudnnDescriptor& knob :
-       children(configuration, CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR))
+  // Asked for the number of knobs, cuDNN says 0: there has to be room for them.
+  for (const CudnnDescriptor& knob : children(configuration, CUDNN_ATTR_ENGINECFG_KNOB_CHOICES,
+                                              CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, kMostKnobs))
     e.knobs.emplace_back(
         knob.values<cudnnBackendKnobType_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, 1).at(0),
         knob.values<int64_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, CUDNN_TYPE_INT64, 1).at(0));
@@ -177,7 +186,7 @@ LruCache<std::optional<ConvPlan>>& plans() {
 CacheKey ConvProblem::key() const {
   CacheKey key;
   key.add(pass, dtype, math, N, H, W, C, O, R, S, OH, OW, p.stride, p.padding, p.dilation, p.groups, bias,
-          relu);
+          residual, relu);
   return key;
 }
 
@@ -244,13 +253,9 @@ std::optional<ConvPlan> ConvPlanner::plan_of(const ConvEngine& e, const Graph& g
   return plan_of(configuration);
 }
 
-// What the heuristic gives for a problem.
-struct ConvPlanner::Choice {
-  ConvEngine engine;
-  ConvPlan plan;
-};
-
-std::optional<ConvPlanner::Choice> ConvPlanner::choose(const ConvProblem& problem, const Graph& graph) {
+// Shows what the heuristic gives for a problem, best first, until enough(choice).
+template <class F>
+void ConvPlanner::each_choice(const ConvProblem& problem, const Graph& graph, F&& enough) {
   ++heuristics_;
   for (cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
     CudnnDescriptor heuristic(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
@@ -258,9 +263,9 @@ std::optional<ConvPlanner::Choice> ConvPlanner::choose(const ConvProblem& proble
     heuristic.set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, mode);
     name_device(heuristic, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP);
     if (heuristic.try_finalize() != CUDNN_STATUS_SUCCESS) continue;  // no engine knows such a graph
-    // Best first.
     for (const CudnnDescriptor& configuration :
-         children(heuristic, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR)) {
+         children(heuristic, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR,
+                  heuristic.get_into(CUDNN_ATTR_ENGINEHEUR_RESULTS, {}))) {
       CudnnDescriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
       cudnnBackendDescriptor_t raw = engine.get();
       configuration.get_into(CUDNN_ATTR_ENGINECFG_ENGINE, {&raw, 1});
@@ -269,10 +274,27 @@ std::optional<ConvPlanner::Choice> ConvPlanner::choose(const ConvProblem& proble
                                                                           CUDNN_NUMERICAL_NOTE_TYPE_COUNT)))
         continue;
       if (std::optional<ConvPlan> plan = plan_of(configuration))
-        return Choice{engine_of(configuration, engine), std::move(*plan)};
+        if (enough(ConvChoice{engine_of(configuration, engine), std::move(*plan)})) return;
     }
   }
-  return {};
+}
+
+std::optional<ConvChoice> ConvPlanner::choose(const ConvProblem& problem, const Graph& graph) {
+  std::optional<ConvChoice> first;
+  each_choice(problem, graph, [&](ConvChoice choice) {
+    first = std::move(choice);
+    return true;
+  });
+  return first;
+}
+
+std::vector<ConvChoice> ConvPlanner::choices(const ConvProblem& problem, size_t most) {
+  std::vector<ConvChoice> all;
+  each_choice(problem, Graph(problem, *this), [&](ConvChoice choice) {
+    all.push_back(std::move(choice));
+    return all.size() == most;
+  });
+  return all;
 }
 
 std::optional<ConvPlan> ConvPlanner::make(const ConvProblem& problem) {
@@ -284,29 +306,34 @@ std::optional<ConvPlan> ConvPlanner::make(const ConvProblem& problem) {
     std::lock_guard lock(mutex_);
     auto [known, is_new] = engines_.try_emplace(key);
     if (is_new)
-      if (std::optional<Choice> choice = choose(typical, Graph(typical, *this)))
+      if (std::optional<ConvChoice> choice = choose(typical, Graph(typical, *this)))
         known->second = std::move(choice->engine);
     engine = known->second;
   }
   if (engine)
     if (std::optional<ConvPlan> plan = plan_of(*engine, graph)) return plan;
   // What cannot be fused at one size cannot at another; the caller runs it in two.
-  if (!engine && (problem.bias || problem.relu)) return {};
+  if (!engine && problem.fuses()) return {};
   // An engine that is not for this size.
-  if (std::optional<Choice> choice = choose(problem, graph)) return std::move(choice->plan);
+  if (std::optional<ConvChoice> choice = choose(problem, graph)) return std::move(choice->plan);
   return {};
 }
 
-void ConvPlan::run(const void* x, const void* w, const void* y, const void* bias) const {
+void ConvPlan::run(const ConvTensors& t) const {
   Tensor workspace;
   if (workspace_bytes_ > 0) workspace = Tensor::empty({workspace_bytes_}, DType::kU8, Device::kCuda);
-  const int64_t uids[] = {kX, kW, kY, kBias};
-  const void* pointers[] = {x, w, y, bias};
-  const size_t count = bias ? 4 : 3;
+  std::vector<int64_t> uids;
+  std::vector<const void*> pointers;
+  for (auto [uid, pointer] :
+       {std::pair{kX, t.x}, {kW, t.w}, {kY, t.y}, {kBias, t.bias}, {kResidual, t.residual}}) {
+    if (!pointer) continue;
+    uids.push_back(uid);
+    pointers.push_back(pointer);
+  }
   CudnnDescriptor pack(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
-  pack.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, std::span<const int64_t>(uids, count));
+  pack.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, std::span<const int64_t>(uids));
   pack.set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR,
-           std::span<const void* const>(pointers, count));
+           std::span<const void* const>(pointers));
   pack.set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR,
            workspace.defined() ? workspace.raw() : nullptr);
   pack.finalize();

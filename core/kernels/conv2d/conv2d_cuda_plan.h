@@ -28,11 +28,14 @@ enum class ConvPass : uint8_t { kForward, kData, kWeight };
 // in the same order, and transposing a weight is cheap next to its product.
 struct ConvProblem {
   ConvPass pass;
-  DType dtype;    // f32 or bf16, of all tensors but the bias, which is f32
+  DType dtype;    // f32 or bf16, of all tensors
   MathMode math;  // for f32
   int64_t N, H, W, C, O, R, S, OH, OW;
   kernels::ConvParams p;
-  bool bias = false, relu = false;  // kForward only
+  bool bias = false, residual = false,
+       relu = false;  // kForward only: y = relu(convolution + residual + bias)
+
+  bool fuses() const { return bias || residual || relu; }
 
   CacheKey key() const;
   // The size for which an engine is chosen that then serves all sizes near this one: the same batch, and a square of about as many
@@ -40,10 +43,14 @@ struct ConvProblem {
   ConvProblem typical() const;
 };
 
+// Those of a problem; the one that the pass computes is written. The bias [O] and the residual, like y, are null where there are none.
+struct ConvTensors {
+  const void *x, *w, *y, *bias = nullptr, *residual = nullptr;
+};
+
 class ConvPlan {
  public:
-  // Tensors of the problem; the one that the pass computes is written.
-  void run(const void* x, const void* w, const void* y, const void* bias) const;
+  void run(const ConvTensors& tensors) const;
   int64_t workspace_bytes() const { return workspace_bytes_; }
 
  private:
@@ -60,6 +67,11 @@ struct ConvEngine {
   std::vector<std::pair<cudnnBackendKnobType_t, int64_t>> knobs;
 };
 
+struct ConvChoice {
+  ConvEngine engine;
+  ConvPlan plan;
+};
+
 // Makes plans for one GPU. Asking the heuristic takes milliseconds, so it is asked once for many sizes.
 class ConvPlanner {
  public:
@@ -69,15 +81,18 @@ class ConvPlanner {
 
   // No value when no engine does it: deterministically, in the wanted precision, within the workspace bound.
   std::optional<ConvPlan> make(const ConvProblem& problem);
+  // The first `most` of the engines that make() chooses from, best first by the heuristic: what a benchmark times.
+  std::vector<ConvChoice> choices(const ConvProblem& problem, size_t most);
   // How often the heuristic was asked.
   int64_t heuristics() const { return heuristics_; }
 
  private:
   class Graph;
-  struct Choice;
   void name_device(CudnnDescriptor& d, cudnnBackendAttributeName_t device,
                    std::optional<cudnnBackendAttributeName_t> handle = {}) const;
-  std::optional<Choice> choose(const ConvProblem& problem, const Graph& graph);
+  template <class F>
+  void each_choice(const ConvProblem& problem, const Graph& graph, F&& enough);
+  std::optional<ConvChoice> choose(const ConvProblem& problem, const Graph& graph);
   std::optional<ConvPlan> plan_of(const CudnnDescriptor& configuration) const;
   std::optional<ConvPlan> plan_of(const ConvEngine& engine, const Graph& graph) const;
 

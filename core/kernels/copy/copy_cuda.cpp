@@ -10,6 +10,7 @@
 #include "core/runtime/cuda/pinned.h"
 #include "core/runtime/cuda/recording.h"
 #include "core/runtime/host_copy.h"
+#include "core/runtime/parallel.h"
 
 namespace saccade::kernels {
 namespace {
@@ -23,6 +24,17 @@ void copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStr
   ++cuda::launches;
   if (kind == cudaMemcpyHostToDevice) cuda::uploaded_bytes += static_cast<int64_t>(bytes);
   cuda::check(cudaMemcpyAsync(to, from, bytes, kind, stream), "a copy to, from or on the GPU");
+}
+
+// With all threads: one core is estimated to copy 10 to 16 GB/s, where the bus to the GPU takes 50.
+void fill_pinned(char* to, const void* from, size_t bytes) {
+  constexpr int64_t kPart = int64_t{1} << 20;
+  const auto all = static_cast<int64_t>(bytes);
+  parallel_for(ceil_div(all, kPart), 4, [&](int64_t begin, int64_t end) {
+    const int64_t first = begin * kPart;
+    std::memcpy(to + first, static_cast<const char*>(from) + first,
+                static_cast<size_t>(std::min(end * kPart, all) - first));
+  });
 }
 
 // Pinned memory for small uploads, filled one after the other; a full page waits for the GPU on its own.
@@ -39,7 +51,7 @@ void upload(char* to, const char* from, size_t bytes) {
     for (size_t done = 0; done < bytes; done += kMaxUpload) {
       const size_t part = std::min(kMaxUpload, bytes - done);
       PinnedBlock block(part);
-      std::memcpy(block.data(), from + done, part);
+      fill_pinned(block.data(), from + done, part);
       copy(to + done, block.data(), part, cudaMemcpyHostToDevice, cuda::stream());
     }
     return;
@@ -116,7 +128,7 @@ void upload_beside(const Tensor& x, Tensor& y) {
   }();
   std::lock_guard lock(pool->mutex);
   Staging& place = pool->take(x.bytes(), copying);
-  std::memcpy(place.host.data(), x.raw(), x.bytes());
+  fill_pinned(place.host.data(), x.raw(), x.bytes());
   copy(place.device.raw(), place.host.data(), x.bytes(), cudaMemcpyHostToDevice, copying);
   StagingPool::record(place, copying);
   cuda::check(cudaStreamWaitEvent(cuda::stream(), place.host.event(), 0), "cudaStreamWaitEvent");

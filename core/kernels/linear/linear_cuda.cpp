@@ -1,9 +1,10 @@
 // The linear layer's products through cuBLASLt, which adds the bias and applies ReLU before it writes. The
 // activations' gradient and the sums of the bias gradient are one pass over dz, see
 // activation_backward.
-#include "core/kernels/linear/linear.h"
+#include "core/kernels/linear/linear_cuda.h"
 
 #include "core/kernels/bf16_shadow/bf16_shadow.h"
+#include "core/kernels/linear/linear.h"
 #include "core/runtime/cuda/libraries/cublaslt.h"
 
 namespace saccade::kernels {
@@ -14,10 +15,13 @@ using cuda::Matrices;
 Matrices matrix(const Tensor& t) { return {t.raw(), t.dtype(), t.dim(0), t.dim(1), false, t.dim(1)}; }
 Matrices transposed(const Tensor& t) { return {t.raw(), t.dtype(), t.dim(1), t.dim(0), true, t.dim(1)}; }
 
+// cuBLASLt adds a bias of the result's dtype: in bf16 it is rounded, as the weights are.
+Tensor bias_for(const Tensor& y, const Tensor& bias) {
+  return bias.defined() && y.dtype() == DType::kBF16 ? in_bf16(bias) : bias;
+}
+
 void forward_cuda(const Tensor& x, const Tensor& w, const Tensor& bias, Activation act, Tensor& y) {
-  // cuBLASLt adds a bias of the result's dtype: in bf16 it is rounded, as the weights are.
-  Tensor added = bias.defined() && y.dtype() == DType::kBF16 ? in_bf16(bias) : bias;
-  if (!cuda::product(1, matrix(x), transposed(w), matrix(y), added, act == Activation::kRelu))
+  if (!cuda::product(1, matrix(x), transposed(w), matrix(y), bias_for(y, bias), act == Activation::kRelu))
     linear_forward.generic(x, w, bias, act, y);
 }
 
@@ -40,3 +44,13 @@ SACCADE_REGISTER_TUNED_KERNEL(linear_backward_weight, Device::kCuda, &backward_w
 
 }  // namespace
 }  // namespace saccade::kernels
+
+namespace saccade::cuda {
+
+bool linear_add_relu(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& residual,
+                     Tensor& y) {
+  using namespace kernels;
+  return product(1, matrix(x), transposed(w), matrix(y), bias_for(y, bias), true, residual.raw());
+}
+
+}  // namespace saccade::cuda

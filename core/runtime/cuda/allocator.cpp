@@ -1,4 +1,4 @@
-// GPU memory: the stream-ordered pool of the driver, which keeps what is freed, with our statistics.
+// GPU memory: the stream-ordered pool of the driver, which keeps what is freed, a cache in front of it, and our statistics.
 #include "core/tensor/allocator.h"
 
 #include <algorithm>
@@ -11,10 +11,17 @@
 #include <utility>
 
 #include "core/runtime/cuda/api.h"
+#include "core/runtime/cuda/block_cache.h"
 #include "core/runtime/cuda/recording.h"
 #include "core/runtime/gpu.h"
 #include "core/tensor/error.h"
 #include "core/tensor/execution.h"
+
+#ifdef SACCADE_EMULATOR
+namespace saccade::emulator {
+void renew(void* block, size_t size, size_t bytes);  // tests/cuda_emulator/memory.h
+}
+#endif
 
 namespace saccade {
 namespace {
@@ -37,18 +44,13 @@ class CudaAllocator final : public Allocator {
       count(p, bytes, {.use = execution().memory_use, .recorded = recorded});
       return p;
     }
-    size_t size = bytes + (debug_.guard ? kGuardBytes : 0);
-    void* p = nullptr;
-    cudaError_t status = cudaMallocAsync(&p, std::max<size_t>(size, 1), stream);
-    if (status == cudaErrorMemoryAllocation) {
-      // What the pool holds for blocks of other sizes may be what is missing: once more when all of it is given back.
-      (void)cudaGetLastError();
-      trim_pool();
-      status = cudaMallocAsync(&p, std::max<size_t>(size, 1), stream);
-    }
-    if (status == cudaErrorMemoryAllocation) fail_out_of_memory(bytes);
-    cuda::check(status, "cudaMallocAsync");
-    count(p, bytes, {.use = execution().memory_use, .guarded = debug_.guard});
+    const bool is_cached = bytes <= cuda::BlockCache::kLargest && stream == cached_on_ && !debug_.guard;
+    const size_t size = is_cached ? cuda::BlockCache::size_for(std::max<size_t>(bytes, 1))
+                                  : std::max<size_t>(bytes + (debug_.guard ? kGuardBytes : 0), 1);
+    void* p = is_cached ? cache_.take(size) : nullptr;
+    if (!p) p = ask_driver(size, bytes, stream);
+    if (is_cached) renew(p, size, bytes);
+    count(p, bytes, {.use = execution().memory_use, .guarded = debug_.guard, .cached = is_cached ? size : 0});
     if (debug_.poison && bytes > 0) cuda::check(cudaMemsetAsync(p, 0xFF, bytes, stream), "cudaMemset");
     if (debug_.guard) {
       cuda::check(cudaMemsetAsync(static_cast<char*>(p) + bytes, kGuardValue, kGuardBytes, stream),
@@ -68,10 +70,12 @@ class CudaAllocator final : public Allocator {
     if (block->second.guarded && !cuda::recording_under_way()) check_guard(p, bytes);
     active_by_use_[static_cast<size_t>(block->second.use)] -= static_cast<int64_t>(bytes);
     recorded = std::move(block->second.recorded);
+    const size_t cached = block->second.cached;
     blocks_.erase(block);
     stats_.active_bytes -= static_cast<int64_t>(bytes);
     if (recorded) return recorded->put_back(p);
     if (const auto now = cuda::recording_under_way()) return now->free_later(p);
+    if (cached > 0 && cuda::stream() == cached_on_ && cache_.put(p, cached)) return renew(p, cached, 0);
     // Fails only when the driver is already gone, at the end of the program, or after a fault that was
     // reported.
     (void)cudaFreeAsync(p, cuda::stream());
@@ -105,6 +109,7 @@ class CudaAllocator final : public Allocator {
   struct Block {
     MemoryUse use;
     bool guarded = false;                                      // has a guard zone
+    size_t cached = 0;                                         // its size for the cache, 0: not for it
     std::shared_ptr<cuda::RecordedMemory> recorded = nullptr;  // whose it is; else the pool's
   };
   void count(void* p, size_t bytes, Block block) {
@@ -114,8 +119,30 @@ class CudaAllocator final : public Allocator {
     blocks_.emplace(p, std::move(block));
   }
 
+  // Once more, when the cache and the pool have given everything back: what they hold in other sizes may be what is missing.
+  void* ask_driver(size_t size, size_t bytes, cudaStream_t stream) {
+    void* p = nullptr;
+    ++stats_.system_requests;
+    cudaError_t status = cudaMallocAsync(&p, size, stream);
+    if (status == cudaErrorMemoryAllocation) {
+      (void)cudaGetLastError();
+      trim_pool();
+      status = cudaMallocAsync(&p, size, stream);
+    }
+    if (status == cudaErrorMemoryAllocation) fail_out_of_memory(bytes);
+    cuda::check(status, "cudaMallocAsync");
+    return p;
+  }
+  // Of a block, `bytes` are somebody's now, and nobody has written them: what the emulator is to know, and CUDA need not.
+  static void renew([[maybe_unused]] void* p, [[maybe_unused]] size_t size,
+                    [[maybe_unused]] size_t bytes) noexcept {
+#ifdef SACCADE_EMULATOR
+    emulator::renew(p, size, bytes);
+#endif
+  }
   // What work that was given to the GPU still uses is freed after it.
   void trim_pool() {
+    for (void* block : cache_.take_all()) cuda::check(cudaFreeAsync(block, cached_on_), "cudaFreeAsync");
     cuda::synchronize();
     cuda::check(cudaMemPoolTrimTo(pool_, 0), "cudaMemPoolTrimTo");
   }
@@ -126,6 +153,11 @@ class CudaAllocator final : public Allocator {
     uint64_t keep = UINT64_MAX;
     cuda::check(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &keep),
                 "cudaMemPoolSetAttribute");
+    size_t free = 0, total = 0;
+    cuda::check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+    constexpr size_t kShare = 64;  // of the GPU's memory that the cache may hold
+    cache_.set_most_bytes(total / kShare);
+    cached_on_ = cuda::stream();
     pool_open_ = true;
   }
   [[noreturn]] void fail_out_of_memory(size_t bytes) {
@@ -164,6 +196,8 @@ class CudaAllocator final : public Allocator {
   std::array<int64_t, kMemoryUses.size()> active_by_use_{};
   cudaMemPool_t pool_ = nullptr;
   bool pool_open_ = false;
+  cuda::BlockCache cache_;
+  cudaStream_t cached_on_ = nullptr;
 };
 
 // Never destroyed: tensors with static storage may be freed after any static object of this file.

@@ -45,13 +45,13 @@ std::vector<std::string> folders_of_lists(const std::string& labels) {
 }
 
 // Of the maps of a folder, those that are meant, by what is left of their names.
-struct LabelFiles {
+struct MapFiles {
   LabelLayout layout = LabelLayout::kPlain;
   std::map<std::string, std::string> by_stem;
 };
 
-LabelFiles label_files(const std::string& folder) {
-  LabelFiles files;
+MapFiles label_files(const std::string& folder) {
+  MapFiles files;
   const std::vector<std::string> names = list_files_below(folder, ".png");
   constexpr std::string_view kIds = "_labelIds.png", kTrainIds = "_labelTrainIds.png";
   const auto ids = std::ranges::count_if(names, [&](auto& name) { return name.ends_with(kIds); });
@@ -75,7 +75,7 @@ LabelFiles label_files(const std::string& folder) {
 LabelledImages pair_folders(const std::string& labels, const std::string& images,
                             const ProblemReport& report) {
   if (!is_folder(labels)) fail_input("{}: no such folder of label maps", labels);
-  LabelFiles files = label_files(labels);
+  MapFiles files = label_files(labels);
   if (files.by_stem.empty()) fail_input("{}: has no label maps, expected PNG files", labels);
   LabelledImages set{
       .images = images, .layout = files.layout, .list_folders = folders_of_lists(labels), .are_all = true};

@@ -43,6 +43,7 @@ class SoftmaxLoss : public ClassLoss {
     return out;
   }
   double score_of(float score) const override { return score; }
+  bool ranks_logits() const override { return false; }
 
  private:
   float no_object_weight() const { return static_cast<float>(options_.no_object_weight); }

@@ -30,17 +30,6 @@ void add_threads(CLI::App& app) {
   }
 }
 
-void add_precision(CLI::App* c, std::string& precision) {
-  option(c, "--precision", precision, "NAME", "compute in f32, tf32 or bf16 (default: as in training)")
-      ->check(CLI::IsMember({"f32", "tf32", "bf16"}));
-}
-
-void add_batch_size(CLI::App* c, int64_t& size, const char* text) {
-  option(c, "--batch-size,--batch", size, "N", text)
-      ->check(
-          number<int64_t>("a whole number from 1 to 65536", [](int64_t n) { return n >= 1 && n <= 65536; }));
-}
-
 // Of commands that read other people's weights.
 void add_key(CLI::App* c, std::string& key) {
   option(c, "--key", key, "NAME",
@@ -202,45 +191,6 @@ void add_score(CLI::App& app, Action& action) {
       "  saccade score --data my_images --split test --detections detections.json");
 }
 
-void add_predict(CLI::App& app, Action& action) {
-  auto [c, a] =
-      add_command(app, action, "predict",
-                  "draw the detections of a checkpoint on images, or name their classes", run_predict);
-  required(c, "--checkpoint", a->checkpoint, "FILE", "a checkpoint that train wrote");
-  required(c, "--output", a->output, "DIR",
-           "folder for the pictures and detections.json, or predictions.json");
-  option(c, "--threshold", a->threshold, "T", "smallest score that is drawn (default 0.5)")
-      ->check(between_0_and_1());
-  add_classes(c, a->classes, "only these classes, by name or category id");
-  option(c, "--max", a->max, "N", "at most so many detections an image, the best by score")
-      ->check(at_least(1));
-  c->add_flag("--sampling-points", a->sampling_points, "also draw where the attention looked");
-  c->add_flag("--crop", a->crop,
-              "also cut every object out, along its mask where it has one, into DIR/crops");
-  c->add_flag("--recursive", a->recursive, "also take the folders in folders");
-  option(c, "--tile", a->tile, "PIXELS",
-         "see large images in overlapping tiles of this side, and once as a whole")
-      ->check(at_least(16));
-  option(c, "--tile-overlap", a->tile_overlap, "SHARE",
-         "what neighbouring tiles have in common, of their side (default 0.25)")
-      ->check(number<double>("a number from 0 to 0.9", [](double s) { return s >= 0 && s <= 0.9; }))
-      ->needs("--tile");
-  add_device(c, a->device);
-  add_precision(c, a->precision);
-  add_inference_set(c, a->set);
-  add_image_size(c, a->image_size,
-                 "side of the images as train --image-size takes it (default: as in training)");
-  option(c, "--list", a->list, "FILE", "take the images that this file lists too, one a line");
-  add_batch_size(c, a->batch_size, "images at a time (default 1); those of several sizes may be padded");
-  c->add_option("IMAGE", a->images,
-                "image files, folders of images, patterns ('shots/*.jpg'), or - for the standard input")
-      ->check(not_empty());
-  c->footer(
-      "Examples:\n"
-      "  saccade predict --checkpoint best.safetensors --output pictures photo.jpg more_photos/\n"
-      "  saccade predict --checkpoint best.safetensors --output pictures --list names.txt --batch-size 8");
-}
-
 void add_bench(CLI::App& app, Action& action) {
   auto [c, a] =
       add_command(app, action, "bench", "time a checkpoint's inference on random images", run_bench);
@@ -387,7 +337,7 @@ void add_commands(CLI::App& app, Action& action) {
   add_train(app, action);
   add_eval(app, action);
   add_score(app, action);
-  add_predict(app, action);
+  add_predict_command(app, action);
   add_report(app, action);
   add_bench(app, action);
   add_export(app, action);

@@ -12,5 +12,6 @@ using Action = std::function<int()>;
 // Adds all of them to the program; `action` must outlive the parsing.
 void add_commands(CLI::App& app, Action& action);
 void add_data_commands(CLI::App& app, Action& action);  // of these, those of `saccade data`
+void add_predict_command(CLI::App& app, Action& action);
 
 }  // namespace saccade

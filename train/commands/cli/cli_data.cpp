@@ -2,7 +2,7 @@
 #include <fmt/ranges.h>
 
 #include "data/formats/data_format.h"
-#include "data/formats/writing/label_forms.h"
+#include "data/labels/label_forms.h"
 #include "train/commands/cli/cli_options.h"
 #include "train/commands/commands.h"
 

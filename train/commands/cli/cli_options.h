@@ -91,6 +91,17 @@ inline void add_inference_set(CLI::App* command, std::vector<std::string>& set) 
   add_set(command, set, text.c_str())->allow_extra_args(false);
 }
 
+inline void add_precision(CLI::App* c, std::string& precision) {
+  option(c, "--precision", precision, "NAME", "compute in f32, tf32 or bf16 (default: as in training)")
+      ->check(CLI::IsMember({"f32", "tf32", "bf16"}));
+}
+
+inline void add_batch_size(CLI::App* c, int64_t& size, const char* text) {
+  option(c, "--batch-size,--batch", size, "N", text)
+      ->check(
+          number<int64_t>("a whole number from 1 to 65536", [](int64_t n) { return n >= 1 && n <= 65536; }));
+}
+
 // What most trainings change.
 inline CLI::Option* add_image_size(CLI::App* command, int64_t& size, const char* text) {
   return option(command, "--image-size", size, "N", text)

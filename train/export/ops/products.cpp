@@ -6,21 +6,31 @@ namespace {
 
 using Sizes = std::vector<int64_t>;
 
-void lower_conv2d(Lowering& l) {
+std::string conv_node(Lowering& l) {
   const Shape& w = l.shape(1);
   std::vector<std::string> in{l.channels_first(0), l.input(1, "weight")};
   if (l.has(2)) in.push_back(l.input(2, "bias"));
   const int64_t stride = l.integer("stride"), padding = l.integer("padding"),
                 dilation = l.integer("dilation");
-  const std::string y = l.node("Conv", in,
-                               {{"kernel_shape", Sizes{w[2], w[3]}},
-                                {"strides", Sizes{stride, stride}},
-                                {"pads", Sizes{padding, padding, padding, padding}},
-                                {"dilations", Sizes{dilation, dilation}},
-                                {"group", l.integer("groups")}});
+  return l.node("Conv", in,
+                {{"kernel_shape", Sizes{w[2], w[3]}},
+                 {"strides", Sizes{stride, stride}},
+                 {"pads", Sizes{padding, padding, padding, padding}},
+                 {"dilations", Sizes{dilation, dilation}},
+                 {"group", l.integer("groups")}});
+}
+
+void lower_conv2d(Lowering& l) {
+  const std::string y = conv_node(l);
   l.result_channels_first(l.activate(static_cast<Activation>(l.integer("activation")), y));
 }
 SACCADE_REGISTER_LOWERING("conv2d", lower_conv2d);
+
+void lower_conv2d_add_relu(Lowering& l) {
+  const std::string y = conv_node(l);
+  l.result_channels_first(l.node("Relu", {l.node("Add", {y, l.channels_first(3)})}));
+}
+SACCADE_REGISTER_LOWERING("conv2d_add_relu", lower_conv2d_add_relu);
 
 // y = act(x weight^T + bias)
 void lower_linear(Lowering& l) {

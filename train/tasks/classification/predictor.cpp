@@ -28,6 +28,10 @@ class ClassPredictor : public Predictor {
                  arguments.checkpoint);
     for (auto [flag, given] :
          {std::pair{"--classes", !arguments.classes.empty()}, std::pair{"--max", arguments.max > 0},
+          std::pair{"--no-pictures", !arguments.pictures},
+          std::pair{"--picture-format", arguments.format != "png"},
+          std::pair{"--line-width", arguments.style.line_width.has_value()},
+          std::pair{"--letter-size", arguments.style.letter_size.has_value()},
           std::pair{"--crop", arguments.crop}, std::pair{"--tile", arguments.tile > 0}})
       if (given) fail_input("{}: {} is a classifier, expected a detector", flag, arguments.checkpoint);
   }

@@ -1,6 +1,8 @@
 #include "train/tasks/detection/evaluate.h"
 
 #include <functional>
+#include <optional>
+#include <utility>
 
 #include "core/files/text.h"
 #include "data/evaluation/chosen_classes.h"
@@ -20,11 +22,22 @@ std::vector<Detection> detect(Detector& model, const std::shared_ptr<const Datas
   PostprocessOptions post = options.post;
   post.classes = std::ssize(category_ids);
   DetectorRunner runner(model, options.normalization);
-  auto add = [&](const Batch& batch, std::vector<Detection>& to) {
-    const auto results = model.postprocess(*runner.run(batch), batch.targets, post);
+  // A batch that the GPU has been given.
+  struct Started {
+    std::vector<int64_t> images;
+    std::function<BatchDetections()> finish;
+  };
+  auto start = [&](const Batch& batch) {
+    Started started;
+    for (const Target& target : batch.targets) started.images.push_back(target.image_id);
+    started.finish = model.start_postprocess(*runner.run(batch), batch.targets, post);
+    return started;
+  };
+  auto finish = [&](const Started& started, std::vector<Detection>& to) {
+    const BatchDetections results = started.finish();
     for (size_t n = 0; n < results.size(); ++n)
       for (const ImageDetection& d : results[n])
-        to.push_back({.image_id = batch.targets[n].image_id,
+        to.push_back({.image_id = started.images[n],
                       .category_id = category_ids[static_cast<size_t>(d.label)],
                       .bbox = {d.box.x1, d.box.y1, d.box.width(), d.box.height()},
                       .score = d.score,
@@ -32,12 +45,18 @@ std::vector<Detection> detect(Detector& model, const std::shared_ptr<const Datas
   };
   if (process_group().alone()) {
     std::vector<Detection> all;
-    for_each_batch(model, dataset, options, [&](const Batch& batch) { add(batch, all); });
+    std::optional<Started> before;  // the host makes detections of it while the GPU has the next one
+    for_each_batch(model, dataset, options, [&](const Batch& batch) {
+      Started started = start(batch);
+      if (before) finish(*before, all);
+      before = std::move(started);
+    });
+    if (before) finish(*before, all);
     return all;
   }
   return detections_of(collect_bytes(model, dataset, options, [&](const Batch& batch) {
     std::vector<Detection> found;
-    add(batch, found);
+    finish(start(batch), found);
     return to_bytes(found);
   }));
 }

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <memory>
 #include <numeric>
 #include <utility>
 
@@ -74,6 +76,9 @@ class BoxPredictor : public Predictor {
         threshold_(arguments.threshold.value_or(0.5)),
         shown_(shown_labels(arguments, model)),
         counts_(model.class_names.size(), 0) {
+    for (size_t k = 0; k < model.class_names.size(); ++k)
+      if (model.class_names[k] != kNoCategory)
+        labels_.categories.push_back({model.category_ids[k], model.class_names[k]});
     if (arguments.tile > 0 && arguments.sampling_points)
       fail_input(
           "--sampling-points: with --tile there is no one place for them, expected only one of the two");
@@ -102,10 +107,18 @@ class BoxPredictor : public Predictor {
   std::string list_name() const override { return "detections.json"; }
   std::string take_list() override { return std::exchange(list_, {}); }
   std::string summary(size_t images) const override {
-    return table() + fmt::format("{}: {} pictures, detections.json with {} detections of score {} or more\n",
-                                 escaped(arguments_.output), images, count_, threshold_);
+    const std::string labels =
+        arguments_.to.empty() ? "" : fmt::format(", labels of all images in {}/", arguments_.to);
+    std::string text =
+        table() + fmt::format("{}: {} {}, detections.json with {} detections of score {} or more{}\n",
+                              escaped(arguments_.output), images, arguments_.pictures ? "pictures" : "images",
+                              count_, threshold_, labels);
+    if (count_ == 0 && best_ > 0)
+      text += fmt::format("note: the best score is {:.3f}; a lower --threshold shows what has it\n", best_);
+    return text;
   }
-  bool has_pictures() const override { return true; }
+  bool has_pictures() const override { return arguments_.pictures; }
+  const GroundTruth* labels() const override { return &labels_; }
 
  private:
   // --batch-size tiles at a time.
@@ -132,44 +145,75 @@ class BoxPredictor : public Predictor {
   void draw(const PredictInput& input, Image& image, const std::vector<ImageDetection>& detections,
             const std::vector<SamplingRecord>& sampling, const Batch& batch, int64_t n,
             const Workspace& workspace, PictureNames& names, std::vector<std::string>& pictures) {
-    pictures.push_back(input.picture);
     std::vector<Instance> boxes;
     std::vector<DrawnPoint> points;
+    if (!arguments_.to.empty()) add_labels_image(input, image);
     for (const ImageDetection& d : detections) {
+      if (shown_[static_cast<size_t>(d.label)]) best_ = std::max(best_, d.score);
       if (d.score < threshold_ || !shown_[static_cast<size_t>(d.label)]) continue;
       if (arguments_.max > 0 && std::ssize(boxes) == arguments_.max) break;
       std::string crop;
       if (arguments_.crop) {
-        crop = names.name("crops/" +
-                          input.picture.substr(0, input.picture.size() - std::string_view(".png").size()));
+        const std::filesystem::path file = input.picture.empty() ? input.path : input.picture;
+        crop = names.name("crops/" + file.stem().string());
         write_file(workspace.file(crop), cut_out(image, d));
         pictures.push_back(crop);
       }
       add_to_list(input, d, crop);
+      if (!arguments_.to.empty()) add_label(d);
       if (arguments_.sampling_points && boxes.size() < kSampledDetections)
         add_sampling_points(sampling.back(), batch, n, d.query, d.label, points);
       boxes.push_back(d);
     }
+    if (!arguments_.pictures) return;
+    pictures.push_back(input.picture);
     draw_points(image, points, std::max(1.5, static_cast<double>(std::min(image.height, image.width)) / 200));
-    draw_boxes(image, boxes, model_.class_names);
-    write_file(workspace.file(input.picture), encode_drawing(image));
+    draw_boxes(image, boxes, model_.class_names, arguments_.style);
+    write_file(workspace.file(input.picture),
+               arguments_.format == "jpg" ? encode_jpeg_drawing(image) : encode_drawing(image));
   }
 
   // COCO's form, with names for people; `crop`: "" for none
   void add_to_list(const PredictInput& input, const Instance& found, const std::string& crop) {
     const auto label = static_cast<size_t>(found.label);
     list_ += fmt::format(
-        "{}\n{{\"file_name\": {}, \"category_id\": {}, \"bbox\": [{}, {}, {}, {}], \"score\": {}, \"category\": {}, "
-        "\"picture\": {}",
+        "{}\n{{\"file_name\": {}, \"category_id\": {}, \"bbox\": [{}, {}, {}, {}], \"score\": {}, \"category\": {}",
         count_++ ? "," : "", json_quote(input.name), model_.category_ids[label], found.box.x1, found.box.y1,
-        found.box.width(), found.box.height(), found.score, json_quote(model_.class_names[label]),
-        json_quote(input.picture));
+        found.box.width(), found.box.height(), found.score, json_quote(model_.class_names[label]));
+    if (!input.picture.empty()) list_ += fmt::format(", \"picture\": {}", json_quote(input.picture));
     if (found.mask)
       list_ +=
           fmt::format(", \"segmentation\": {{\"size\": [{}, {}], \"counts\": {}}}", found.mask->size().height,
                       found.mask->size().width, json_quote(found.mask->text()));
     list_ += crop.empty() ? "}" : fmt::format(", \"crop\": {}}}", json_quote(crop));
     ++counts_[label];
+  }
+
+  void add_labels_image(const PredictInput& input, const Image& image) {
+    ImageInfo info;
+    info.id = std::ssize(labels_.images) + 1;
+    info.file_name = input.name;
+    info.width = image.width;
+    info.height = image.height;
+    labels_.images.push_back(std::move(info));
+  }
+
+  // Of the image that was added last.
+  void add_label(const Instance& found) {
+    Annotation label;
+    label.id = std::ssize(labels_.annotations) + 1;
+    label.image_id = labels_.images.back().id;
+    label.category_id = model_.category_ids[static_cast<size_t>(found.label)];
+    label.bbox = {found.box.x1, found.box.y1, found.box.width(), found.box.height()};
+    label.area =
+        found.mask ? static_cast<double>(found.mask->area()) : found.box.width() * found.box.height();
+    label.score = found.score;
+    if (found.mask) {
+      auto segmentation = std::make_shared<Segmentation>();
+      segmentation->runs = *found.mask;
+      label.segmentation = std::move(segmentation);
+    }
+    labels_.annotations.push_back(std::move(label));
   }
 
   // How many detections there are of each class, the most frequent first.
@@ -193,6 +237,8 @@ class BoxPredictor : public Predictor {
   std::vector<int64_t> counts_;  // [K]
   std::string list_;
   int64_t count_ = 0;
+  double best_ = 0;     // score
+  GroundTruth labels_;  // for --to
 };
 
 }  // namespace

@@ -27,10 +27,15 @@ class LabelPredictor : public Predictor {
         model_(model),
         runner_(model.as<Segmenter>(), model.config, std::ssize(model.class_names)),
         pixels_(model.class_names.size()) {
-    for (auto [flag, given] : {std::pair{"--sampling-points", arguments.sampling_points},
-                               std::pair{"--threshold", arguments.threshold.has_value()},
-                               std::pair{"--classes", !arguments.classes.empty()},
-                               std::pair{"--max", arguments.max > 0}, std::pair{"--crop", arguments.crop}})
+    for (auto [flag, given] :
+         {std::pair{"--sampling-points", arguments.sampling_points},
+          std::pair{"--threshold", arguments.threshold.has_value()},
+          std::pair{"--classes", !arguments.classes.empty()}, std::pair{"--max", arguments.max > 0},
+          std::pair{"--no-pictures", !arguments.pictures},
+          std::pair{"--picture-format", arguments.format != "png"},
+          std::pair{"--line-width", arguments.style.line_width.has_value()},
+          std::pair{"--letter-size", arguments.style.letter_size.has_value()},
+          std::pair{"--crop", arguments.crop}})
       if (given) fail_input("{}: {} makes label maps, expected a detector", flag, arguments.checkpoint);
     if (arguments.tile > 0)
       fail_input("--tile: {} makes label maps; --set eval.window={} looks at an image part by part",

@@ -29,8 +29,8 @@ constexpr size_t kOldest = kCudaMajor * 10000;
 std::string version(size_t v) { return fmt::format("{}.{}", v / 10000, v / 100 % 100); }
 
 Api load() {
-  const std::optional<Library> library =
-      open_library({"cuBLASLt", fmt::format("libcublasLt.so.{}", kCudaMajor), pip_package("nvidia-cublas")});
+  const std::optional<Library> library = open_library(
+      {"cuBLASLt", fmt::format("libcublasLt.so.{}", kCudaMajor), pip_package("nvidia-cublas", kCudaMajor)});
   Api api;
 #define F(name) api.name = SACCADE_LIBRARY_FUNCTION(library, name);
   SACCADE_CUBLASLT_FUNCTIONS(F)
@@ -159,14 +159,15 @@ Matrices of_class(Matrices m) {
 struct Product {
   int64_t batch;
   Matrices a, b, c;
-  uint32_t bias_alignment;  // 0: none
+  uint32_t bias_alignment;   // 0: none
+  uint32_t added_alignment;  // of what the products are added to: c, or a residual
   bool relu, tf32;
 
   CacheKey key() const {
     CacheKey key;
     for (const Matrices& m : {a, b, c})
       key.add(m.dtype, m.rows, m.columns, m.transposed, m.leading, m.batch_stride, alignment_of(m.data));
-    key.add(batch, bias_alignment, relu, tf32);
+    key.add(batch, bias_alignment, added_alignment, relu, tf32);
     return key;
   }
 };
@@ -181,7 +182,7 @@ std::optional<cublasLtMatmulHeuristicResult_t> ask_heuristic(const Product& p, c
       static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(p.b.data));
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(p.a.data));
-  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(p.c.data));
+  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, p.added_alignment);
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(p.c.data));
   cublasLtMatmulHeuristicResult_t choice;
   int found = 0;
@@ -216,7 +217,7 @@ std::optional<cublasLtMatmulHeuristicResult_t> find_algorithm(const Product& p, 
 // c = a b in rows is c^T = b^T a^T in columns: our right side is the library's left one, and our columns,
 // along which the bias runs, are its rows. (It has no bias for results in rows.)
 Plan make_plan(const Product& p, const Tensor& bias) {
-  const auto& [batch, a, b, c, bias_alignment, relu, tf32] = p;
+  const auto& [batch, a, b, c, bias_alignment, added_alignment, relu, tf32] = p;
   Plan plan;
   check(api().cublasLtMatmulDescCreate(plan.operation.address(),
                                        tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F),
@@ -243,7 +244,8 @@ Plan make_plan(const Product& p, const Tensor& bias) {
   return plan;
 }
 
-void run(const Plan& plan, const Matrices& a, const Matrices& b, const Matrices& c, const Tensor& bias) {
+void run(const Plan& plan, const Matrices& a, const Matrices& b, const Matrices& c, const Tensor& bias,
+         const void* residual) {
   Tensor workspace;
   if (plan.workspace_bytes > 0)
     workspace = Tensor::empty({static_cast<int64_t>(plan.workspace_bytes)}, DType::kU8, Device::kCuda);
@@ -254,8 +256,9 @@ void run(const Plan& plan, const Matrices& a, const Matrices& b, const Matrices&
   const float one = 1, zero = 0;
   ++launches;
   check(api().cublasLtMatmul(handle(), plan.operation.get(), &one, b.data, plan.b.get(), a.data, plan.a.get(),
-                             &zero, c.data, plan.c.get(), c.data, plan.c.get(), &plan.algorithm,
-                             workspace.defined() ? workspace.raw() : nullptr, plan.workspace_bytes, stream()),
+                             residual ? &one : &zero, residual ? residual : c.data, plan.c.get(), c.data,
+                             plan.c.get(), &plan.algorithm, workspace.defined() ? workspace.raw() : nullptr,
+                             plan.workspace_bytes, stream()),
         "cublasLtMatmul");
 }
 
@@ -266,7 +269,7 @@ CacheStats product_plans() { return plans().stats(); }
 void set_product_plan_capacity(size_t capacity) { plans().set_capacity(capacity); }
 
 bool product(int64_t batch, const Matrices& a, const Matrices& b, const Matrices& c, const Tensor& bias,
-             bool relu) {
+             bool relu, const void* residual) {
   constexpr int64_t kLargest = std::numeric_limits<int32_t>::max();
   if (std::max({c.rows, c.columns, a.columns}) > kLargest) return false;
   // Epilogues read the bias in whole vectors.
@@ -281,11 +284,15 @@ bool product(int64_t batch, const Matrices& a, const Matrices& b, const Matrices
   constexpr int64_t kMaxBatch = 65535;
   for (int64_t first = 0; first < batch; first += kMaxBatch) {
     const int64_t count = std::min(batch - first, kMaxBatch);
+    Matrices sum = c;
+    if (residual) sum.data = const_cast<void*>(residual);  // read alone
+    sum = from(sum, first);
     const Product p{count,
                     from(a, first),
                     from(b, first),
                     from(c, first),
                     added.defined() ? alignment_of(added.raw()) : 0,
+                    alignment_of(sum.data),
                     relu,
                     tf32};
     auto plan = plans().get(p.key().text(), [&] { return make_plan(p, added); });
@@ -294,7 +301,7 @@ bool product(int64_t batch, const Matrices& a, const Matrices& b, const Matrices
                                  p.a.columns, p.b.rows, p.b.columns, name_of(p.a.dtype)));
       return false;
     }
-    run(*plan, p.a, p.b, p.c, added);
+    run(*plan, p.a, p.b, p.c, added, residual ? sum.data : nullptr);
   }
   return true;
 }

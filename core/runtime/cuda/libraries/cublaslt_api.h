@@ -45,10 +45,14 @@ enum cublasLtMatmulPreferenceAttributes_t : int {
   CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES = 8,
 };
 
-using cublasLtHandle_t = struct cublasLtContext*;
-using cublasLtMatrixLayout_t = struct cublasLtMatrixLayoutOpaque_t*;
-using cublasLtMatmulDesc_t = struct cublasLtMatmulDescOpaque_t*;
-using cublasLtMatmulPreference_t = struct cublasLtMatmulPreferenceOpaque_t*;
+struct cublasLtContext;
+struct cublasLtMatrixLayoutOpaque_t;
+struct cublasLtMatmulDescOpaque_t;
+struct cublasLtMatmulPreferenceOpaque_t;
+using cublasLtHandle_t = cublasLtContext*;
+using cublasLtMatrixLayout_t = cublasLtMatrixLayoutOpaque_t*;
+using cublasLtMatmulDesc_t = cublasLtMatmulDescOpaque_t*;
+using cublasLtMatmulPreference_t = cublasLtMatmulPreferenceOpaque_t*;
 struct cublasLtMatmulAlgo_t {
   uint64_t data[8];
 };

@@ -12,7 +12,7 @@ std::string version(size_t v) { return fmt::format("{}.{}.{}", v / 10000, v / 10
 CudnnApi load() {
   // It finds its sub-libraries in its own folder.
   const std::optional<Library> library =
-      open_library({"cuDNN", "libcudnn.so.9", pip_package("nvidia-cudnn")});
+      open_library({"cuDNN", "libcudnn.so.9", pip_package("nvidia-cudnn", kCudaMajor)});
   CudnnApi api;
 #define F(name) api.name = SACCADE_LIBRARY_FUNCTION(library, name);
   SACCADE_CUDNN_FUNCTIONS(F)

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kVariable = "SACCADE_CUDA_LIBRARY_PATH";
+constexpr const char *kVariable = "SACCADE_CUDA_LIBRARY_PATH", *kConda = "CONDA_PREFIX";
 
 std::string variable(const char* name) {
   const char* value = std::getenv(name);
@@ -35,7 +35,8 @@ std::vector<std::string> split(const std::string& list) {
 // (where it is a link, of its target too), and the usual ones.
 std::vector<std::string> python_prefixes() {
   std::vector<std::string> prefixes;
-  if (std::string active = variable("VIRTUAL_ENV"); !active.empty()) prefixes.push_back(active);
+  for (const char* name : {"VIRTUAL_ENV", kConda})
+    if (std::string active = variable(name); !active.empty()) prefixes.push_back(active);
   for (const std::string& folder : split(variable("PATH"))) {
     std::error_code error;
     fs::path python = fs::path(folder) / "python3";
@@ -51,8 +52,10 @@ std::vector<std::string> python_prefixes() {
 
 // Where the file may be besides the loader's own folders; may hold `*`.
 std::vector<std::string> patterns() {
-  std::vector<std::string> folders{"/usr/local/cuda*/lib64", "/usr/local/cuda*/lib",
-                                   "/usr/lib/x86_64-linux-gnu"};
+  std::vector<std::string> folders;
+  if (std::string conda = variable(kConda); !conda.empty()) folders.push_back(conda + "/lib");
+  folders.insert(folders.end(),
+                 {"/usr/local/cuda*/lib64", "/usr/local/cuda*/lib", "/usr/lib/x86_64-linux-gnu"});
   for (const std::string& prefix : python_prefixes()) {
     std::string packages = prefix + "/lib/python3*/*-packages/nvidia/*/lib";  // site or dist
     if (std::find(folders.begin(), folders.end(), packages) == folders.end()) folders.push_back(packages);
@@ -77,6 +80,11 @@ void* open_file(const fs::path& path, std::string& problem) {
 }
 
 }  // namespace
+
+std::string pip_package(std::string_view name, int cuda_major) {
+  if (cuda_major >= 13 && name == "nvidia-cublas") return std::string(name);
+  return fmt::format("{}-cu{}", name, cuda_major);
+}
 
 Library::Library(const LibraryName& wanted) : wanted_(wanted) {
   std::string problem;

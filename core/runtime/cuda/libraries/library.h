@@ -6,6 +6,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <type_traits>
 
 namespace saccade::cuda {
@@ -17,8 +18,12 @@ struct LibraryName {
   std::string package;  // of pip, "nvidia-cublas"
 };
 
+// What pip calls a library's package for a release of CUDA: "nvidia-cudnn" is nvidia-cudnn-cu12 or -cu13. Since CUDA 13 cuBLAS has no
+// such ending.
+std::string pip_package(std::string_view name, int cuda_major);
+
 // Searched in this order: the folders of $SACCADE_CUDA_LIBRARY_PATH (separated by colons), the loader's own
-// search, the toolkit's and Debian's folders, the packages of Python environments. Stays open to the end of
+// search, the folders of conda, of the toolkit and of Debian, the packages of Python environments. Stays open to the end of
 // the program.
 class Library {
  public:

@@ -17,7 +17,8 @@ std::string nccl_version(int v) {
 }
 
 NcclApi load_nccl() {
-  const std::optional<Library> library = open_library({"NCCL", "libnccl.so.2", pip_package("nvidia-nccl")});
+  const std::optional<Library> library =
+      open_library({"NCCL", "libnccl.so.2", pip_package("nvidia-nccl", kCudaMajor)});
   int found = 0;
   if (SACCADE_LIBRARY_FUNCTION(library, ncclGetVersion)(&found) != ncclSuccess)
     fail("NCCL does not tell its version");

@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include "core/formats/json.h"
-#include "data/formats/writing/label_forms.h"
+#include "data/labels/label_forms.h"
 #include "data/pages/html.h"
 
 namespace saccade {

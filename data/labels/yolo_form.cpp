@@ -6,7 +6,7 @@
 
 #include "core/formats/json.h"
 #include "data/formats/named_classes.h"
-#include "data/formats/writing/label_forms.h"
+#include "data/labels/label_forms.h"
 
 namespace saccade {
 namespace {
@@ -97,6 +97,7 @@ LabelFiles write_yolo(std::span<const LabelList> lists) {
     label_forms().add({.name = "yolo",
                        .summary = "data.yaml and a text file an image",
                        .is_read = true,
+                       .of_each_image = true,
                        .write = write_yolo,
                        .file = __FILE__});
 

@@ -1,4 +1,4 @@
-#include "data/formats/writing/label_forms.h"
+#include "data/labels/label_forms.h"
 
 #include <filesystem>
 #include <map>

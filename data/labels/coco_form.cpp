@@ -1,6 +1,6 @@
 // COCO json with scores, as tools for labelling take it.
 #include "data/formats/coco/coco.h"
-#include "data/formats/writing/label_forms.h"
+#include "data/labels/label_forms.h"
 
 namespace saccade {
 namespace {

@@ -1,7 +1,7 @@
 // Pascal VOC: an XML file an image, in SPLIT/Annotations; SPLIT/JPEGImages leads to the pictures. Crowds are `difficult`, as VOC is read.
 #include <fmt/format.h>
 
-#include "data/formats/writing/label_forms.h"
+#include "data/labels/label_forms.h"
 #include "data/pages/html.h"
 
 namespace saccade {
@@ -49,6 +49,7 @@ LabelFiles write_voc(std::span<const LabelList> lists) {
                                                                      .summary = "an XML file an image",
                                                                      .has_scores = true,
                                                                      .is_read = true,
+                                                                     .of_each_image = true,
                                                                      .write = write_voc,
                                                                      .file = __FILE__});
 

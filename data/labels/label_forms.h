@@ -35,6 +35,7 @@ struct LabelForm {
   std::string name, summary;
   bool has_scores = false,
        is_read = false;  // what models are sure of is written; it is a data format of the same name, too
+  bool of_each_image = false;  // has a file of its own
   // Throws InputError for names of images that would share a file of labels.
   LabelFiles (*write)(std::span<const LabelList> lists) = nullptr;
   std::string file = {};  // where it is registered

@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# Looks at the kernels that a step of whole recipes runs on a GPU, alone and with two ranks, without one (SACCADE_EMULATOR_DRY=small):
+#   * no launch of fewer than 1,024 threads touches memory more than 1,000 times in a thread: that is a millisecond in which the GPU
+#     idles. What may do so stands in tests/cuda/small_launches.tsv with its reason.
+#   * the generic kernels, which are written for one thread an index and not for coalesced access, are those of
+#     tests/cuda/generic_kernels.tsv, by recipe. A new one on a step's path wants a tuned kernel, or a line there.
+# Usage: scripts/checks/check_small_launches.sh BUILD [--write]     an emulated build with detector_bench; writes generic_kernels.tsv
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+build=${1:?the folder of an emulated build}
+excepted=tests/cuda/small_launches.tsv generic=tests/cuda/generic_kernels.tsv
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+port=29$((RANDOM % 900 + 100))
+
+step() { # recipe, batch, ranks, more options
+  local recipe=$1 batch=$2 ranks=$3 rank
+  shift 3
+  local name="$recipe${*:+ $*}" log=$work/log.$recipe.$ranks.$#
+  [ "$ranks" = 1 ] || name+=", $ranks ranks"
+  for ((rank = 0; rank < ranks; ++rank)); do
+    local own=()
+    [ "$ranks" = 1 ] || own=(--rank "$rank" --ranks "$ranks" --master "127.0.0.1:$port")
+    SACCADE_EMULATOR_GPUS=$ranks SACCADE_EMULATOR_DRY=small SACCADE_EMULATOR_KERNELS=$log OMP_NUM_THREADS=1 \
+      "$build/detector_bench" --config "configs/$recipe.textproto" --device cuda --precision bf16 --batch "$batch" \
+      --height 96 --width 128 --steps 2 "$@" "${own[@]}" > /dev/null &
+  done
+  for ((rank = 0; rank < ranks; ++rank)); do wait -n; done
+  port=$((port + 1))
+  # Names of generic kernels are the places of their launches, whose lines change.
+  sed -E -i 's#^([0-9]+ [0-9]+ [0-9]+) .*(core/[^:]+):[0-9]+$#\1 \2#' "$log"
+  awk -v name="$name" '$4 ~ /^core\// { print name "\t" $4 }' "$log" >> "$work/generic"
+  awk -v name="$name" '$2 > 0 && $3 > 1000 { print $4 "\t" name ": " $2 " threads, one of them with " $3 " accesses" }' "$log" \
+    >> "$work/small"
+  echo "$name: $(awk '{ kernels += $1 } END { print kernels }' "$log") launches"
+}
+
+touch "$work/small"
+step deformable_detr_r50 4 1
+step deformable_detr_r50_two_stage 4 1
+step detr_r50 4 1
+step deformable_detr_dat_t 4 1
+step rt_detr_r18 4 1
+step deformable_detr_r50 1 1 --infer
+step deformable_detr_r50 2 2
+step rt_detr_r18 2 2
+
+failed=0
+sort -u "$work/generic" > "$work/generic.sorted"
+[ "${2:-}" != --write ] || cp "$work/generic.sorted" "$generic"
+if ! diff -u "$generic" "$work/generic.sorted"; then
+  echo "error: check_small_launches.sh: other generic kernels than in $generic (+: not there)" >&2
+  failed=1
+fi
+while IFS=$'\t' read -r kernel what; do
+  if ! grep -q "^$kernel"$'\t' "$excepted"; then
+    echo "error: check_small_launches.sh: $kernel leaves the GPU idle: $what" >&2
+    failed=1
+  fi
+done < <(sort -u "$work/small")
+while IFS=$'\t' read -r kernel _; do
+  if ! grep -q "^$kernel"$'\t' "$work/small"; then
+    echo "error: check_small_launches.sh: $kernel needs no line in $excepted" >&2
+    failed=1
+  fi
+done < <(tail -n +2 "$excepted")
+exit $failed

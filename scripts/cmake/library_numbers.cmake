@@ -1,0 +1,23 @@
+# tests/core/library_numbers_test.cpp compares our declarations of NVIDIA's libraries with their headers, wherever those are: a line for
+# each enumerator.
+find_package(CUDAToolkit QUIET)
+file(GLOB headers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/core/runtime/cuda/libraries/*_api.h)
+set(library_numbers)
+foreach(header ${headers})
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${header})
+  file(READ ${header} text)
+  string(REGEX MATCHALL "(CUBLAS|CUDNN_|nccl)[A-Za-z0-9_]+ = [0-9]+" names "${text}")
+  list(TRANSFORM names REPLACE " =.*" "")
+  foreach(name ${names})
+    if(name MATCHES "_DEVICEPROP")
+      string(APPEND library_numbers "SAME_SINCE_CUDNN_9_8(${name})\n")
+    else()
+      string(APPEND library_numbers "SAME(${name})\n")
+    endif()
+  endforeach()
+endforeach()
+file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/numbers/library_numbers.inc CONTENT "${library_numbers}")
+set(folders ${CUDAToolkit_INCLUDE_DIRS})
+list(TRANSFORM folders PREPEND "-isystem")
+set_source_files_properties(${CMAKE_SOURCE_DIR}/tests/core/library_numbers_test.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON
+  COMPILE_OPTIONS "-I${CMAKE_BINARY_DIR}/numbers;${folders}")
