@@ -212,6 +212,12 @@ TEST(TrainModel, NeedsNoConfiguration) {
   EXPECT_EQ(status, 0) << out;
   EXPECT_TRUE(fs::exists("runs/quickstart-2/config.textproto"));
   EXPECT_EQ(out.find("re-initialised"), std::string::npos) << out;
+  // The same command goes on; another model does not.
+  std::tie(status, out) = train({"--resume", "--output", "runs/quickstart-1"});
+  EXPECT_EQ(status, 0) << out;
+  EXPECT_EQ(run_command({"train", "--data", "data", "--model", "rt_detr_r18", "--resume", "--output",
+                         "runs/quickstart-1"}),
+            2);
   std::string annotations = read_bytes("data/annotations.json");
   annotations.replace(annotations.find("\"name\":"), 7, "\"name\": \"a\", \"was\":");
   write_bytes("data/annotations.json", annotations);
