@@ -17,6 +17,7 @@
 #include "train/checkpoints/run_folder.h"
 #include "train/commands/cli/cli.h"
 #include "train/commands/commands.h"
+#include "train/config/fine_tuning.h"
 #include "train/config/recipes.h"
 #include "train/config/schema/config_changes.h"
 #include "train/config/task.h"
@@ -71,7 +72,9 @@ Config chosen_config(const TrainArguments& arguments, std::vector<std::string>& 
         fit_recipe(recipe, {arguments.data, arguments.classes}, arguments.set, has_weights, arguments.quick);
     notes.push_back(fmt::format("recipe {}: {}", recipe.name, recipe.title()));
     for (const std::string& note : fitted.notes) notes.push_back("  " + note);
-    return fitted.config;
+    if (arguments.init_from.empty() || arguments.official_recipe || arguments.overfit > 0 || !fitted.size)
+      return fitted.config;
+    return fine_tuned(fitted.config, *fitted.size, arguments.set, arguments.quick, notes);
   }
   // The program's own file, of a run that goes on, may be of before.
   const Config read = load_config(recipe_file(arguments), {}, arguments.config.empty() ? nullptr : &notes);
@@ -253,6 +256,8 @@ int train_as_one_rank(const TrainArguments& given) {
     fail_input("--init-from starts a new run and --resume continues one, expected only one of them");
   if (arguments.reinit_heads && arguments.init_from.empty())
     fail_input("--reinit-heads needs --init-from: it leaves the class heads out of what is loaded");
+  if (arguments.official_recipe && (arguments.init_from.empty() || arguments.model.empty()))
+    fail_input("--official-recipe needs --init-from and --model: other trainings follow their recipe anyway");
   if (!arguments.key.empty() && arguments.init_from.empty())
     fail_input("--key needs --init-from: it names what is taken of that file");
   TrainerOptions options;
