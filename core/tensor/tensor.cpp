@@ -220,7 +220,7 @@ Tensor Tensor::to(Device device) const {
   if (device == this->device()) return *this;
   Tensor src = contiguous();
   Tensor t = empty(shape_, dtype_, device);
-  kernels::copy_between_devices(src, t);
+  kernels::copy_between_devices(src, &t);
   return t;
 }
 

@@ -15,7 +15,8 @@ mkdir "$work/tools" "$work/machine"
 ln -s /usr/bin/* "$work/tools/"
 rm -f "$work"/tools/nvcc* "$work/tools/nvidia-smi"
 on_machine() { # command...
-  env -u CUDACXX -u CUDA_HOME -u CUDA_PATH -u CONDA_PREFIX -u CUDAHOSTCXX -u CUDAARCHS PATH="$work/machine:$work/tools" "$@"
+  env -u CUDACXX -u CUDA_HOME -u CUDA_PATH -u CONDA_PREFIX -u VIRTUAL_ENV -u CUDAHOSTCXX -u CUDAARCHS \
+    PATH="$work/machine:$work/tools" "$@"
 }
 
 # A stand-in of a program.

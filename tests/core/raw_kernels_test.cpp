@@ -259,7 +259,7 @@ TEST_F(RawKernels, CopiesWaitOnlyWhenSomebodyLooks) {
     for (float first : {1.0f, 2.0f}) {
       Tensor x = Tensor::from(Shape{n}, numbers(n, first)),
              y = Tensor::empty({n}, DType::kF32, Device::kCuda);
-      kernels::start_upload(x, y);
+      kernels::start_upload(x, &y);
       tensors.push_back(x.to(Device::kCuda));
       tensors.push_back(y);
       x.fill(0);

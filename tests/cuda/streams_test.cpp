@@ -206,7 +206,7 @@ TEST(Streams, CopiesArriveWhateverTheMomentsAre) {
       Tensor x = Tensor::full({i % 3 == 0 ? 1000 : 80000}, value);
       Tensor y = Tensor::empty(x.shape(), DType::kF32, Device::kCuda);
       if (i % 2 == 0)
-        kernels::start_upload(x, y);
+        kernels::start_upload(x, &y);
       else
         y = x.to(Device::kCuda);
       x.fill(-1);

@@ -120,25 +120,23 @@ std::vector<int64_t> notes_of(int64_t engine) {
 // with biases and residuals of the dtype of the convolution and results in between of f32; a bias of f32 beside bf16 is refused as well.
 bool is_fused(const std::vector<Ref>& ops) {
   const Convolution c(*ops[0]);
+  const Sizes all = dims(*c.y), channels{1, all[1], 1, 1};
+  const auto sums = std::count_if(ops.begin() + 1, ops.end(), [](const Ref& op) { return adds(*op); });
   const Node* last = c.y;
-  bool biased = false, activated = false;
+  bool activated = false;
   for (size_t i = 1; i < ops.size(); ++i) {
     if (!is_virtual(*last) || is_bf16(*last) || activated) return false;
     if (uid(child(*ops[i], CUDNN_ATTR_OPERATION_POINTWISE_XDESC)) != uid(*last)) return false;
     if (adds(*ops[i])) {
       const Node& b = child(*ops[i], CUDNN_ATTR_OPERATION_POINTWISE_BDESC);
-      if (biased || is_virtual(b) || is_bf16(b) != is_bf16(*c.x)) return false;
-      const Sizes all = dims(*c.y), size = dims(b);
-      if (size == Sizes{1, all[1], 1, 1})
-        biased = true;
-      else if (size != all || i != 1)
-        return false;
+      if (is_virtual(b) || is_bf16(b) != is_bf16(*c.x)) return false;
+      if (dims(b) != (sums == 2 && i == 1 ? all : channels)) return false;
     } else {
       activated = true;
     }
     last = &child(*ops[i], CUDNN_ATTR_OPERATION_POINTWISE_YDESC);
   }
-  return !is_virtual(*last) && (ops.size() == 1 || biased);
+  return !is_virtual(*last) && (ops.size() == 1 || sums == 1 || sums == 2);
 }
 
 cudnnStatus_t validate(Node& n) {
@@ -166,11 +164,11 @@ cudnnStatus_t validate(Node& n) {
   }
   if (is_convolution(n) && !Convolution(n).consistent()) return bad("the sizes of x, w and y do not fit");
   if (n.type == CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR) {
-    // As the library was seen to answer for an H200: one dtype for the three tensors of a convolution.
+    // As the library was seen to answer for an H200: one dtype for the three tensors of a convolution that are not virtual.
     const auto& ops = child(n, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH).nodes.at(CUDNN_ATTR_OPERATIONGRAPH_OPS);
     if (!is_convolution(*ops[0])) return refuse(CUDNN_STATUS_NOT_SUPPORTED, "a graph without a convolution");
     Convolution c(*ops[0]);
-    if (is_bf16(*c.x) != is_bf16(*c.w) || is_bf16(*c.x) != is_bf16(*c.y))
+    if (is_bf16(*c.x) != is_bf16(*c.w) || (!is_virtual(*c.y) && is_bf16(*c.x) != is_bf16(*c.y)))
       return refuse(CUDNN_STATUS_NOT_SUPPORTED, "mixed dtypes");
   }
   if (n.type == CUDNN_BACKEND_ENGINE_DESCRIPTOR)

@@ -9,7 +9,7 @@ namespace {
 Tensor upload(const Tensor& x, Device device) {
   if (device == Device::kCpu) return x;
   Tensor y = Tensor::empty(x.shape(), x.dtype(), device);
-  kernels::start_upload(x, y);
+  kernels::start_upload(x, &y);
   return y;
 }
 

@@ -68,7 +68,8 @@ void upload(char* to, const char* from, size_t bytes) {
   page->used += round_up(bytes, kAlignment);
 }
 
-void between_devices(const Tensor& x, Tensor& y) {
+void between_devices(const Tensor& x, Tensor* to) {
+  Tensor& y = *to;
   if (x.bytes() == 0) return;
   if (x.device() == Device::kCpu) {
     upload(static_cast<char*>(y.raw()), static_cast<const char*>(x.raw()), x.bytes());
@@ -116,7 +117,8 @@ struct StagingPool {
   }
 };
 
-void upload_beside(const Tensor& x, Tensor& y) {
+void upload_beside(const Tensor& x, Tensor* to) {
+  Tensor& y = *to;
   if (x.bytes() == 0) return;
   cuda::forbid_in_recording("a copy from the host");
   static auto* pool = new StagingPool;  // as above
