@@ -1,6 +1,8 @@
 // Pascal VOC: an XML file an image, in SPLIT/Annotations; SPLIT/JPEGImages leads to the pictures. Crowds are `difficult`, as VOC is read.
 #include <fmt/format.h>
 
+#include "core/files/text.h"
+#include "data/formats/listing.h"
 #include "data/labels/label_forms.h"
 #include "data/pages/html.h"
 
@@ -25,9 +27,18 @@ std::string voc_xml(const GroundTruth& truth, const ImageInfo& image,
 
 LabelFiles write_voc(std::span<const LabelList> lists) {
   LabelFiles out;
+  std::string classes;
+  for (const Category& category : lists[0].truth.categories) {
+    if (category.name.empty() || category.name.find_first_of("\r\n") != std::string::npos ||
+        trimmed(category.name) != category.name)
+      fail_input("the class \"{}\" cannot be a line of classes.txt, by which VOC's classes are numbered",
+                 printable(category.name));
+    classes += category.name + "\n";
+  }
   for (const LabelList& list : lists) {
     check_label_names(list.truth, ".xml", "voc");
     const std::string folder = list.split.empty() ? "" : list.split + "/";
+    out.files.push_back({folder + "classes.txt", classes});
     const auto annotations = annotations_by_image(list.truth);
     int64_t masks = 0;
     for (const Annotation& a : list.truth.annotations) masks += a.segmentation != nullptr;
@@ -39,9 +50,6 @@ LabelFiles write_voc(std::span<const LabelList> lists) {
       out.notes.push_back(std::move(note));
     if (!list.split.empty()) out.links.push_back({folder + "JPEGImages", list.images});
   }
-  std::string classes;
-  for (const Category& category : lists[0].truth.categories) classes += category.name + "\n";
-  out.files.push_back({"classes.txt", classes});
   return out;
 }
 

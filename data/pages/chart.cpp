@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
+#include <string_view>
 
 namespace saccade {
 namespace {
@@ -33,13 +35,24 @@ Axis make_axis(double low, double high, bool is_log, double begin, double end) {
   return {low, high, is_log, begin, end};
 }
 
+// About as wide as the text is drawn.
+double label_width(std::string_view text) { return 6.3 * static_cast<double>(text.size()); }
+
+// Left of the axis, set narrower where it would be cut off.
+Html left_label(double y, const std::string& text) {
+  constexpr double kRoom = kLeft - 7;
+  const Html narrower = label_width(text) <= kRoom
+                            ? Html()
+                            : html(" textLength=\"{}\" lengthAdjust=\"spacingAndGlyphs\"", kRoom);
+  return html("<text x=\"{}\" y=\"{:.1f}\" text-anchor=\"end\"{}>{}</text>", kLeft - 6, y + 4, narrower,
+              text);
+}
+
 Html frame_of(const Axis& x, const Axis& y, const ChartOptions& options) {
   Html out;
   for (double v : y.ticks(4))
-    out += html(
-        "<line class=\"grid\" x1=\"{}\" x2=\"{}\" y1=\"{:.1f}\" y2=\"{:.1f}\"/>"
-        "<text x=\"{}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>",
-        kLeft, kWidth - kRight, y.place(v), y.place(v), kLeft - 6, y.place(v) + 4, number_text(v));
+    out += html("<line class=\"grid\" x1=\"{}\" x2=\"{}\" y1=\"{:.1f}\" y2=\"{:.1f}\"/>{}", kLeft,
+                kWidth - kRight, y.place(v), y.place(v), left_label(y.place(v), number_text(v)));
   for (double v : options.marks)
     if (v >= x.low && v <= x.high)
       out += html("<line class=\"mark\" x1=\"{0:.1f}\" x2=\"{0:.1f}\" y1=\"{1}\" y2=\"{2}\"/>", x.place(v),
@@ -47,9 +60,9 @@ Html frame_of(const Axis& x, const Axis& y, const ChartOptions& options) {
   out += html("<line class=\"axis\" x1=\"{0}\" x2=\"{1}\" y1=\"{2}\" y2=\"{2}\"/>", kLeft, kWidth - kRight,
               kHeight - kBottom);
   for (double v : x.ticks(5)) {
-    const double at = x.place(v);
-    out += html("<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{}</text>", std::min(at, kWidth - 13),
-                kHeight - kBottom + 14, number_text(v));
+    const std::string text = number_text(v);
+    out += html("<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
+                std::min(x.place(v), kWidth - 1 - label_width(text) / 2), kHeight - kBottom + 14, text);
   }
   out += html("<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text>", (kLeft + kWidth - kRight) / 2,
               kHeight - 4, options.x_label);

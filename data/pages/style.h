@@ -83,7 +83,7 @@ code{font-family:ui-monospace,"DejaVu Sans Mono",monospace;font-size:.93em}
 @media(max-width:560px){header,main,nav,footer{padding-left:13px;padding-right:13px}nav{position:static}
 h1{font-size:22px}.pictures{grid-template-columns:repeat(auto-fill,minmax(min(100%,150px),1fr))}
 .wide{grid-template-columns:1fr}.bar{width:54px}}
-@media print{nav{display:none}section{break-inside:auto}}
+@media print{nav{display:none}section{break-inside:auto}.chart,.picture,.tiles>*,tr{break-inside:avoid}}
 )css";
 
 }  // namespace saccade

@@ -243,6 +243,7 @@ bool infer_dinov2(Inference& in, const std::string& prefix) {
   // 64 channels a head in all of DINOv2's, 12 heads in all of LW-DETR's.
   const int64_t usual = is_cae ? 12 : std::max<int64_t>(1, dim / 64);
   const auto said = in.json().find<int64_t>("backbone_config.num_attention_heads");
+  expect_vision_json(in, said ? "backbone_config." : "");
   const auto own = in.json().find<int64_t>("num_attention_heads");
   const int64_t heads = said ? *said : own ? *own : usual;
   if (!said && !own) in.assumed.push_back(fmt::format("{}heads: {}", b, heads));

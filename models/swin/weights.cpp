@@ -1,4 +1,4 @@
-// The names of Hugging Face's Swin and of timm's and torchvision's, where they are not the official ones.
+// The names of Hugging Face's Swin and of timm's, torchvision's and mmdetection's, where they are not the official ones.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -69,6 +69,26 @@ const WeightRules kTorchvisionSwinNames = [] {
                           .file = __FILE__,
                           .markers = {"features.1.0.attn.relative_position_bias_table"},
                           .rules = kTorchvisionSwinNames});
+
+// Also within its detectors, whose other names are ours. Patches are merged in another order there.
+const WeightRules kMmdetectionSwinNames = [] {
+  WeightRules rules;
+  for (const std::string place : {"", "backbone."}) {
+    const std::string from = place + "stages.*.", to = place + "layers.*.";
+    rules.push_back({place + "patch_embed.projection.", place + "patch_embed.proj."});
+    rules.push_back({from + "blocks.*.attn.w_msa.", to + "blocks.*.attn."});
+    rules.push_back({from + "blocks.*.ffn.layers.0.0.", to + "blocks.*.mlp.fc1."});
+    rules.push_back({from + "blocks.*.ffn.layers.1.", to + "blocks.*.mlp.fc2."});
+    rules.push_back({.from = from + "downsample.", .to = to + "downsample.", .is_unfolded = true});
+    rules.push_back({from, to});
+  }
+  return rules;
+}();
+[[maybe_unused]] const bool mmdetection_swin =
+    weight_namings().add({.name = "mmdetection Swin",
+                          .file = __FILE__,
+                          .markers = {"attn.w_msa.relative_position_bias_table"},
+                          .rules = kMmdetectionSwinNames});
 
 }  // namespace
 }  // namespace saccade

@@ -33,10 +33,11 @@ int64_t Inference::count(const std::string& prefix, const std::string& suffix) c
   return n;
 }
 
-void expect_vision_json(const Inference& weights) {
-  weights.expect_in_json<std::string>("hidden_act", "gelu");
+void expect_vision_json(const Inference& weights, const std::string& section) {
+  weights.expect_in_json<std::string>(section + "hidden_act", "gelu");
   constexpr double kLargest = 1e-5;
-  if (const auto eps = weights.json().find<double>("layer_norm_eps"); eps && !(*eps >= 0 && *eps <= kLargest))
+  if (const auto eps = weights.json().find<double>(section + "layer_norm_eps");
+      eps && !(*eps >= 0 && *eps <= kLargest))
     fail_input("{}: layer_norm_eps is {}, which is not there here, expected at most {}", weights.json().path,
                *eps, kLargest);
 }

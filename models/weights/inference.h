@@ -82,8 +82,8 @@ struct UsualImages {
   double center = 0.875;
 };
 void infer_classes(Inference& weights, const std::string& head, const UsualImages& images);
-// Of ViT and Swin. Throws InputError where config.json has another activation than GELU, or norms with a larger epsilon than 1e-5; how
+// Of ViT, Swin and DINOv2; of one that is a part of another model in its section ("backbone_config."). Throws InputError where config.json has another activation than GELU, or norms with a larger epsilon than 1e-5; how
 // small a smaller one is (Hugging Face writes 1e-12) is lost in the rounding of the variances that it is added to.
-void expect_vision_json(const Inference& weights);
+void expect_vision_json(const Inference& weights, const std::string& section = "");
 
 }  // namespace saccade

@@ -68,11 +68,13 @@ std::optional<std::string> renamed(const WeightRule& rule, std::string_view name
 struct Translated {
   std::string name;
   int part = -1, parts = 3;
+  bool is_unfolded = false;
 };
 
 std::optional<Translated> translate(std::string_view name, const WeightNaming& naming) {
   for (const WeightRule& rule : naming.rules)
-    if (std::optional<std::string> to = renamed(rule, name)) return Translated{*to, rule.part, rule.parts};
+    if (std::optional<std::string> to = renamed(rule, name))
+      return Translated{*to, rule.part, rule.parts, rule.is_unfolded};
   return std::nullopt;
 }
 
@@ -87,7 +89,8 @@ Translated official_name(std::string_view name, const WeightNaming* naming) {
     if (backbone.place != WeightNaming::kBackboneInDetectors) continue;
     std::string_view inner = std::string_view(to.name).substr(place.size());
     if (inner.starts_with(backbone.prefix)) inner.remove_prefix(backbone.prefix.size());
-    if (auto mapped = translate(inner, backbone)) return {place + mapped->name, mapped->part, mapped->parts};
+    if (auto mapped = translate(inner, backbone))
+      return {place + mapped->name, mapped->part, mapped->parts, mapped->is_unfolded};
   }
   return to;
 }
@@ -279,7 +282,7 @@ OfficialWeights official_weights(const WeightsFile& file) {
       if (!is_new)
         fail_input("{}: two tensors are \"{}\" under its official name, the second is \"{}\"", file.path(),
                    printable(t.name), printable(e.name));
-      out.tensors.push_back({t.name, e.shape, {e.name}});
+      out.tensors.push_back({t.name, e.shape, {e.name}, t.is_unfolded});
     }
     if (t.part >= 0) {
       fused[t.name].parts[t.part] = &e;
@@ -307,7 +310,28 @@ OfficialWeights official_weights(const WeightsFile& file) {
   return out;
 }
 
+namespace {
+
+// Of patches of 2 x 2 the places row by row for each channel, as torch.nn.Unfold has them; Swin has the channels of each place, column by
+// column.
+Tensor folded(const Tensor& unfolded) {
+  const int axis = unfolded.shape().rank() - 1;
+  const int64_t channels = unfolded.dim(axis) / 4;
+  Tensor out = Tensor::empty(unfolded.shape(), unfolded.dtype());
+  constexpr int64_t kPlaces[] = {0, 2, 1, 3};
+  for (int64_t place = 0; place < 4; ++place)
+    for (int64_t c = 0; c < channels; ++c) {
+      const int64_t from = 4 * c + kPlaces[place], to = place * channels + c;
+      out.slice(axis, to, to + 1).copy_from(unfolded.slice(axis, from, from + 1));
+    }
+  return out;
+}
+
+}  // namespace
+
 Tensor read_weight(const WeightsFile& file, const NamedWeight& weight) {
+  if (weight.is_unfolded && weight.shape.rank() > 0 && weight.shape[weight.shape.rank() - 1] % 4 == 0)
+    return folded(file.read(weight.parts[0]));
   if (weight.parts.size() == 1) return file.read(weight.parts[0]);
   Tensor first = file.read(weight.parts[0]);
   Tensor out = Tensor::empty(weight.shape, first.dtype());

@@ -15,6 +15,7 @@ struct NamedWeight {
   std::string name;
   Shape shape;
   std::vector<std::string> parts;
+  bool is_unfolded = false;  // WeightRule's: read_weight puts its last axis in order
 };
 
 struct OfficialWeights {

@@ -17,9 +17,11 @@ constexpr const char* kPlainBackbone = "backbone.";
 
 // A rule replaces the start of a name. In `from`, a star stands for what is between two dots. In `to`, the stars' texts follow
 // in order: * as it is, + and - as the number one higher or lower. `part`: the tensor is this one of the `parts` of a fused one.
+// `is_unfolded`: its last axis is of patches of 2 x 2 as torch.nn.Unfold gives them (channels before places), not as Swin joins them.
 struct WeightRule {
   std::string from, to;
   int part = -1, parts = 3;
+  bool is_unfolded = false;
 };
 using WeightRules = std::vector<WeightRule>;
 

@@ -23,7 +23,7 @@ function(saccade_ask_gpus output)
   set(${output} ${found} PARENT_SCOPE)
 endfunction()
 
-# nvcc as the user names it, or all that there are: in PATH, then where installers leave it.
+# nvcc as the user names it, or all that there are: in PATH, then where installers leave it, PyPI among them.
 function(saccade_find_nvcc output)
   unset(nvcc)
   set(named ${CMAKE_CUDA_COMPILER})
@@ -39,7 +39,8 @@ function(saccade_find_nvcc output)
     foreach(variable CUDA_HOME CUDA_PATH CONDA_PREFIX)
       list(APPEND found $ENV{${variable}}/bin/nvcc)
     endforeach()
-    foreach(pattern ${SACCADE_NVCC_FOLDERS})
+    set(pypi lib/python3*/site-packages/nvidia/cu*/bin)
+    foreach(pattern $ENV{VIRTUAL_ENV}/${pypi} $ENV{CONDA_PREFIX}/${pypi} ${SACCADE_NVCC_FOLDERS})
       file(GLOB more ${pattern}/nvcc)
       list(SORT more COMPARE NATURAL ORDER DESCENDING)
       list(APPEND found ${more})

@@ -1,5 +1,5 @@
-# tests/core/library_numbers_test.cpp compares our declarations of NVIDIA's libraries with their headers, wherever those are: a line for
-# each enumerator.
+# The test library_numbers_test.cpp compares our declarations of NVIDIA's libraries with their headers, wherever those are: a line for each
+# enumerator.
 find_package(CUDAToolkit QUIET)
 file(GLOB headers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/core/runtime/cuda/libraries/*_api.h)
 set(library_numbers)
@@ -16,8 +16,8 @@ foreach(header ${headers})
     endif()
   endforeach()
 endforeach()
-file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/numbers/library_numbers.inc CONTENT "${library_numbers}")
+file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/numbers/tests/core/libraries/library_numbers.inc CONTENT "${library_numbers}")
 set(folders ${CUDAToolkit_INCLUDE_DIRS})
 list(TRANSFORM folders PREPEND "-isystem")
-set_source_files_properties(${CMAKE_SOURCE_DIR}/tests/core/library_numbers_test.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON
+set_source_files_properties(${CMAKE_SOURCE_DIR}/tests/core/libraries/library_numbers_test.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON
   COMPILE_OPTIONS "-I${CMAKE_BINARY_DIR}/numbers;${folders}")

@@ -56,6 +56,17 @@ TEST(Pages, AxesHaveRoundTicks) {
   EXPECT_LE(log_ticks(1e-300, 1e300).size(), 12u);
 }
 
+// A label at the edge stays in the picture: moved in on the right, set narrower on the left.
+TEST(Pages, LabelsOfAxesAreNotCutOff) {
+  const std::string code =
+      line_chart({{"rate", {{0, 0.000125}, {7000, 0.00021}}}}, {.title = "learning rate"}).code;
+  EXPECT_NE(code.find(" textLength=\"39\""), std::string::npos) << code;
+  const size_t last = code.find(">7,000<");
+  ASSERT_NE(last, std::string::npos) << code;
+  const size_t x = code.rfind("<text x=\"", last) + 9;
+  EXPECT_LE(std::stod(code.substr(x)) + 0.5 * 5 * 6.3, 360);
+}
+
 TEST(Pages, ChartsTakeAnyNumbers) {
   for (double v : std::vector<double>{0.0, 1e300, -1e300, NAN, INFINITY, 1e-300}) {
     for (bool is_log : {false, true}) {

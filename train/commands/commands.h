@@ -26,11 +26,12 @@ struct TrainArguments {
   bool resume = false;
   bool quiet = false;  // nothing on stdout
   std::string trial_batch = "auto";
-  bool reinit_heads = false;  // with init_from
-  std::string key;            // of the dictionary in init_from, as convert's
-  int64_t max_steps = 0;      // stops there, without changing the schedule; 0: where the configuration ends
-  int64_t processes = 0;      // starts so many that train together; 0: this one trains
-  RankFlags ranks;            // which of several this one is
+  bool reinit_heads = false;     // with init_from
+  bool official_recipe = false;  // likewise, with a model: the recipe is not fitted to fine-tuning
+  std::string key;               // of the dictionary in init_from, as convert's
+  int64_t max_steps = 0;  // stops there, without changing the schedule; 0: where the configuration ends
+  int64_t processes = 0;  // starts so many that train together; 0: this one trains
+  RankFlags ranks;        // which of several this one is
 };
 int run_train(const TrainArguments& arguments);
 // Starts arguments.processes processes of this program on this machine and waits for them. SIGINT and SIGTERM end the run after its

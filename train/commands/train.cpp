@@ -17,7 +17,9 @@
 #include "train/checkpoints/run_folder.h"
 #include "train/commands/cli/cli.h"
 #include "train/commands/commands.h"
+#include "train/config/fine_tuning.h"
 #include "train/config/recipes.h"
+#include "train/config/schema/config_changes.h"
 #include "train/config/task.h"
 #include "train/inference/device_choice.h"
 #include "train/logs/print.h"
@@ -48,16 +50,31 @@ std::string recipe_file(const TrainArguments& arguments) {
   return own;
 }
 
+// The model beside --resume, as a command has it that is given again, must be that of the run.
+void check_resumed_model(const TrainArguments& arguments, const Config& run) {
+  const Recipe& recipe = find_recipe(arguments.model, "--model");
+  Config began = parse_config(recipe.text, recipe.name);
+  for (const FlagEdit& edit : flag_edits(began, arguments.quick)) apply_set(began, edit.assignment);
+  for (const std::string& set : arguments.set) apply_set(began, set);
+  for (const ConfigChange& change : config_changes(resolve_config(began), resolve_config(run)))
+    if (change.field.starts_with("model.") && change.field != "model.num_classes" &&
+        !change.field.starts_with("model.backbone.frozen"))
+      fail_input("--model {}: is not the model of the run {} ({}), expected none beside --resume",
+                 arguments.model, arguments.output, change.to_string());
+}
+
 // The recipe with the edits; what should be known about it is added to notes.
 Config chosen_config(const TrainArguments& arguments, std::vector<std::string>& notes) {
   const bool has_weights = arguments.resume || !arguments.init_from.empty();
-  if (!arguments.model.empty()) {
+  if (!arguments.model.empty() && !arguments.resume) {
     const Recipe& recipe = find_recipe(arguments.model, "--model");
     FittedRecipe fitted =
         fit_recipe(recipe, {arguments.data, arguments.classes}, arguments.set, has_weights, arguments.quick);
     notes.push_back(fmt::format("recipe {}: {}", recipe.name, recipe.title()));
     for (const std::string& note : fitted.notes) notes.push_back("  " + note);
-    return fitted.config;
+    if (arguments.init_from.empty() || arguments.official_recipe || arguments.overfit > 0 || !fitted.size)
+      return fitted.config;
+    return fine_tuned(fitted.config, *fitted.size, arguments.set, arguments.quick, notes);
   }
   // The program's own file, of a run that goes on, may be of before.
   const Config read = load_config(recipe_file(arguments), {}, arguments.config.empty() ? nullptr : &notes);
@@ -68,6 +85,7 @@ Config chosen_config(const TrainArguments& arguments, std::vector<std::string>& 
   }
   for (const std::string& set : arguments.set) apply_set(config, set, &notes);
   use_data(config, {arguments.data, arguments.classes});
+  if (!arguments.model.empty()) check_resumed_model(arguments, config);
   for (std::string& warning : config_warnings(read, config, has_weights)) notes.push_back(std::move(warning));
   return config;
 }
@@ -106,8 +124,8 @@ Config configuration(const TrainArguments& arguments, Device device, std::vector
   const NamePatterns checked(arguments.freeze, kFreeze);
   Config config = chosen_config(arguments, notes);
   if (arguments.overfit > 0) {
-    if (!arguments.model
-             .empty()) {  // a few images need the rate of the recipe, not one in proportion to them
+    // A few images need the rate of the recipe, not one in proportion to them.
+    if (!arguments.model.empty() && !arguments.resume && !arguments.quick.learning_rate) {
       const Config recipe = parse_config(find_recipe(arguments.model, "--model").text, arguments.model);
       config.mutable_optimizer()->set_learning_rate(resolve_config(recipe).optimizer().learning_rate());
       notes.emplace_back("  optimizer.learning_rate: the recipe's own (--overfit)");
@@ -230,15 +248,16 @@ void divide_threads(int processes) {
 int train_as_one_rank(const TrainArguments& given) {
   TrainArguments arguments = given;
   ProcessGroup& group = process_group();
-  if (!arguments.model.empty() && (arguments.resume || !arguments.config.empty()))
-    fail_input("--model chooses the recipe of a new run, expected no {} beside it",
-               arguments.resume ? "--resume" : "--config");
+  if (!arguments.model.empty() && !arguments.config.empty())
+    fail_input("--model chooses the recipe of a new run, expected no --config beside it");
   if (arguments.output.empty())
     arguments.output = group.exchange(group.is_first() ? new_run_folder(arguments) : "")[0];
   if (arguments.resume && !arguments.init_from.empty())
     fail_input("--init-from starts a new run and --resume continues one, expected only one of them");
   if (arguments.reinit_heads && arguments.init_from.empty())
     fail_input("--reinit-heads needs --init-from: it leaves the class heads out of what is loaded");
+  if (arguments.official_recipe && (arguments.init_from.empty() || arguments.model.empty()))
+    fail_input("--official-recipe needs --init-from and --model: other trainings follow their recipe anyway");
   if (!arguments.key.empty() && arguments.init_from.empty())
     fail_input("--key needs --init-from: it names what is taken of that file");
   TrainerOptions options;

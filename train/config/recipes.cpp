@@ -22,9 +22,13 @@ bool changes(std::string_view set, std::string_view field) {
   const std::string name = path_of_today(trim(std::string(set.substr(0, set.find('=')))));
   return field == name || (field.starts_with(name) && field[name.size()] == '.');
 }
+}  // namespace
+
 bool is_set(const std::vector<std::string>& sets, std::string_view field) {
   return std::ranges::any_of(sets, [&](const std::string& set) { return changes(set, field); });
 }
+
+namespace {
 
 int64_t images_of_step(const Config& config) {
   const Config c = resolve_config(config);
@@ -153,8 +157,8 @@ FittedRecipe fit_recipe(const Recipe& recipe, const DataFlags& flags, const std:
   for (const std::string& set : sets) apply_set(config, set, &fitted.notes);
   validate_config(config);
   const std::optional<DataSize> size = task_of(config).data_size(config);
-  if (size && !flags.folders.empty())
-    fit_to_size(config, *size, sets, images_of_step(before), quick.batch > 0);
+  if (!flags.folders.empty()) fitted.size = size;
+  if (fitted.size) fit_to_size(config, *size, sets, images_of_step(before), quick.batch > 0);
   if (!is_set(sets, kRate) && !quick.learning_rate)
     config.mutable_optimizer()->set_learning_rate(rate_for(config, before));
   if (!has_weights && is_frozen_resnet(config)) {

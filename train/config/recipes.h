@@ -1,12 +1,15 @@
 // The recipes of configs/, which are part of the program, and how one is fitted to somebody's own data.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "train/config/config.h"
 #include "train/config/quick_flags.h"
+#include "train/config/task.h"
 
 namespace saccade {
 
@@ -19,9 +22,13 @@ std::span<const Recipe> recipes();  // ascending by name
 // Throws InputError that begins with `where` and names the nearest recipe.
 const Recipe& find_recipe(const std::string& name, const std::string& where);
 
+// Whether one of the edits of --set changes the field, or a message that holds it.
+bool is_set(const std::vector<std::string>& sets, std::string_view field);
+
 struct FittedRecipe {
   Config config;
-  std::vector<std::string> notes;  // what differs from the recipe, and why: a line each
+  std::optional<DataSize> size = {};  // of the data, where they are a folder's
+  std::vector<std::string> notes;     // what differs from the recipe, and why: a line each
 };
 
 // The recipe for the data of a folder ("": the recipe's own), with the edits of --set, which nothing here overrides. Recipes are for

@@ -38,9 +38,7 @@ bool has_own_gpu() {
 }
 
 // Whether this machine has NVIDIA's driver, a container with some of its GPUs and WSL too.
-bool has_driver() {
-  return std::filesystem::exists("/dev/nvidiactl") || std::filesystem::exists("/dev/dxg");
-}
+bool has_driver() { return std::filesystem::exists("/dev/nvidiactl") || std::filesystem::exists("/dev/dxg"); }
 
 // Whether this process can use that GPU, "the" GPU without a number. The first one asked for is the process's only one, since CUDA reads
 // CUDA_VISIBLE_DEVICES once.

@@ -58,8 +58,9 @@ std::vector<NamedRow> named_rows() {
     std::vector<size_t> begins;  // of the cases: bars that a file's name follows
     for (size_t at = arrow; at != std::string::npos; at = line.find(" | ", at + 1)) {
       const size_t begin = at + (at == arrow ? 4 : 3), colon = line.find(": ", begin);
-      if (at != arrow && (colon == std::string::npos ||
-                          line.substr(begin, colon - begin).find_first_of(" \"(") != std::string::npos))
+      const std::string_view file = std::string_view(line).substr(begin, colon - begin);
+      if (at != arrow &&
+          (colon == std::string::npos || !(file.ends_with(".cpp") || file.ends_with(".table"))))
         continue;
       begins.push_back(begin);
     }

@@ -178,6 +178,26 @@ TEST(ForeignWeights, AreDescribedByTheirConfigJson) {
   EXPECT_EQ(convert(folder / "model.safetensors", folder / "out.safetensors", kSmallRtDetr).status, 0);
 }
 
+// Of a backbone within a detector it is in a section of its own.
+TEST(ForeignWeights, ABackbonesConfigJsonIsHeldAgainstWhatIsComputed) {
+  TestFolder folder;
+  std::filesystem::copy_file(SACCADE_SOURCE_DIR "/tests/golden/rf_detr/model.safetensors",
+                             folder / "model.safetensors");
+  for (const auto& [field, part] : std::vector<std::pair<std::string, std::string>>{
+           {"\"hidden_act\": \"relu\"",
+            "backbone_config.hidden_act is relu, which is not there here, expected gelu"},
+           {"\"layer_norm_eps\": 0.001",
+            "layer_norm_eps is 0.001, which is not there here, expected at most"}}) {
+    write_bytes(
+        folder / "config.json",
+        "{\"model_type\": \"rf_detr\", \"layer_norm_eps\": 1e-05, \"backbone_config\": {\"num_attention_heads\": 2, " +
+            field + "}}");
+    const Converted r = convert(folder / "model.safetensors", folder / "out.safetensors");
+    EXPECT_EQ(r.status, 2) << r.out;
+    EXPECT_NE(r.err.find(part), std::string::npos) << r.err;
+  }
+}
+
 TEST(ForeignWeights, OfOtherModelsAreNamed) {
   TestFolder folder;
   const Tensor t = Tensor::zeros({2, 2});

@@ -13,6 +13,7 @@
 #include <csignal>
 #include <cstring>
 #include <thread>
+#include <utility>
 
 #include "core/formats/safetensors.h"
 #include "core/tensor/philox.h"
@@ -27,6 +28,18 @@ extern char** environ;
 namespace saccade {
 namespace {
 
+// In the place of SHAPES in a configuration; DIR is the test's folder.
+constexpr const char* kShapesData =
+    "train { annotations: \"DIR/shapes/annotations.json\" images: \"DIR/shapes/images\" } "
+    "val { annotations: \"DIR/shapes/annotations.json\" images: \"DIR/shapes/images\" } batch_size: 2";
+
+std::string config_in(const std::string& folder, std::string config) {
+  for (const auto& [word, text] :
+       {std::pair<std::string, std::string>{"SHAPES", kShapesData}, {"DIR", folder}})
+    for (size_t at; (at = config.find(word)) != std::string::npos;) config.replace(at, word.size(), text);
+  return config;
+}
+
 constexpr const char* kResumeConfig = R"(
 model {
   backbone { blocks: [1, 1, 1, 1] width: 8 frozen_batch_norm: false frozen_stages: 0 outputs: [3, 4] }
@@ -34,9 +47,7 @@ model {
                 dropout: 0.1 } deformable_detr { box_refine: true }
 }
 data {
-  train { annotations: "DIR/shapes/annotations.json" images: "DIR/shapes/images" }
-  val { annotations: "DIR/shapes/annotations.json" images: "DIR/shapes/images" }
-  batch_size: 2
+  SHAPES
   workers: 2
   augment { height: 64 width: 64 scale_min: 0.8 scale_max: 1.2 }
   val_height: 64
@@ -53,9 +64,7 @@ model {
   transformer { hidden_dim: 16 heads: 2 encoder_layers: 1 decoder_layers: 2 ffn_dim: 16 queries: 5 levels: 3 }
 }
 data {
-  train { annotations: "DIR/shapes/annotations.json" images: "DIR/shapes/images" }
-  val { annotations: "DIR/shapes/annotations.json" images: "DIR/shapes/images" }
-  batch_size: 2
+  SHAPES
   workers: 2
   augment {
     height: 64 width: 64 photometric_distortion: 0.5 zoom_out: 0.5 iou_crop: 0.8 min_box_side: 1 mosaic: 0.5 mosaic_side: 48
@@ -77,9 +86,7 @@ model {
                 denoising { queries: 4 } } deformable_detr { box_refine: true }
 }
 data {
-  train { annotations: "DIR/shapes/annotations.json" images: "DIR/shapes/images" }
-  val { annotations: "DIR/shapes/annotations.json" images: "DIR/shapes/images" }
-  batch_size: 2
+  SHAPES
   workers: 2
   sampling: repeat_factor
   repeat_threshold: 0.9
@@ -105,9 +112,7 @@ model {
   lw_detr { cross_heads: 4 projector_blocks: 1 }
 }
 data {
-  train { annotations: "DIR/shapes/annotations.json" images: "DIR/shapes/images" }
-  val { annotations: "DIR/shapes/annotations.json" images: "DIR/shapes/images" }
-  batch_size: 2
+  SHAPES
   workers: 2
   augment { height: 64 width: 64 stretch_crop: 0.5 crop_short_sides: [64, 80] crop_min: 40 crop_max: 60 batch_sizes: [48, 64]
             batch_sizes_pixels: "bilinear" }
@@ -127,9 +132,7 @@ model {
          proposals: 30 head_convs: 1 head_layers: 1 class_agnostic: false bbox_loss: "giou" }
 }
 data {
-  train { annotations: "DIR/shapes/annotations.json" images: "DIR/shapes/images" }
-  val { annotations: "DIR/shapes/annotations.json" images: "DIR/shapes/images" }
-  batch_size: 2
+  SHAPES
   workers: 2
   augment { height: 64 width: 64 scale_min: 0.8 scale_max: 1.2 }
   val_height: 64
@@ -202,9 +205,7 @@ TEST_P(Resume, EndsInTheSameBits) {
   ASSERT_EQ(finish(start({"data", "shapes", "--output", folder / "shapes", "--images", "8", "--seed", "5"})),
             0);
   make_classes(folder);
-  std::string config = GetParam().config;
-  for (size_t at; (at = config.find("DIR")) != std::string::npos;) config.replace(at, 3, folder.path());
-  write_bytes(folder / "c.textproto", config);
+  write_bytes(folder / "c.textproto", config_in(folder.path(), GetParam().config));
   auto train = [&](const std::string& run, std::vector<std::string> more = {}) {
     std::vector<std::string> arguments{"train",
                                        "--config",
@@ -268,9 +269,7 @@ model {
   transformer { hidden_dim: 16 heads: 2 encoder_layers: 1 decoder_layers: 1 ffn_dim: 16 queries: 5 levels: 1 }
 }
 data {
-  train { annotations: "DIR/shapes/annotations.json" images: "DIR/shapes/images" }
-  val { annotations: "DIR/shapes/annotations.json" images: "DIR/shapes/images" }
-  batch_size: 2
+  SHAPES
   workers: 1
   augment { height: 64 width: 64 }
   val_height: 64
@@ -288,9 +287,7 @@ class RunFaults : public testing::Test {
     ASSERT_EQ(run_command({"data", "shapes", "--output", *folder_ / "shapes", "--images", "4", "--seed", "1",
                            "--size", "64"}),
               0);
-    std::string config = kFaultsConfig;
-    for (size_t at; (at = config.find("DIR")) != std::string::npos;) config.replace(at, 3, folder_->path());
-    write_bytes(*folder_ / "c.textproto", config);
+    write_bytes(*folder_ / "c.textproto", config_in(folder_->path(), kFaultsConfig));
     ASSERT_EQ(train("whole"), 0);
     ASSERT_EQ(train("stopped", {"--max-steps", "5"}), 0);
   }

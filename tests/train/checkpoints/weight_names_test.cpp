@@ -7,11 +7,14 @@
 
 #include <fstream>
 #include <map>
+#include <numeric>
 #include <set>
 #include <sstream>
 
+#include "core/formats/safetensors.h"
 #include "core/tensor/error.h"
 #include "models/build.h"
+#include "tests/test_folder.h"
 #include "train/checkpoints/infer_config.h"
 #include "train/config/config.h"
 #include "train/config/options.h"
@@ -105,6 +108,57 @@ INSTANTIATE_TEST_SUITE_P(Tables, Names,
                                          "hf_detr_learned", "hf_detr_learned_memory", "hf_uper_net_resnet",
                                          "hf_uper_net_swin", "hf_uper_net_swin_memory"),
                          [](const auto& p) { return std::string(p.param); });
+
+// mmdetection merges patches by torch.nn.Unfold: its own converter takes the official [o, 4 C] as [o, 4, C], its places in the order 0, 2, 1, 3,
+// and puts the channels first.
+TEST(WeightNames, OfMmdetectionsSwinAreInTheOfficialOrder) {
+  constexpr int64_t kOut = 3, kChannels = 2;
+  std::vector<float> reduction(kOut * 4 * kChannels), norm(4 * kChannels);
+  std::iota(reduction.begin(), reduction.end(), 1.F);
+  std::iota(norm.begin(), norm.end(), 100.F);
+  const auto converted = [&](const std::vector<float>& official, int64_t rows) {
+    std::vector<float> out;
+    for (int64_t o = 0; o < rows; ++o)
+      for (int64_t c = 0; c < kChannels; ++c)
+        for (const int64_t place : {0, 2, 1, 3})
+          out.push_back(official[static_cast<size_t>(o * 4 * kChannels + place * kChannels + c)]);
+    return out;
+  };
+  for (const std::string place : {"", "backbone."}) {
+    TestFolder folder;
+    const Tensor block = Tensor::full({2}, 7);
+    write_safetensors(
+        folder / "mm.safetensors",
+        {{place + "stages.1.downsample.reduction.weight",
+          Tensor::from(Shape{kOut, 4 * kChannels}, converted(reduction, kOut))},
+         {place + "stages.1.downsample.norm.bias", Tensor::from(Shape{4 * kChannels}, converted(norm, 1))},
+         {place + "stages.1.blocks.0.attn.w_msa.relative_position_bias_table", block},
+         {place + "stages.1.blocks.0.attn.w_msa.qkv.weight", block},
+         {place + "stages.1.blocks.0.attn.w_msa.relative_position_index", block},
+         {place + "stages.1.blocks.0.ffn.layers.0.0.weight", block},
+         {place + "stages.1.blocks.0.ffn.layers.1.bias", block},
+         {place + "stages.1.blocks.0.norm2.bias", block},
+         {place + "patch_embed.projection.weight", block},
+         {place + "norm1.weight", block},
+         {"rpn_head.rpn_cls.weight", block}},
+        {});
+    const SafetensorsReader file(folder / "mm.safetensors");
+    const OfficialWeights weights = official_weights(file);
+    EXPECT_EQ(weights.naming, "mmdetection Swin");
+    for (const char* name :
+         {"layers.1.blocks.0.attn.relative_position_bias_table", "layers.1.blocks.0.attn.qkv.weight",
+          "layers.1.blocks.0.mlp.fc1.weight", "layers.1.blocks.0.mlp.fc2.bias",
+          "layers.1.blocks.0.norm2.bias", "patch_embed.proj.weight", "norm1.weight"})
+      EXPECT_NE(weights.find(place + name), nullptr) << name;
+    EXPECT_NE(weights.find("rpn_head.rpn_cls.weight"), nullptr);
+    EXPECT_EQ(weights.tensors.size(), 10u);
+    const auto values = [&](const std::string& name) {
+      return read_weight(file, *weights.find(place + name)).to_vector<float>();
+    };
+    EXPECT_EQ(values("layers.1.downsample.reduction.weight"), reduction);
+    EXPECT_EQ(values("layers.1.downsample.norm.bias"), norm);
+  }
+}
 
 std::string names_error(const FakeFile& file) {
   try {

@@ -53,7 +53,9 @@ TEST(ImageSizeFlag, SetsAllThatDependsOnIt) {
   c = edited("dat_t", {.image_size = 448});
   EXPECT_EQ(c.data().val_height(), 448);
   for (const config::Arg& arg : c.model().backbone().arg())
-    if (arg.key() == "image_size") EXPECT_EQ(arg.int_(), 448);
+    if (arg.key() == "image_size") {
+      EXPECT_EQ(arg.int_(), 448);
+    }
   c = edited("upernet_r50", {.image_size = 256});
   EXPECT_EQ(c.data().augment().height(), 256);
   EXPECT_EQ(c.data().augment().scale_long_side(), 1024);

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 
 #include "core/tensor/philox.h"
@@ -9,6 +10,7 @@
 #include "tests/input_error.h"
 #include "tests/run_command.h"
 #include "tests/test_folder.h"
+#include "train/config/fine_tuning.h"
 #include "train/config/recipes.h"
 #include "train/inference/largest_batch.h"
 
@@ -186,6 +188,59 @@ TEST(Recipes, FitTheirStepToTheData) {
             0.5);
 }
 
+// From trained weights: what 6 published recipes become on few and on many images, and what is said stays.
+TEST(Recipes, BecomeThoseOfFineTuning) {
+  const auto tuned = [](const std::string& name, int64_t images, const std::vector<std::string>& sets = {},
+                        const QuickFlags& quick = {}) {
+    Config config = parse_config(find_recipe(name, "test").text, "test");
+    for (const std::string& set : sets) apply_set(config, set);
+    std::vector<std::string> notes;
+    const Config result = fine_tuned(config, {.classes = 3, .images = images}, sets, quick, notes);
+    validate_config(result);
+    EXPECT_EQ(notes.empty(), config_text(config) == config_text(result)) << name;
+    return result;
+  };
+  for (const char* name :
+       {"dfine_n", "dfine_s", "deim_dfine_s", "rf_detr_n", "rf_detr_seg_n", "lw_detr_t", "rt_detr_r18"}) {
+    SCOPED_TRACE(name);
+    const Config official = resolve_config(parse_config(find_recipe(name, "test").text, "test"));
+    const double rate_of_image =
+        official.optimizer().learning_rate() / (official.data().batch_size() * official.train().accumulate());
+    for (const int64_t images : {20, 200, 2000}) {
+      const Config c = tuned(name, images);
+      const int64_t step = int64_t{c.data().batch_size()} * c.train().accumulate();
+      EXPECT_LE(step, std::min<int64_t>(16, std::max<int64_t>(images / 5, 1)));
+      EXPECT_NEAR(c.optimizer().learning_rate(), rate_of_image * static_cast<double>(step), 1e-9);
+      const double steps = c.train().epochs() * static_cast<double>(images) / static_cast<double>(step),
+                   average = std::max(100.0, steps / 50);
+      EXPECT_LE(c.train().ema_decay(), 1 - 1 / average + 1e-12);
+      EXPECT_LE(c.train().ema_tau(), average);
+      EXPECT_LE(c.schedule().warmup_steps(), std::min(500.0, steps / 20));
+      EXPECT_GE(c.schedule().warmup_steps(), std::min(100, static_cast<int>(steps / 20)));
+      EXPECT_NE(c.schedule().type(), "constant");
+      EXPECT_EQ(c.data().augment().mosaic() > 0 || c.data().augment().batch_mixup() > 0,
+                images > 1000 &&
+                    (official.data().augment().mosaic() > 0 || official.data().augment().batch_mixup() > 0));
+      if (official.data().augment().strong_stop_epoch() > 0) {
+        EXPECT_EQ(c.data().augment().strong_stop_epoch(), std::ceil(0.9 * c.train().epochs()));
+      }
+    }
+  }
+  const std::vector<std::string> sets{"train.ema_decay=0.5", "schedule.warmup_steps=7",
+                                      "schedule.type=constant", "data.batch_size=3",
+                                      "data.augment.mosaic=0.25"};
+  const Config c = tuned("deim_dfine_s", 200, sets);
+  EXPECT_EQ(c.train().ema_decay(), 0.5);
+  EXPECT_EQ(c.schedule().warmup_steps(), 7);
+  EXPECT_EQ(c.schedule().type(), "constant");
+  EXPECT_EQ(c.data().batch_size(), 3);
+  EXPECT_EQ(c.data().augment().mosaic(), 0.25);
+  for (const char* other : {"detr_r50", "retinanet_r50", "vit_s"}) {
+    const Config recipe = parse_config(find_recipe(other, "test").text, "test");
+    EXPECT_EQ(config_text(tuned(other, 200)), config_text(recipe)) << other;
+  }
+}
+
 TEST(TrainModel, NeedsNoConfiguration) {
   TestFolder dir;
   const fs::path before = fs::current_path();
@@ -212,6 +267,12 @@ TEST(TrainModel, NeedsNoConfiguration) {
   EXPECT_EQ(status, 0) << out;
   EXPECT_TRUE(fs::exists("runs/quickstart-2/config.textproto"));
   EXPECT_EQ(out.find("re-initialised"), std::string::npos) << out;
+  // The same command goes on; another model does not.
+  std::tie(status, out) = train({"--resume", "--output", "runs/quickstart-1"});
+  EXPECT_EQ(status, 0) << out;
+  EXPECT_EQ(run_command({"train", "--data", "data", "--model", "rt_detr_r18", "--resume", "--output",
+                         "runs/quickstart-1"}),
+            2);
   std::string annotations = read_bytes("data/annotations.json");
   annotations.replace(annotations.find("\"name\":"), 7, "\"name\": \"a\", \"was\":");
   write_bytes("data/annotations.json", annotations);

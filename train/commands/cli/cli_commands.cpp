@@ -56,6 +56,9 @@ void add_train(CLI::App& app, Action& action) {
   option(c, "--init-from", a->init_from, "FILE", "start from the weights of a safetensors or .pth file");
   add_key(c, a->key);
   c->add_flag("--reinit-heads", a->reinit_heads, "with --init-from: new class heads, for other classes");
+  c->add_flag(
+      "--official-recipe", a->official_recipe,
+      "with --model and --init-from: as the recipe was published, not fitted to fine-tuning on few images");
   option(c, "--freeze", a->freeze, "REGEX",
          "do not train the parameters whose names it is found in (repeatable)")
       ->expected(1)

@@ -1,5 +1,5 @@
 // What the program uses of cuBLASLt, with NVIDIA's names and numbers: the library is opened at run time, so its header need not be there
-// to build. tests/core/library_numbers_test.cpp holds this file against it where it is; the emulated GPU has functions of its own under
+// to build. tests/core/libraries holds this file against it where it is; the emulated GPU has functions of its own under
 // these names (tests/cuda_emulator/cublasLt.cpp).
 #pragma once
 

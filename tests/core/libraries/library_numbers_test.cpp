@@ -29,7 +29,7 @@ namespace {
 #else
 #define SAME_SINCE_CUDNN_9_8(name)
 #endif
-#include "library_numbers.inc"
+#include "tests/core/libraries/library_numbers.inc"
 
 // Passed in the same way: of one size, and both a pointer, both a struct, or both a number.
 template <class A, class B>

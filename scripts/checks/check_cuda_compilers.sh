@@ -1,0 +1,99 @@
+#!/usr/bin/env bash
+# Compiles the CUDA backend with toolkits that this machine does not have: the headers of CUDA 12.4, the oldest promised (g++ and clang 19
+# for the host's files, clang 19 for every kernel: nvcc 12's own front end cannot be had here), and the newest nvcc of PyPI (one kernel,
+# as CMake compiles it, with warnings as errors). What cannot be fetched is said; exit status 77: nothing could. Minutes.
+# Usage: scripts/checks/check_cuda_compilers.sh
+set -uo pipefail
+cd "$(dirname "$0")/../.." || exit 1
+
+oldest=12.4 cache=.cache/cuda
+failed=0 ran=0
+mkdir -p "$cache"
+
+# Wheels of PyPI into one folder that looks like a toolkit.
+fetch_wheels() { # folder, pip's arguments...
+  local folder=$cache/$1 wheels
+  shift
+  [ ! -d "$folder" ] || return 0
+  wheels=$(mktemp -d)
+  if python3 -m pip download -q --disable-pip-version-check --only-binary :all: -d "$wheels" "$@"; then
+    mkdir -p "$folder.part"
+    for wheel in "$wheels"/*.whl; do python3 -m zipfile -e "$wheel" "$wheels/unpacked"; done
+    for part in "$wheels"/unpacked/nvidia/*/; do cp -r "$part/." "$folder.part/"; done
+    find "$folder.part" -path '*/bin/*' -type f -exec chmod +x {} +
+    mkdir -p "$folder.part/lib64" # clang takes the folder for a toolkit by it
+    mv "$folder.part" "$folder"
+  fi
+  rm -rf "$wheels"
+  [ -d "$folder" ]
+}
+# Debian's clang 19 without installing it, unless it is.
+clang=$(command -v clang++-19)
+fetch_clang() {
+  [ -z "$clang" ] || return 0
+  local folder=$cache/clang packages
+  if [ ! -d "$folder" ]; then
+    packages=$(mktemp -d)
+    if (cd "$packages" && apt-get download -q clang-19 libclang-cpp19 libllvm19 libclang-common-19-dev > /dev/null 2>&1); then
+      for package in "$packages"/*.deb; do dpkg -x "$package" "$folder.part"; done
+      mv "$folder.part" "$folder"
+    fi
+    rm -rf "$packages"
+  fi
+  clang=$folder/usr/lib/llvm-19/bin/clang++
+  export LD_LIBRARY_PATH=$folder/usr/lib/x86_64-linux-gnu:$folder/usr/lib/llvm-19/lib
+  [ -x "$clang" ]
+}
+# One file after another; what went wrong is printed.
+each() { # what, files until --, command to which the file is added...
+  local what=$1 files=() bad=0
+  shift
+  while [ "$1" != -- ]; do files+=("$1") && shift; done
+  shift
+  for file in "${files[@]}"; do
+    if ! "$@" "$file" > "$cache/log" 2>&1; then
+      bad=$((bad + 1))
+      echo "FAILED $what: $file"
+      grep -E -m 5 'error' "$cache/log"
+    fi
+  done
+  echo "$what: $((${#files[@]} - bad)) of ${#files[@]} files"
+  ran=$((ran + 1))
+  [ $bad = 0 ] || failed=1
+}
+
+mapfile -t host_files < <(git ls-files 'core/runtime/cuda/*.cpp' 'core/kernels/*_cuda*.cpp' 'core/distributed/*_cuda.cpp')
+mapfile -t kernels < <(git ls-files 'core/kernels/*.cu' 'core/runtime/cuda/*.cu' &&
+  git ls-files 'core/kernels/*/*.cpp' | grep -Ev '_(cpu|cuda|host)[_.][^/]*$')
+common=(-std=c++20 -fsyntax-only -I. -DSACCADE_CUDA_ARCHITECTURES='"none"' -Wall)
+if fetch_wheels $oldest --no-deps "nvidia-cuda-runtime-cu12==$oldest.*" "nvidia-cuda-nvcc-cu12==$oldest.*"; then
+  each "g++ with CUDA $oldest, host" "${host_files[@]}" -- g++ "${common[@]}" -Werror -fopenmp -isystem "$cache/$oldest/include"
+  if fetch_clang; then
+    each "clang 19 with CUDA $oldest, host" "${host_files[@]}" -- "$clang" "${common[@]}" -isystem "$cache/$oldest/include"
+    # An intrinsic that clang lacks.
+    echo 'template <class T> __device__ void __stcg(T* p, T v) { *p = v; }' > "$cache/clang.h"
+    each "clang 19 with CUDA $oldest, kernels for sm_80 and sm_90" "${kernels[@]}" -- "$clang" "${common[@]}" -x cuda --cuda-device-only \
+      "--cuda-path=$cache/$oldest" --cuda-gpu-arch=sm_80 --cuda-gpu-arch=sm_90 -Wno-unknown-cuda-version -Wno-pass-failed \
+      -DFMT_CONSTEVAL= -DFMT_USE_CONSTEXPR=1 -DNDEBUG -include "$cache/clang.h"
+  else
+    echo "not run: clang 19, which cannot be fetched of Debian"
+  fi
+else
+  echo "not run: CUDA $oldest, which cannot be fetched of PyPI"
+fi
+
+if fetch_wheels newest nvidia-cuda-nvcc nvidia-cuda-runtime; then
+  build="build-nightly/newest_nvcc"
+  rm -rf "$build"
+  nvcc=$(realpath "$cache/newest/bin/nvcc")
+  # shellcheck disable=SC2317 # called by each
+  compile_kernel() {
+    CUDACXX=$nvcc cmake -S . -B "$build" -G Ninja -DSACCADE_CUDA=on -DSACCADE_WERROR=ON -DSACCADE_TESTS=OFF &&
+      cmake --build "$build" --target "CMakeFiles/saccade_core.dir/$1.o"
+  }
+  each "$("$nvcc" --version | grep -Eo 'release [0-9.]+' | sed 's/release/nvcc/') of PyPI" core/kernels/gather/gather_cuda.cu -- compile_kernel
+else
+  echo "not run: the newest nvcc, which cannot be fetched of PyPI"
+fi
+[ $ran -gt 0 ] || exit 77
+exit $failed
