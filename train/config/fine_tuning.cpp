@@ -11,8 +11,8 @@
 namespace saccade {
 namespace {
 
-constexpr int64_t kMostOfAStep = 16, kStepsAnEpoch = 5, kImagesForMosaic = 1000;
-constexpr double kShortestAverage = 100, kAverageShare = 50, kWarmupPart = 20, kPlainShare = 0.1;
+constexpr int64_t kMostOfTuningStep = 16, kStepsAnEpoch = 5, kImagesForMosaic = 1000;
+constexpr double kShortestAverage = 100, kAverageShare = 50, kTuningWarmupShare = 20, kTuningPlainShare = 0.1;
 constexpr int32_t kShortestWarmup = 100, kLongestWarmup = 500;
 
 class FineTuning {
@@ -40,7 +40,7 @@ class FineTuning {
 
   void fit_step() {
     const int64_t before = images_of_step(),
-                  most = std::clamp<int64_t>(size_.images / kStepsAnEpoch, 1, kMostOfAStep);
+                  most = std::clamp<int64_t>(size_.images / kStepsAnEpoch, 1, kMostOfTuningStep);
     if (before <= most || quick_.batch > 0 || !is_free("data.batch_size") || !is_free("train.accumulate"))
       return;
     const int64_t batch = std::min<int64_t>(resolve_config(config_).data().batch_size(), most);
@@ -63,14 +63,14 @@ class FineTuning {
     config::Schedule& schedule = *config_.mutable_schedule();
     if (is_free("schedule.warmup_steps") && schedule.warmup_epochs() == 0)
       schedule.set_warmup_steps(std::min(std::clamp(schedule.warmup_steps(), kShortestWarmup, kLongestWarmup),
-                                         static_cast<int32_t>(std::min(steps / kWarmupPart, 1e9))));
+                                         static_cast<int32_t>(std::min(steps / kTuningWarmupShare, 1e9))));
     // Drops that were never to be reached are none.
     const bool is_constant =
         schedule.type() == "constant" || (schedule.type() == "step" && schedule.drop_epochs_size() == 0);
     if (!is_constant || !is_free("schedule.type")) return;
     schedule.set_type("flat_cosine");
-    schedule.set_flat_epochs((1 - 2 * kPlainShare) * epochs);
-    schedule.set_end_epochs(kPlainShare * epochs);
+    schedule.set_flat_epochs((1 - 2 * kTuningPlainShare) * epochs);
+    schedule.set_end_epochs(kTuningPlainShare * epochs);
     schedule.set_final_ratio(0.1);
   }
 
@@ -80,7 +80,7 @@ class FineTuning {
       if (is_free("data.augment.mosaic") && augment.mosaic() > 0) augment.set_mosaic(0);
       if (is_free("data.augment.batch_mixup") && augment.batch_mixup() > 0) augment.set_batch_mixup(0);
     }
-    const auto plain_from = static_cast<int32_t>(std::ceil((1 - kPlainShare) * epochs));
+    const auto plain_from = static_cast<int32_t>(std::ceil((1 - kTuningPlainShare) * epochs));
     if (augment.strong_stop_epoch() > 0 && is_free("data.augment.strong_stop_epoch"))
       augment.set_strong_stop_epoch(std::max(plain_from, augment.strong_start_epoch()));
   }

@@ -59,9 +59,9 @@ std::vector<NamedRow> named_rows() {
     for (size_t at = arrow; at != std::string::npos; at = line.find(" | ", at + 1)) {
       const size_t begin = at + (at == arrow ? 4 : 3), colon = line.find(": ", begin);
       const std::string_view file = std::string_view(line).substr(begin, colon - begin);
-      if (at != arrow &&
-          (colon == std::string::npos || !(file.ends_with(".cpp") || file.ends_with(".table"))))
-        continue;
+      const bool is_file = colon != std::string::npos && file.find(' ') == std::string_view::npos &&
+                           (file.ends_with(".cpp") || file.ends_with(".table"));
+      if (at != arrow && !is_file) continue;
       begins.push_back(begin);
     }
     for (size_t i = 0; i < begins.size(); ++i) {
