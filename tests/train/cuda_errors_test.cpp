@@ -140,9 +140,10 @@ TEST_F(CudaErrors, ANumberIsTooLateInAProcessThatUsesCuda) {
     ::setenv("SACCADE_EMULATOR_GPUS", gpus, 1);
     expect_error(
         train("used_before", device), 2,
-        fmt::format("--device {}: this process has used CUDA already, with {} GPUs; expected cuda, the "
-                    "first of them, or CUDA_VISIBLE_DEVICES={} before the first use",
-                    device, gpus, device + 5));
+        fmt::format(
+            "--device {}: this process has used CUDA already (GPUs that it shows: {}); expected cuda, the "
+            "first of them, or CUDA_VISIBLE_DEVICES={} before the first use",
+            device, gpus, device + 5));
   }
   EXPECT_EQ(train("used_before", "cuda:0").status, 0);
   ::unsetenv("SACCADE_EMULATOR_GPUS");
