@@ -46,6 +46,18 @@ Batch collate(const std::vector<Sample>& samples, std::vector<Target> targets, i
   return batch;
 }
 
+void take_part(Batch& batch, int64_t begin, int64_t end, int64_t whole) {
+  batch.first = begin;
+  batch.whole = whole;
+  const auto count = static_cast<int64_t>(batch.targets.size());
+  if (count == end - begin) return;
+  if (batch.lambda != 1)
+    for (int64_t n = begin; n < end; ++n)
+      batch.partner_labels.push_back(batch.targets[static_cast<size_t>(count - 1 - n)].label);
+  batch.images = batch.images.slice(0, begin, end).contiguous();
+  batch.targets = {batch.targets.begin() + begin, batch.targets.begin() + end};
+}
+
 void pad_batch(Batch& batch, int64_t height, int64_t width) {
   const int64_t N = batch.images.dim(0), H = batch.images.dim(1), W = batch.images.dim(2);
   if (H == height && W == width) return;

@@ -332,21 +332,7 @@ class DataLoader::Impl {
                    options_.batch_sizes.bilinear);
     }
     job.samples.clear();
-    if (is_part) take_part(job);
-  }
-
-  // Of what the whole batch was mixed of, or of nothing but the part, the part.
-  static void take_part(Job& job) {
-    Batch& batch = job.batch;
-    batch.first = job.part_begin;
-    batch.whole = job.whole;
-    const auto count = static_cast<int64_t>(batch.targets.size());
-    if (count == job.part_end - job.part_begin) return;
-    if (batch.lambda != 1)
-      for (int64_t n = job.part_begin; n < job.part_end; ++n)
-        batch.partner_labels.push_back(batch.targets[static_cast<size_t>(count - 1 - n)].label);
-    batch.images = batch.images.slice(0, job.part_begin, job.part_end).contiguous();
-    batch.targets = {batch.targets.begin() + job.part_begin, batch.targets.begin() + job.part_end};
+    if (is_part) take_part(job.batch, job.part_begin, job.part_end, job.whole);
   }
 
   Rng batch_rng(const Job& job, std::string_view purpose) const {

@@ -79,6 +79,8 @@ class DataLoader {
 Target make_target(const Sample& sample, ImageSize original);
 // One batch from augmented samples and their targets. Runs on the calling thread only.
 Batch collate(const std::vector<Sample>& samples, std::vector<Target> targets, int64_t pad_multiple);
+// Of what a batch of `whole` images was mixed of, or of nothing but this part, the part.
+void take_part(Batch& batch, int64_t begin, int64_t end, int64_t whole);
 // Adds padding, up to this size.
 void pad_batch(Batch& batch, int64_t height, int64_t width);
 

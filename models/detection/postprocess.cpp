@@ -134,7 +134,8 @@ std::function<BatchDetections()> start_postprocess(const SetOutput& output, std:
                                                    const PostprocessOptions& options,
                                                    const ClassLoss& class_loss) {
   SACCADE_CHECK(!output.layers.empty(), "[postprocess] no decoder layer has predicted anything");
-  const Tensor &logits = output.layers.back().logits.value(), &boxes = output.layers.back().boxes.value();
+  const Tensor logits = output.layers.back().logits.value().to(DType::kF32),
+               boxes = output.layers.back().boxes.value().to(DType::kF32);
   const auto count = static_cast<int64_t>(targets.size());
   SACCADE_CHECK(logits.rank() == 3 && logits.dim(0) == count && boxes.rank() == 3 && boxes.dim(0) == count &&
                     boxes.dim(1) == logits.dim(1) && boxes.dim(2) == 4,

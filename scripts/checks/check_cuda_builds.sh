@@ -14,6 +14,7 @@ wrong=0
 mkdir "$work/tools" "$work/machine"
 ln -s /usr/bin/* "$work/tools/"
 rm -f "$work"/tools/nvcc* "$work/tools/nvidia-smi"
+for tool in cmake ninja g++; do ln -sf "$(command -v $tool)" "$work/tools/$tool"; done
 on_machine() { # command...
   env -u CUDACXX -u CUDA_HOME -u CUDA_PATH -u CONDA_PREFIX -u VIRTUAL_ENV -u CUDAHOSTCXX -u CUDAARCHS \
     PATH="$work/machine:$work/tools" "$@"

@@ -12,7 +12,7 @@ namespace saccade {
 namespace {
 
 constexpr int64_t kMostOfAStep = 16, kStepsAnEpoch = 5, kImagesForMosaic = 1000;
-constexpr double kShortestAverage = 100, kAverageShare = 50, kWarmupShare = 20, kPlainShare = 0.1;
+constexpr double kShortestAverage = 100, kAverageShare = 50, kWarmupPart = 20, kPlainShare = 0.1;
 constexpr int32_t kShortestWarmup = 100, kLongestWarmup = 500;
 
 class FineTuning {
@@ -63,7 +63,7 @@ class FineTuning {
     config::Schedule& schedule = *config_.mutable_schedule();
     if (is_free("schedule.warmup_steps") && schedule.warmup_epochs() == 0)
       schedule.set_warmup_steps(std::min(std::clamp(schedule.warmup_steps(), kShortestWarmup, kLongestWarmup),
-                                         static_cast<int32_t>(std::min(steps / kWarmupShare, 1e9))));
+                                         static_cast<int32_t>(std::min(steps / kWarmupPart, 1e9))));
     // Drops that were never to be reached are none.
     const bool is_constant =
         schedule.type() == "constant" || (schedule.type() == "step" && schedule.drop_epochs_size() == 0);
