@@ -6,6 +6,7 @@
 #     tests/cuda/generic_kernels.tsv, by recipe. A new one on a step's path wants a tuned kernel, or a line there.
 # Usage: scripts/checks/check_small_launches.sh BUILD [--write]     an emulated build with detector_bench; writes generic_kernels.tsv
 set -euo pipefail
+export LC_ALL=C  # one order of lines
 cd "$(dirname "$0")/../.."
 
 build=${1:?the folder of an emulated build}

@@ -108,8 +108,8 @@ TEST_F(CudaErrors, OutOfMemoryInAStepIsOneLineAndLeavesTheStart) {
   EXPECT_EQ(read_bytes(folder_ / "run/metrics.jsonl"), "");
 }
 
-// An allocation in the middle of the first step, or of the second, finds nothing: the step is done again, and its numbers are those of a
-// run that had room.
+// An allocation in the first step's forward pass, or in its backward pass, finds nothing: the step is done again, and its numbers are
+// those of a run that had room.
 TEST_F(CudaErrors, AStepIsDoneAgainWhereThePoolHadNoRoom) {
   const auto weights = [&] {
     const std::string bytes = read_bytes(folder_ / "run/checkpoints/last.safetensors");
@@ -121,11 +121,11 @@ TEST_F(CudaErrors, AStepIsDoneAgainWhereThePoolHadNoRoom) {
   EXPECT_EQ(with_room.status, 0) << with_room.err;
   EXPECT_NE(with_room.out.find("note: no precision is set, "), std::string::npos) << with_room.out;
   const std::string want = weights();
-  for (const auto& [number, step] : {std::pair("700", "1"), {"2000", "2"}}) {
+  for (const char* number : {"150", "200"}) {
     SCOPED_TRACE(number);
     const Outcome outcome = train(std::string("full_at:") + number, "cuda");
     EXPECT_EQ(outcome.status, 0) << outcome.err;
-    EXPECT_NE(outcome.out.find(fmt::format("step {} is done again: [allocator] out of GPU memory", step)),
+    EXPECT_NE(outcome.out.find("step 1 is done again: [allocator] out of GPU memory: asked for "),
               std::string::npos)
         << outcome.out;
     EXPECT_TRUE(weights() == want);
@@ -140,9 +140,10 @@ TEST_F(CudaErrors, ANumberIsTooLateInAProcessThatUsesCuda) {
     ::setenv("SACCADE_EMULATOR_GPUS", gpus, 1);
     expect_error(
         train("used_before", device), 2,
-        fmt::format("--device {}: this process has used CUDA already, with {} GPUs; expected cuda, the "
-                    "first of them, or CUDA_VISIBLE_DEVICES={} before the first use",
-                    device, gpus, device + 5));
+        fmt::format(
+            "--device {}: this process has used CUDA already (GPUs that it shows: {}); expected cuda, the "
+            "first of them, or CUDA_VISIBLE_DEVICES={} before the first use",
+            device, gpus, device + 5));
   }
   EXPECT_EQ(train("used_before", "cuda:0").status, 0);
   ::unsetenv("SACCADE_EMULATOR_GPUS");

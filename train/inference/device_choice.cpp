@@ -56,7 +56,7 @@ bool take_gpu(const std::optional<size_t>& number) {
       show_only(*number, visible);
     else if (*number > 0 || gpu_count() != 1)
       fail_input(
-          "--device cuda:{}: this process has used CUDA already, with {} GPUs; expected cuda, the first of them, or "
+          "--device cuda:{}: this process has used CUDA already (GPUs that it shows: {}); expected cuda, the first of them, or "
           "CUDA_VISIBLE_DEVICES={} before the first use",
           *number, gpu_count(), *number);
   }
