@@ -1,8 +1,8 @@
-// YOLO as Ultralytics has it: data.yaml, a list of images a split and a text file an image; images/SPLIT leads to the pictures.
+// YOLO as Ultralytics has it: data.yaml, a list of images a split and a text file an image; images/SPLIT (images/all where they share a folder) leads to them.
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
+#include <set>
 
 #include "core/formats/json.h"
 #include "data/formats/named_classes.h"
@@ -53,6 +53,15 @@ std::string yolo_lines(const ImageInfo& image, const std::vector<const Annotatio
   return text;
 }
 
+// Whether the lists divide the pictures of one folder: then it is linked once, and its labels lie together.
+bool share_a_folder(std::span<const LabelList> lists) {
+  std::set<std::string> names;
+  for (const LabelList& list : lists)
+    for (const ImageInfo& image : list.truth.images)
+      if (list.images != lists[0].images || !names.insert(label_name(image, "")).second) return false;
+  return lists.size() > 1;
+}
+
 LabelFiles write_yolo(std::span<const LabelList> lists) {
   LabelFiles out;
   const std::vector<Category>& categories = lists[0].truth.categories;
@@ -60,10 +69,11 @@ LabelFiles write_yolo(std::span<const LabelList> lists) {
     return std::ranges::all_of(list.truth.annotations,
                                [](const Annotation& a) { return a.iscrowd || whole_polygon(a) != nullptr; });
   });
+  const bool shared = share_a_folder(lists);
   std::string yaml = "# " + lists[0].description + "\n";
   for (const LabelList& list : lists) {
     check_label_names(list.truth, ".txt", "yolo");
-    const std::string folder = list.split.empty() ? "" : "/" + list.split;
+    const std::string folder = list.split.empty() ? "" : "/" + (shared ? "all" : list.split);
     std::string names;
     YoloCounts counts;
     const auto annotations = annotations_by_image(list.truth);
@@ -83,7 +93,7 @@ LabelFiles write_yolo(std::span<const LabelList> lists) {
         out.notes.push_back(std::move(note));
     if (list.split.empty()) continue;
     out.files.push_back({list.split + ".txt", names});
-    out.links.push_back({"images/" + list.split, list.images});
+    if (!shared || out.links.empty()) out.links.push_back({"images" + folder, list.images});
     yaml += fmt::format("{0}: {0}.txt\n", list.split);
   }
   yaml += "names:\n";

@@ -122,6 +122,26 @@ TEST_F(LabelForms, WhatYoloLacksIsSaid) {
   EXPECT_EQ(read().annotations.size(), 2u);
 }
 
+TEST_F(LabelForms, ListsThatDivideAFolderLinkItOnce) {
+  const GroundTruth truth = small_truth();
+  GroundTruth train = truth, val = truth;
+  std::erase_if(train.images, [](const ImageInfo& image) { return image.id == 3; });
+  std::erase_if(val.images, [](const ImageInfo& image) { return image.id != 3; });
+  val.annotations.clear();
+  auto links = [&](const GroundTruth& first, const std::string& images) {
+    const LabelList lists[] = {{.truth = first, .split = "train", .images = "a"},
+                               {.truth = val, .split = "val", .images = images}};
+    std::string text;
+    for (const LabelFiles::Link& link : label_forms().find("yolo").write(lists).links)
+      text += link.name + " " + link.folder + "\n";
+    return text;
+  };
+  EXPECT_EQ(links(train, "a"), "images/all a\n");
+  EXPECT_EQ(links(train, "b"), "images/train a\nimages/val b\n");
+  EXPECT_EQ(links(truth, "a"), "images/train a\nimages/val a\n")
+      << "an image of both has two files of labels";
+}
+
 TEST_F(LabelForms, VocComesBack) {
   GroundTruth truth = small_truth();
   truth.annotations[0].iscrowd = true;

@@ -27,7 +27,8 @@ void add_predict_command(CLI::App& app, Action& action) {
                      fmt::join(label_forms().names(), ", "))
              .c_str())
       ->check(CLI::IsMember(label_forms().names()));
-  c->add_flag("!--no-pictures", a->pictures, "draw no pictures");
+  c->add_flag_callback(
+      "--no-pictures", [a] { a->pictures = false; }, "draw no pictures");
   option(c, "--picture-format", a->format, "NAME", "of the pictures: png (default) or jpg")
       ->check(CLI::IsMember({"png", "jpg"}));
   option(c, "--line-width", a->style.line_width, "PIXELS", "of the boxes (default: as the picture is large)")
