@@ -129,8 +129,8 @@ TEST_F(LabelForms, ListsThatDivideAFolderLinkItOnce) {
   std::erase_if(val.images, [](const ImageInfo& image) { return image.id != 3; });
   val.annotations.clear();
   auto links = [&](const GroundTruth& first, const std::string& images) {
-    const LabelList lists[] = {{.truth = first, .split = "train", .images = "a"},
-                               {.truth = val, .split = "val", .images = images}};
+    const std::vector<LabelList> lists{{.truth = first, .split = "train", .images = "a"},
+                                       {.truth = val, .split = "val", .images = images}};
     std::string text;
     for (const LabelFiles::Link& link : label_forms().find("yolo").write(lists).links)
       text += link.name + " " + link.folder + "\n";
