@@ -104,7 +104,7 @@ TEST(DataOfLabelMaps, CheckReportAndConvertEachLayout) {
     ASSERT_EQ(run_command({"data", "report", "--data", dir / "in", "--output", dir / "page.html"}), 0);
     const std::string page = read_bytes(dir / "page.html");
     for (const char* part :
-         {"Of no class", "Median share", "800", "Of each class the images of which it fills most."})
+         {"Of no class", "Median share", "Of each class the images of which it fills most."})
       EXPECT_NE(page.find(part), std::string::npos) << part;
     EXPECT_EQ(page.find("Odd boxes"), std::string::npos);
     EXPECT_EQ(page.find("--fix"), std::string::npos);
