@@ -23,11 +23,13 @@ struct LabelFiles {
   struct File {
     std::string name, text;
   };
-  struct Link {
-    std::string name, folder;
+  // The pictures of one of the lists, below the folder `name`.
+  struct Pictures {
+    std::string name;
+    size_t list;
   };
   std::vector<File> files = {};
-  std::vector<Link> links = {};         // to the folders of the pictures
+  std::vector<Pictures> pictures = {};
   std::vector<std::string> notes = {};  // what the form cannot say and so lacks, a line each
 };
 

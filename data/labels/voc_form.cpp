@@ -1,4 +1,4 @@
-// Pascal VOC: an XML file an image, in SPLIT/Annotations; SPLIT/JPEGImages leads to the pictures. Crowds are `difficult`, as VOC is read.
+// Pascal VOC: an XML file an image, in SPLIT/Annotations; the pictures in SPLIT/JPEGImages. Crowds are `difficult`, as VOC is read.
 #include <fmt/format.h>
 
 #include "core/files/text.h"
@@ -48,7 +48,8 @@ LabelFiles write_voc(std::span<const LabelList> lists) {
     if (std::string note = left_out_note(list, masks, "masks are left out: VOC's XML has none");
         !note.empty())
       out.notes.push_back(std::move(note));
-    if (!list.split.empty()) out.links.push_back({folder + "JPEGImages", list.images});
+    if (!list.split.empty())
+      out.pictures.push_back({folder + "JPEGImages", static_cast<size_t>(&list - lists.data())});
   }
   return out;
 }

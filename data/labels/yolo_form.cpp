@@ -1,8 +1,7 @@
-// YOLO as Ultralytics has it: data.yaml, a list of images a split and a text file an image; images/SPLIT (images/all where they share a folder) leads to them.
+// YOLO as Ultralytics has it: data.yaml, and a text file for each picture of images/SPLIT in labels/SPLIT.
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 
 #include "core/formats/json.h"
 #include "data/formats/named_classes.h"
@@ -53,15 +52,6 @@ std::string yolo_lines(const ImageInfo& image, const std::vector<const Annotatio
   return text;
 }
 
-// Whether the lists divide the pictures of one folder: then it is linked once, and its labels lie together.
-bool share_a_folder(std::span<const LabelList> lists) {
-  std::set<std::string> names;
-  for (const LabelList& list : lists)
-    for (const ImageInfo& image : list.truth.images)
-      if (list.images != lists[0].images || !names.insert(label_name(image, "")).second) return false;
-  return lists.size() > 1;
-}
-
 LabelFiles write_yolo(std::span<const LabelList> lists) {
   LabelFiles out;
   const std::vector<Category>& categories = lists[0].truth.categories;
@@ -69,19 +59,16 @@ LabelFiles write_yolo(std::span<const LabelList> lists) {
     return std::ranges::all_of(list.truth.annotations,
                                [](const Annotation& a) { return a.iscrowd || whole_polygon(a) != nullptr; });
   });
-  const bool shared = share_a_folder(lists);
   std::string yaml = "# " + lists[0].description + "\n";
   for (const LabelList& list : lists) {
     check_label_names(list.truth, ".txt", "yolo");
-    const std::string folder = list.split.empty() ? "" : "/" + (shared ? "all" : list.split);
-    std::string names;
+    const std::string folder = list.split.empty() ? "" : "/" + list.split;
     YoloCounts counts;
     const auto annotations = annotations_by_image(list.truth);
     for (size_t i = 0; i < annotations.size(); ++i) {
       const ImageInfo& image = list.truth.images[i];
       out.files.push_back({"labels" + folder + "/" + label_name(image, ".txt"),
                            yolo_lines(image, annotations[i], categories, polygons, counts)});
-      names += fmt::format("./images{}/{}\n", folder, image.file_name);
     }
     for (
         const auto& [count, what] :
@@ -92,9 +79,8 @@ LabelFiles write_yolo(std::span<const LabelList> lists) {
       if (std::string note = left_out_note(list, count, what); !note.empty())
         out.notes.push_back(std::move(note));
     if (list.split.empty()) continue;
-    out.files.push_back({list.split + ".txt", names});
-    if (!shared || out.links.empty()) out.links.push_back({"images" + folder, list.images});
-    yaml += fmt::format("{0}: {0}.txt\n", list.split);
+    out.pictures.push_back({"images" + folder, static_cast<size_t>(&list - lists.data())});
+    yaml += fmt::format("{0}: images/{0}\n", list.split);
   }
   yaml += "names:\n";
   for (size_t k = 0; k < categories.size(); ++k)

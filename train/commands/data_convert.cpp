@@ -164,6 +164,14 @@ void check_new_folder(const std::string& output, const std::string& form) {
     fail_input("{}: is there already, expected a new folder for the files of {}", output, form);
 }
 
+// The file under another name, or where the file systems differ a copy.
+void put_picture(const std::string& from, const fs::path& to) {
+  std::error_code error;
+  const fs::path file = fs::canonical(from);
+  fs::create_hard_link(file, to, error);
+  if (error) fs::copy_file(file, to);
+}
+
 // All files in a new folder.
 void write_form(const LabelForm& form, const std::vector<ReadSplit>& splits, const std::string& output) {
   std::vector<LabelList> lists;
@@ -182,10 +190,11 @@ void write_form(const LabelForm& form, const std::vector<ReadSplit>& splits, con
   };
   for (const LabelFiles::File& file : files.files)
     write_file(place(file.name).string(), std::string_view(file.text));
-  for (const LabelFiles::Link& link : files.links)
-    fs::create_directory_symlink(
-        fs::relative(fs::canonical(link.folder), fs::canonical(output) / fs::path(link.name).parent_path()),
-        place(link.name));
+  for (const LabelFiles::Pictures& pictures : files.pictures)
+    for (const ImageInfo& image : lists[pictures.list].truth.images)
+      put_picture(
+          joined(lists[pictures.list].images, image.file_name),
+          place(pictures.name + "/" + fs::path(image.file_name).relative_path().lexically_normal().string()));
   std::vector<fs::path> made;
   for (const auto& entry : fs::directory_iterator(own.path())) made.push_back(entry.path());
   for (const fs::path& path : made) fs::rename(path, fs::path(output) / path.filename());

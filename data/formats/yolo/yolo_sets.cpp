@@ -118,27 +118,6 @@ class LabelSearch {
   std::map<std::string, std::string> labels_;  // of folders of images
 };
 
-// The folders among those of the images that are links to elsewhere. A list may name what lies in them, as it would be found without one.
-std::vector<std::string> links_of_names(const std::vector<YoloImage>& images, const std::string& root) {
-  std::set<std::string> seen;
-  std::vector<std::string> links;
-  for (const YoloImage& image : images) {
-    const fs::path folder = fs::path(image.name).parent_path();
-    if (folder.empty() || folder.is_absolute() || !seen.insert(folder.string()).second) continue;
-    fs::path part;
-    for (const fs::path& name : folder) {
-      part /= name;
-      if (name == "..") break;
-      std::error_code error;
-      if (!fs::is_symlink(fs::path(root) / part, error) || !is_folder(joined(root, part.string()))) continue;
-      if (kind_of_link(root, joined(root, part.string())) == LinkKind::kOutside)
-        links.push_back(part.string());
-      break;
-    }
-  }
-  return links;
-}
-
 }  // namespace
 
 std::string existing_place(const std::string& file, const std::string& path, const std::string& name) {
@@ -209,11 +188,6 @@ YoloImages images_of(const std::vector<YoloSource>& sources, const std::string& 
         if (place.empty()) place = joined(folders[0], line.text);  // whoever looks at the images tells
         add(name_below(place, root), root, line.number);
       }
-      for (const std::string& link : links_of_names(out.images, root))
-        if (std::ranges::find(out.links, link) == out.links.end()) {
-          out.links.push_back(link);
-          out.notes.push_back(notes_on_links({link}, {}, root)[0]);
-        }
       continue;
     }
     FolderListing listing = list_tree(source.place);

@@ -49,7 +49,7 @@ GroundTruth small_truth() {
 
 class LabelForms : public testing::Test {
  protected:
-  // As `data convert` lays it out: the links lead to images/.
+  // As `data convert` lays it out.
   LabelFiles write(const std::string& form, const GroundTruth& truth, const std::string& split = "train") {
     fs::create_directories(dir_ / "images/deep");
     for (const ImageInfo& image : truth.images)
@@ -61,9 +61,9 @@ class LabelForms : public testing::Test {
       fs::create_directories(fs::path(dir_ / ("out/" + file.name)).parent_path());
       write_bytes(dir_ / ("out/" + file.name), file.text);
     }
-    for (const LabelFiles::Link& link : files.links) {
-      fs::create_directories(fs::path(dir_ / ("out/" + link.name)).parent_path());
-      fs::create_directory_symlink(link.folder, dir_ / ("out/" + link.name));
+    for (const LabelFiles::Pictures& pictures : files.pictures) {
+      fs::create_directories(fs::path(dir_ / ("out/" + pictures.name)).parent_path());
+      fs::copy(dir_ / "images", dir_ / ("out/" + pictures.name), fs::copy_options::recursive);
     }
     return files;
   }
@@ -120,26 +120,6 @@ TEST_F(LabelForms, WhatYoloLacksIsSaid) {
   EXPECT_EQ(files.notes[0], "train: 1 crowds are left out: YOLO has none");
   EXPECT_NE(files.notes[1].find("train: 1 masks are left out"), std::string::npos);
   EXPECT_EQ(read().annotations.size(), 2u);
-}
-
-TEST_F(LabelForms, ListsThatDivideAFolderLinkItOnce) {
-  const GroundTruth truth = small_truth();
-  GroundTruth train = truth, val = truth;
-  std::erase_if(train.images, [](const ImageInfo& image) { return image.id == 3; });
-  std::erase_if(val.images, [](const ImageInfo& image) { return image.id != 3; });
-  val.annotations.clear();
-  auto links = [&](const GroundTruth& first, const std::string& images) {
-    const std::vector<LabelList> lists{{.truth = first, .split = "train", .images = "a"},
-                                       {.truth = val, .split = "val", .images = images}};
-    std::string text;
-    for (const LabelFiles::Link& link : label_forms().find("yolo").write(lists).links)
-      text += link.name + " " + link.folder + "\n";
-    return text;
-  };
-  EXPECT_EQ(links(train, "a"), "images/all a\n");
-  EXPECT_EQ(links(train, "b"), "images/train a\nimages/val b\n");
-  EXPECT_EQ(links(truth, "a"), "images/train a\nimages/val a\n")
-      << "an image of both has two files of labels";
 }
 
 TEST_F(LabelForms, VocComesBack) {
