@@ -126,7 +126,7 @@ uint64_t needs_mask(const Vars& inputs) {
 namespace {
 
 bool all_finite(const Tensor& t) {
-  Tensor total = Tensor::empty({}, DType::kF64);
+  Tensor total = Tensor::empty({}, DType::kF64, t.device());
   kernels::count_nonfinite(t.contiguous(), total);
   return total.item() == 0;
 }
