@@ -22,6 +22,8 @@ using BackwardShape = std::conditional_t<
 // Blocks of a multiprocessor that the registers must allow; 0: as many as the compiler finds best, which is too many where it would
 // rather spill some.
 template <Mma kMma, int kD>
+inline constexpr int kQueryBlocks = kMma != Mma::kFma&& kD == 16 ? 2 : 0;
+template <Mma kMma, int kD>
 inline constexpr int kKeyBlocks = kMma == Mma::kFma&& kD == 32 ? 4 : 0;
 template <Mma kMma, int kD>
 inline constexpr int kPairBlocks = kMma == Mma::kBf16&& kD == 16 ? 3 : 0;
@@ -122,7 +124,8 @@ __device__ __forceinline__ void weights_and_gradients(const Heads& p, const type
 }
 
 template <Mma kMma, int kD, class Heads>
-__global__ void __launch_bounds__(BackwardShape<kMma, kD>::kThreads) attention_backward_queries(Heads p) {
+__global__ void __launch_bounds__(BackwardShape<kMma, kD>::kThreads, kQueryBlocks<kMma, kD>)
+    attention_backward_queries(Heads p) {
   using Shape = BackwardShape<kMma, kD>;
   using T = Stored<kMma>;
   constexpr int kM = Shape::kM, kN = Shape::kColumns;
