@@ -120,7 +120,7 @@ TEST(Config, BadSetsNameTheNearestPath) {
       {"trian.max_steps=4", "no field \"trian\" in the configuration, did you mean \"train\"?"},
       {"lr=1", "no field \"lr\" in the configuration, did you mean \"optimizer.learning_rate\"?"},
       {"optimizer.lr=1", "no field \"lr\" in optimizer, did you mean \"optimizer.learning_rate\"?"},
-      {"batch_size=1", "did you mean \"data.batch_size\"?"},
+      {"batch_size=1", "here --batch N says it"},
       {"data.height=1", "no field \"height\" in data, did you mean \"data.augment.height\"?"},
       {"data.batch_size=four", "--set data.batch_size: \"four\" does not fit, expected a whole number"},
       {"data.batch_size=", "expected a whole number"},

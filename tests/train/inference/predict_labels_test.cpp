@@ -78,7 +78,9 @@ TEST_F(PredictLabels, PicturesAsAsked) {
 TEST_F(PredictLabels, TheStandardInputAndAnotherSize) {
   Result r = run_script("\"$S\" " + kAnyScore + "from_stdin - <" + image_);
   EXPECT_EQ(r.status, 0) << r.err;
-  EXPECT_EQ(count(text_of("from_stdin/detections.json"), "\"file_name\": \"stdin\""), 5);
+  const std::string found = text_of("from_stdin/detections.json");
+  EXPECT_GT(count(found, "\"file_name\": \"stdin\""), 0);
+  EXPECT_EQ(count(found, "\"file_name\": \"stdin\""), count(found, "\"score\""));
   expect_works(kAnyScore + "same_size --image-size 64 " + image_);
   expect_works(kAnyScore + "larger --image-size 96 " + image_);
   expect_works(kAnyScore + "by_set --set data.val_height=96 --set data.val_width=96 " + image_);
