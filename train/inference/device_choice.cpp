@@ -76,8 +76,9 @@ void set_up_for_ranks() {
 }
 
 // A rank that waits for each of its launches waits for those of other ranks, which may wait for another one of its.
+// Ours is asked first, since it sets the driver's.
 void refuse_blocking_launches() {
-  for (const char* name : {"CUDA_LAUNCH_BLOCKING", "SACCADE_CUDA_SYNC"})
+  for (const char* name : {"SACCADE_CUDA_SYNC", "CUDA_LAUNCH_BLOCKING"})
     if (const char* text = std::getenv(name); text && *text && std::strcmp(text, "0") != 0)
       fail_input("{}={}: several ranks with GPUs would wait for each other for ever, expected it unset or 0",
                  name, text);
