@@ -10,7 +10,7 @@
 
 #include "core/kernels/bf16_shadow/bf16_shadow.h"
 #include "core/kernels/elementwise/elementwise.h"
-#include "core/kernels/reduce/reduce.h"
+#include "core/kernels/reduce/is_finite.h"
 #include "core/runtime/profile_range.h"
 
 namespace saccade {
@@ -125,12 +125,6 @@ uint64_t needs_mask(const Vars& inputs) {
 
 namespace {
 
-bool all_finite(const Tensor& t) {
-  Tensor total = Tensor::empty({}, DType::kF64, t.device());
-  kernels::count_nonfinite(t.contiguous(), total);
-  return total.item() == 0;
-}
-
 // slot += g in `dtype`, in place when nobody else can see the slot. What is narrower is widened as it is
 // added; a slot of one term stays as it came.
 void accumulate(Tensor& slot, const Tensor& term, DType dtype) {
@@ -155,7 +149,7 @@ void check_gradient(const Node& node, size_t i, const Tensor& g, bool finite) {
   SACCADE_CHECK(g.shape() == shape,
                 "[backward] op {} returned a gradient of shape {} for input {} of shape {}", node.name(),
                 g.shape().to_string(), i, shape.to_string());
-  if (finite && !all_finite(g))
+  if (finite && !is_finite(g))
     fail("[backward] op {} made a non-finite gradient for its input {} of shape {}", node.name(), i,
          shape.to_string());
 }

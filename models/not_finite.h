@@ -1,7 +1,7 @@
 // Numbers that are none. Where a model predicts them its weights are at fault, and only the caller knows where those are from.
 #pragma once
 
-#include "core/kernels/reduce/reduce.h"
+#include "core/kernels/reduce/is_finite.h"
 #include "core/tensor/error.h"
 
 namespace saccade {
@@ -10,13 +10,5 @@ class NotFinite : public Error {
  public:
   using Error::Error;
 };
-
-// Whether no element is NaN or infinite; true of types that have neither.
-inline bool is_finite(const Tensor& tensor) {
-  if (!is_float(tensor.dtype())) return true;
-  Tensor count = Tensor::empty({}, DType::kF64, tensor.device());
-  kernels::count_nonfinite(tensor.contiguous(), count);
-  return count.item() == 0;
-}
 
 }  // namespace saccade
