@@ -78,14 +78,7 @@ std::optional<DataSplits> sets_to_convert(const DataConvertArguments& arguments)
         DataPaths{.annotations = arguments.input, .images = arguments.images, .wants = {.label_maps = true}};
   else
     found = find_united(flags.data, {.wants = {.label_maps = true}});
-  for (const std::string& note : found.notes) print_line("note: {}", note);
-  for (const SplitNames& names : split_names())
-    if (auto& paths = found.*names.split) {
-      paths->allow_outside = flags.allow_outside;
-      paths->choice = flags.choice;
-      paths->label_maps = flags.label_maps;
-    }
-  return found;
+  return with_flags(std::move(found), flags);
 }
 
 // Writes one split after another below a folder.

@@ -130,6 +130,17 @@ bool holds_label_maps(const std::string& place) {
 
 }  // namespace
 
+DataSplits with_flags(DataSplits found, const SourceFlags& flags) {
+  for (const std::string& note : found.notes) print_line("note: {}", note);
+  for (const SplitNames& names : split_names())
+    if (auto& paths = found.*names.split) {
+      paths->allow_outside = flags.allow_outside;
+      paths->choice = flags.choice;
+      paths->label_maps = flags.label_maps;
+    }
+  return found;
+}
+
 std::optional<DataSplits> label_map_sets(const SourceFlags& flags) {
   DataSplits found;
   if (!flags.annotations.empty()) {
@@ -142,29 +153,15 @@ std::optional<DataSplits> label_map_sets(const SourceFlags& flags) {
   } else {
     if (flags.data.empty() || !std::ranges::all_of(flags.data, holds_label_maps)) return std::nullopt;
     found = find_united(flags.data, {.wants = {.label_maps = true}});
-    for (const std::string& note : found.notes) print_line("note: {}", note);
   }
-  for (const SplitNames& names : split_names())
-    if (auto& paths = found.*names.split) {
-      paths->allow_outside = flags.allow_outside;
-      paths->choice = flags.choice;
-      paths->label_maps = flags.label_maps;
-    }
-  return found;
+  return with_flags(std::move(found), flags);
 }
 
 std::optional<DataSplits> class_folders(const SourceFlags& flags) {
   if (!flags.annotations.empty() || !flags.images.empty() || flags.data.empty() ||
       !std::ranges::all_of(flags.data, holds_classes))
     return std::nullopt;
-  DataSplits found = find_united(flags.data, {.wants = {.image_classes = true}});
-  for (const std::string& note : found.notes) print_line("note: {}", note);
-  for (const SplitNames& names : split_names())
-    if (auto& paths = found.*names.split) {
-      paths->allow_outside = flags.allow_outside;
-      paths->choice = flags.choice;
-    }
-  return found;
+  return with_flags(find_united(flags.data, {.wants = {.image_classes = true}}), flags);
 }
 
 }  // namespace saccade

@@ -39,6 +39,8 @@ std::vector<DataSource> splits_of(const std::vector<std::string>& folders, const
                                   const std::string& output);
 // One set, whose output is `output`, or the splits of the folders. Throws InputError for flags that do not go together.
 std::vector<DataSource> sources_of(const SourceFlags& flags, const std::string& output = "");
+// The splits with what the flags say of them; their notes are printed.
+DataSplits with_flags(DataSplits found, const SourceFlags& flags);
 // Of folders in which no lists of boxes are found, but folders that may be classes: these as splits, united.
 std::optional<DataSplits> class_folders(const SourceFlags& flags);
 // The same of label maps; also what --annotations and --images name.
