@@ -75,7 +75,8 @@ class SizeEditor : public Editor {
   int64_t size_, before_, step_ = 0;
 };
 
-void edit_evaluation_size(const config::Data& data, SizeEditor& edit) {
+void edit_evaluation_size(const Config& config, SizeEditor& edit) {
+  const config::Data& data = config.data();
   if (data.val_height() > 0) {
     edit.set_fixed("data.val_height", data.val_height());
     edit.set_fixed("data.val_width", data.val_width());
@@ -83,6 +84,8 @@ void edit_evaluation_size(const config::Data& data, SizeEditor& edit) {
     edit.set_bound("data.val_short_side", data.val_short_side());
     edit.set_bound("data.val_long_side", data.val_long_side());
   }
+  edit.set_bound("eval.window", config.eval().window());
+  edit.set_bound("eval.window_stride", config.eval().window_stride());
 }
 
 void edit_size(const Config& config, int64_t size, std::vector<FlagEdit>& edits) {
@@ -109,9 +112,7 @@ void edit_size(const Config& config, int64_t size, std::vector<FlagEdit>& edits)
     edit.set_bound("data.augment.crop_max", augment.crop_max());
   }
   if (augment.mosaic() > 0) edit.set_bound("data.augment.mosaic_side", augment.mosaic_side());
-  edit_evaluation_size(data, edit);
-  edit.set_bound("eval.window", config.eval().window());
-  edit.set_bound("eval.window_stride", config.eval().window_stride());
+  edit_evaluation_size(config, edit);
   // Of a backbone that is built for one size of images, where that is the evaluation's.
   for (const config::Arg& arg : config.model().backbone().arg())
     if (arg.key() == "image_size" && arg.int_() == data.val_height() && arg.int_() == data.val_width())
@@ -174,9 +175,7 @@ std::vector<std::string> size_edits(const Config& config, int64_t image_size) {
   std::vector<FlagEdit> edits;
   const Config resolved = resolve_config(config);
   SizeEditor edit(resolved.data(), image_size, edits);
-  edit_evaluation_size(resolved.data(), edit);
-  edit.set_bound("eval.window", resolved.eval().window());
-  edit.set_bound("eval.window_stride", resolved.eval().window_stride());
+  edit_evaluation_size(resolved, edit);
   for (FlagEdit& e : edits) out.push_back(std::move(e.assignment));
   return out;
 }

@@ -96,10 +96,11 @@ inline void add_precision(CLI::App* c, std::string& precision) {
       ->check(CLI::IsMember({"f32", "tf32", "bf16"}));
 }
 
+inline CLI::Validator batch_sizes() {
+  return number<int64_t>("a whole number from 1 to 65536", [](int64_t n) { return n >= 1 && n <= 65536; });
+}
 inline void add_batch_size(CLI::App* c, int64_t& size, const char* text) {
-  option(c, "--batch-size,--batch", size, "N", text)
-      ->check(
-          number<int64_t>("a whole number from 1 to 65536", [](int64_t n) { return n >= 1 && n <= 65536; }));
+  option(c, "--batch-size,--batch", size, "N", text)->check(batch_sizes());
 }
 
 // What most trainings change.
@@ -115,8 +116,7 @@ inline void add_quick_flags(CLI::App* command, QuickFlags& flags) {
                               [](int64_t n) { return n >= 1 && n <= 1'000'000; }));
   option(command, "--batch", flags.batch, "N",
          "images at a time; so many batches make a step that it has about as many images as before")
-      ->check(
-          number<int64_t>("a whole number from 1 to 65536", [](int64_t n) { return n >= 1 && n <= 65536; }));
+      ->check(batch_sizes());
   add_image_size(
       command, flags.image_size,
       "side of the images, the longer one of a fixed size, else the shorter one: of training and evaluation, and with it "
