@@ -4,15 +4,14 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
-#include <chrono>
-#include <functional>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "core/kernels/conv2d/conv2d_cuda_plan.h"
 #include "core/tensor/device.h"
 #include "core/tensor/philox.h"
+#include "tests/bench/gpu_timing.h"
 
 namespace saccade {
 namespace {
@@ -33,25 +32,6 @@ Tensor noise(const Shape& shape) {
   return t.to(DType::kBF16).to(Device::kCuda);
 }
 
-void synchronize() {
-  static Tensor one = Tensor::zeros({1}, DType::kF32, Device::kCuda);
-  one.to(Device::kCpu);
-}
-
-double microseconds(const std::function<void()>& f) {
-  std::vector<double> times;
-  for (int round = 0; round < 6; ++round) {  // the first warms up
-    synchronize();
-    const auto start = std::chrono::steady_clock::now();
-    for (int i = 0; i < 10; ++i) f();
-    synchronize();
-    const std::chrono::duration<double, std::micro> t = std::chrono::steady_clock::now() - start;
-    if (round > 0) times.push_back(t.count() / 10);
-  }
-  std::sort(times.begin(), times.end());
-  return times[times.size() / 2];
-}
-
 void bench(const Shape2d& s, ConvPass pass, bool fused) {
   ConvProblem q{.pass = pass, .dtype = DType::kBF16, .math = MathMode::kExact, .N = s.N, .H = s.H, .W = s.W};
   q.C = s.C, q.O = s.O, q.R = q.S = s.R;
@@ -65,7 +45,7 @@ void bench(const Shape2d& s, ConvPass pass, bool fused) {
   for (const cuda::ConvChoice& choice : planner.choices(q, kEngines)) {
     std::vector<int64_t> knobs;
     for (auto [type, value] : choice.engine.knobs) knobs.push_back(value);
-    const double us = microseconds([&] {
+    const double us = median_of(5, 10, [&] {
       choice.plan.run({x.raw(), w.raw(), y.raw(), fused ? bias.raw() : nullptr, nullptr});
     });
     cells.push_back(fmt::format("{:.0f} ({}:{})", us, choice.engine.index, fmt::join(knobs, ",")));

@@ -10,7 +10,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
 #include <functional>
 #include <string_view>
@@ -20,6 +19,7 @@
 #include "core/tensor/device.h"
 #include "core/tensor/execution.h"
 #include "core/tensor/philox.h"
+#include "tests/bench/gpu_timing.h"
 
 namespace saccade {
 namespace {
@@ -30,26 +30,6 @@ struct Options {
   int rounds = 30;
   bool cold = false, tiny = false;
 };
-
-// Waits for the GPU: a copy to the CPU does.
-void synchronize() {
-  static Tensor one = Tensor::zeros({1}, DType::kF32, Device::kCuda);
-  one.to(Device::kCpu);
-}
-
-double median_of(int rounds, int calls, const std::function<void()>& f) {
-  std::vector<double> times;
-  for (int i = 0; i < rounds + 1; ++i) {  // the first one warms up
-    synchronize();
-    auto start = std::chrono::steady_clock::now();
-    for (int k = 0; k < calls; ++k) f();
-    synchronize();
-    std::chrono::duration<double, std::micro> t = std::chrono::steady_clock::now() - start;
-    if (i > 0) times.push_back(t.count() / calls);
-  }
-  std::sort(times.begin(), times.end());
-  return times[times.size() / 2];
-}
 
 double time_of(const Options& options, const std::function<void()>& f) {
   int calls = options.tiny ? 1 : 20;
