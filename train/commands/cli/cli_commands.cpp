@@ -53,7 +53,10 @@ void add_train(CLI::App& app, Action& action) {
   add_set(c, a->set);
   add_quick_flags(c, a->quick);
   c->add_flag("--resume", a->resume, "continue the run in --output from its newest whole checkpoint");
-  option(c, "--init-from", a->init_from, "FILE", "start from the weights of a safetensors or .pth file");
+  option(
+      c, "--init-from", a->init_from, "FILE",
+      "start from the weights of a safetensors or .pth file, or from published ones: coco or another data set for those of "
+      "--model, or a name (saccade weights list), fetched where they are not in the cache");
   add_key(c, a->key);
   c->add_flag("--reinit-heads", a->reinit_heads, "with --init-from: new class heads, for other classes");
   c->add_flag(
@@ -89,6 +92,7 @@ void add_train(CLI::App& app, Action& action) {
   option(c, "--master", a->ranks.master, "HOST:PORT", "where rank 0 listens, for processes on GPUs");
   c->footer(
       "Examples:\n"
+      "  saccade train --data my_images --model rt_detr_r18 --init-from coco\n"
       "  saccade train --data my_images --model rt_detr_r18 --init-from weights.safetensors\n"
       "  saccade train --data my_images --model rt_detr_r18 --epochs 30 --batch 4 --image-size 512 --lr 5e-5\n"
       "  saccade train --config configs/quickstart.textproto --output runs/quickstart\n"
@@ -296,7 +300,8 @@ void add_report(CLI::App& app, Action& action) {
 
 void add_convert(CLI::App& app, Action& action) {
   auto [c, a] = add_command(app, action, "convert", "turn weights of others into a checkpoint", run_convert);
-  c->add_option("IN", a->input, "safetensors (or its *.index.json), or a .pth file of PyTorch")
+  c->add_option("IN", a->input,
+                "safetensors (or its *.index.json), a .pth file of PyTorch, or published weights by name")
       ->required()
       ->check(not_empty());
   c->add_option("OUT", a->output, "the file to write, named *.safetensors")->required()->check(not_empty());
@@ -347,6 +352,7 @@ void add_commands(CLI::App& app, Action& action) {
   add_summary(app, action);
   add_data_commands(app, action);
   add_convert(app, action);
+  add_weights_commands(app, action);
   add_describe(app, action);
   add_completion(app, action);
   add_threads(app);
