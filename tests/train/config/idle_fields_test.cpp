@@ -18,7 +18,7 @@ TEST(IdleFields, AreNamedWithWhatTheyBelongTo) {
        "note: data.augment.scale_min: 0.5 does nothing without data.augment.height"},
       {"data { augment { scale_max: 2 } }",
        "note: data.augment.scale_max: 2 does nothing without data.augment.height"},
-      {"data { augment { max_stretch: 2 } }", "note: data.augment.max_stretch: 2 does nothing without"},
+      {"data { augment { aspect_jitter: 2 } }", "note: data.augment.aspect_jitter: 2 does nothing without"},
       {"data { augment { pad_as_image: true } }",
        "note: data.augment.pad_as_image: true does nothing without"},
       {"data { augment { height: 64 width: 64 pad_as_image: true } }",

@@ -155,7 +155,7 @@ TEST_F(LabelMapCommands, RefusesWhatIsNotForLabelMaps) {
     return run_command({"train", "--config", path("config.textproto"), "--output", path("no"), "--set", set});
   };
   EXPECT_EQ(train("data.mix.cutmix_alpha=1"), 2);
-  EXPECT_EQ(train("data.augment.batch_sizes=[32]"), 2);
+  EXPECT_EQ(train("data.augment.multi_scale_heights=[32]"), 2);
   EXPECT_EQ(train("eval.evaluator=coco"), 2);
   EXPECT_EQ(train("data.train.format=csv"), 2);
   EXPECT_EQ(train("model.num_classes=3"), 2);

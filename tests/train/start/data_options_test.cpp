@@ -159,7 +159,7 @@ TEST(DataOptions, DoWhatTheySay) {
        [&](const Batches& b) {
          return sides(b) == Sizes{{64, 96}};
        }},
-      {"data.augment.batch_sizes=32,96",
+      {"data.augment.multi_scale_heights=32,96",
        [&](const Batches& b) {
          return sides(b) == Sizes{{32, 32}, {96, 96}} && objects(b) == objects(usual);
        }},
