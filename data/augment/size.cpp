@@ -101,7 +101,7 @@ double largest_share(const LabelMap& labels, int64_t y, int64_t x, ImageSize win
 
 // "Large-scale jitter" (Ghiasi et al., 2021): the largest size that fits height x width, or scale_short_side and scale_long_side
 // (mmsegmentation), times U(scale_min, scale_max), is cut or padded to height x width. Of label maps, a window is drawn up to ten times until
-// no class has class_share_max of it. Before, width and height are stretched against each other by up to aspect_jitter. With
+// no class has cat_max_ratio of it. Before, width and height are stretched against each other by up to aspect_jitter. With
 // pad_as_image a small image is put at a random place on a grey canvas that then counts as image, instead of top left with
 // padding that is masked.
 AugmentFunction make_scale_jitter(const AugmentFields& f) {
@@ -112,7 +112,7 @@ AugmentFunction make_scale_jitter(const AugmentFields& f) {
   SACCADE_CHECK(aspect_jitter >= 1, "[augment] aspect_jitter must be at least 1");
   const auto short_side = static_cast<double>(f.integer("scale_short_side")),
              long_side = static_cast<double>(f.integer("scale_long_side"));
-  const double share_max = f.number("class_share_max");
+  const double share_max = f.number("cat_max_ratio");
   return [=, height = f.integer("height"), width = f.integer("width"),
           pad_as_image = f.number("pad_as_image") != 0, min_area_ratio = visible_part(f),
           filter = f.filter](Sample& sample, Rng& rng) {

@@ -149,8 +149,9 @@ bool has_several_sets(const Config& config) {
 }
 
 PlaceOptions place_options(const Config& config) {
-  return {
-      .wants = task_of(config).needs(config), .val_share = config.data().val_share(), .seed = config.seed()};
+  return {.wants = task_of(config).needs(config),
+          .val_fraction = config.data().val_fraction(),
+          .seed = config.seed()};
 }
 
 namespace {

@@ -42,7 +42,7 @@ TEST(LabelMapAugment, PixelsKeepTheirClasses) {
                                                            {"scale_max", {1}},
                                                            {"aspect_jitter", {1}},
                                                            {"scale_short_side", {40}},
-                                                           {"class_share_max", {0.5}},
+                                                           {"cat_max_ratio", {0.5}},
                                                            {"horizontal_flip", {0.5}},
                                                            {"rotate90", {0.5}}}});
   for (uint64_t seed = 0; seed < 20; ++seed) {
@@ -89,7 +89,7 @@ TEST(LabelMapAugment, AWindowIsDrawnAgainWhereOneClassFillsIt) {
                                                              {"scale_max", {1}},
                                                              {"aspect_jitter", {1}},
                                                              {"scale_short_side", {64}},
-                                                             {"class_share_max", {share}}}});
+                                                             {"cat_max_ratio", {share}}}});
     for (uint64_t seed = 0; seed < 200; ++seed) {
       Rng rng(seed);
       filled[share < 1] += largest_share(augment(whole, steps, rng).label_map) >= 0.75;

@@ -241,7 +241,7 @@ TEST(MovedFields, AreReadUnderTheirOldNames) {
     }
   };
   look(all, "");
-  EXPECT_EQ(count, 18);
+  EXPECT_EQ(count, 21);
 }
 
 TEST(MovedFields, StandOnceInAFile) {

@@ -37,7 +37,7 @@ TEST(IdleFields, AreNamedWithWhatTheyBelongTo) {
        "val_short_side: 100 does nothing with the fixed size"},
       {"data { repeat_threshold: 0.5 }",
        "note: data.repeat_threshold: 0.5 does nothing without data.sampling: repeat_factor"},
-      {"data { val_share: 0.5 }", "note: data.val_share: 0.5 does nothing without data.folder"},
+      {"data { val_fraction: 0.5 }", "note: data.val_fraction: 0.5 does nothing without data.folder"},
       {"criterion { label_smoothing: 0.1 }",
        "note: criterion.label_smoothing: 0.1 does nothing in a detector"},
       {"criterion { no_object_weight: 0.5 }", "does nothing without criterion.class_loss: softmax"},

@@ -70,7 +70,7 @@ TEST(DataOptions, DoWhatTheySay) {
   TestFolder dir;
   ASSERT_EQ(run_command({"data", "shapes", "--output", dir / "set", "--images", "16", "--seed", "2"}), 0);
   const Config plain = parse_config(
-      "data { batch_size: 2 workers: 1 val_share: 0 augment { height: 64 width: 64 horizontal_flip: 0 } }",
+      "data { batch_size: 2 workers: 1 val_fraction: 0 augment { height: 64 width: 64 horizontal_flip: 0 } }",
       "test");
   auto batches = [&](const std::string& sets, int64_t first_epoch = 0) {
     Config config = plain;

@@ -55,7 +55,7 @@ class SegmentationTask final : public Task {
     return {"criterion.class_weights",
             "criterion.mean_over_labelled",
             "data.label_maps",
-            "data.augment.class_share_max",
+            "data.augment.cat_max_ratio",
             "eval.window",
             "eval.window_stride",
             "eval.scales",
