@@ -170,6 +170,18 @@ TEST(CocoExports, PolygonsAreBoxes) {
   }
 }
 
+// As tables of floating point numbers leave them.
+TEST(CocoExports, IdsMayBeWholeNumbersWithAPoint) {
+  CheckedFile file;
+  file.images = R"({"id":3.0,"file_name":"a.png"})";
+  file.annotations = box_json("7.0", "3.0", "1,1,2,2", "9.0");
+  file.categories = R"({"id":9.0,"name":"bolt"})";
+  const Checked checked = checked_file(file);
+  EXPECT_EQ(checked.problems, "");
+  EXPECT_EQ(checked.boxes, "3:9:1,1,2,2 ");
+  EXPECT_EQ(checked.left.annotations.at(0).id, 7);
+}
+
 // detr #28, mmdetection PR 89, cvat #298, yolact #156
 TEST(CocoExports, IdsMayBeWords) {
   CheckedFile file;
