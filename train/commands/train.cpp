@@ -215,9 +215,8 @@ int train_in(RunFolder& folder, const TrainArguments& arguments, const TrainerOp
   for (const NamedTensor& p : task->model().parameters()) frozen.match(p.name);
   frozen.finish("parameter of the model");
   check_interrupt();
-  task->model().set_recompute(
-      {config.train().checkpoint_modules().begin(), config.train().checkpoint_modules().end()},
-      "train.checkpoint_modules");
+  task->model().set_recompute({config.train().recompute().begin(), config.train().recompute().end()},
+                              "train.recompute");
   Progress console;
   auto say = [&](const std::string& line) {
     if (!line.empty() && !options.quiet) console.message(line);

@@ -36,7 +36,7 @@ class LabelMapCommands : public ::testing::Test {
     std::ofstream(path("config.textproto"))
         << kSegmenter << "data { train " << split() << " val " << split() << R"(
   batch_size: 4
-  augment { height: 48 width: 48 scale_min: 0.5 scale_max: 2 scale_short_side: 64 class_share_max: 0.75 }
+  augment { height: 48 width: 48 scale_min: 0.5 scale_max: 2 scale_short_side: 64 cat_max_ratio: 0.75 }
   val_short_side: 64 val_long_side: 96
 }
 train { epochs: 0 max_steps: 30 log_every: 1 eval_every_epochs: 5 }
@@ -155,7 +155,7 @@ TEST_F(LabelMapCommands, RefusesWhatIsNotForLabelMaps) {
     return run_command({"train", "--config", path("config.textproto"), "--output", path("no"), "--set", set});
   };
   EXPECT_EQ(train("data.mix.cutmix_alpha=1"), 2);
-  EXPECT_EQ(train("data.augment.batch_sizes=[32]"), 2);
+  EXPECT_EQ(train("data.augment.multi_scale_heights=[32]"), 2);
   EXPECT_EQ(train("eval.evaluator=coco"), 2);
   EXPECT_EQ(train("data.train.format=csv"), 2);
   EXPECT_EQ(train("model.num_classes=3"), 2);

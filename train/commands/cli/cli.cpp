@@ -157,10 +157,9 @@ CommandFailure current_failure(bool is_training) {
   } catch (const InputError& error) {
     return {2, error.what()};
   } catch (const OutOfMemory& error) {
-    return {1,
-            error.what() + std::string(is_training ? ". A smaller data.batch_size, train.checkpoint_modules "
-                                                     "or precision: bf16 need less"
-                                                   : "")};
+    return {1, error.what() + std::string(is_training ? ". A smaller data.batch_size, train.recompute "
+                                                        "or precision: bf16 need less"
+                                                      : "")};
   } catch (const std::bad_alloc&) {
     return {1, "out of memory"};
   } catch (const std::filesystem::filesystem_error& error) {
