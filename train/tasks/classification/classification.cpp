@@ -110,6 +110,9 @@ class ClassificationTask final : public Task {
   std::unique_ptr<Inferencer> inferencer(const LoadedModel& model) const override {
     return std::make_unique<ClassifierInferencer>(model);
   }
+  std::unique_ptr<Answerer> answerer(const LoadedModel& model) const override {
+    return class_answerer(model);
+  }
   Evaluation evaluate(const EvalArguments& arguments, const LoadedModel& model,
                       const EvaluatorOptions& options) const override {
     return evaluate_classes(arguments, model, options);

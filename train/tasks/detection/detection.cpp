@@ -101,6 +101,7 @@ class DetectionTask final : public Task {
   std::unique_ptr<Inferencer> inferencer(const LoadedModel& model) const override {
     return std::make_unique<DetectorInferencer>(model);
   }
+  std::unique_ptr<Answerer> answerer(const LoadedModel& model) const override { return box_answerer(model); }
   Evaluation evaluate(const EvalArguments& arguments, const LoadedModel& model,
                       const EvaluatorOptions& options) const override {
     return evaluate_detections(arguments, model, options);

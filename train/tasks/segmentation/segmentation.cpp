@@ -131,6 +131,9 @@ class SegmentationTask final : public Task {
   std::unique_ptr<Inferencer> inferencer(const LoadedModel& model) const override {
     return std::make_unique<SegmenterInferencer>(model);
   }
+  std::unique_ptr<Answerer> answerer(const LoadedModel& model) const override {
+    return label_answerer(model);
+  }
   Evaluation evaluate(const EvalArguments& arguments, const LoadedModel& model,
                       const EvaluatorOptions& options) const override {
     return evaluate_labels(arguments, model, options);
