@@ -39,6 +39,7 @@ rooms=(
   "train/tasks: $library train/config train/logs train/checkpoints train/inference train/loop train/report train/export"
   "train/commands: $library train"
   "train/library: $library train/config train/optimizers train/logs train/checkpoints train/inference train/loop train/tasks"
+  "train/python: train/commands train/python"
   "train: train/commands"
   "tests: $library train configs"
 )

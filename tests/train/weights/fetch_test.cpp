@@ -1,5 +1,5 @@
-// Weights by name against a server that cuts, lies, redirects, stalls and refuses: each fault is one line, and no half file has the name of
-// a whole one.
+// Weights by name against a server that cuts, lies, redirects, stalls and refuses: each fault is one line, and no half file has the
+// name of a whole one.
 #include "train/weights/fetch.h"
 
 #include <gtest/gtest.h>
@@ -26,6 +26,7 @@ class Fetch : public testing::Test {
  protected:
   void SetUp() override {
     ::setenv("SACCADE_CACHE", cache_.path().c_str(), 1);
+    ::setenv("no_proxy", "127.0.0.1,no-such-host.invalid", 1);
     const std::string path = cache_ / "made.safetensors";
     write_safetensors(path, {{"a", Tensor::zeros({3000})}}, {});
     file_ = read_bytes(path);
