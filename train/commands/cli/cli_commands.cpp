@@ -53,9 +53,9 @@ void add_train(CLI::App& app, Action& action) {
   add_quick_flags(c, a->quick);
   c->add_flag("--resume", a->resume, "continue the run in --output from its newest intact checkpoint");
   option(
-      c, "--init-from", a->init_from, "FILE|NAME",
-      "start from the weights in a safetensors or .pth file, or from published ones: coco (or another data set) for those "
-      "of --model, or a name that saccade weights list shows; fetched unless they are in the cache");
+      c, "--init-from", a->init_from, "FILE",
+      "start from the weights in a safetensors or .pth file, or from published weights: a data set, as coco, for those of "
+      "--model, or a name of saccade weights list; they are downloaded if they are not in the cache");
   add_key(c, a->key);
   c->add_flag("--reinit-heads", a->reinit_heads,
               "with --init-from: initialise the class heads anew, for other classes");
@@ -302,12 +302,12 @@ void add_report(CLI::App& app, Action& action) {
 }
 
 void add_convert(CLI::App& app, Action& action) {
-  c->add_flag("--resume", a->resume, "continue the run in --output from its newest intact checkpoint");
-  option(
-      c, "--init-from", a->init_from, "FILE|NAME",
-      "start from the weights in a safetensors or .pth file, or from published ones: coco (or another data set) for those "
-      "of --model, or a name that saccade weights list shows; fetched unless they are in the cache");
-  ->required()->check(not_empty());
+  auto [c, a] = add_command(app, action, "convert", "convert published weights to a checkpoint", run_convert);
+  c->add_option(
+       "IN", a->input,
+       "a safetensors file (or its *.index.json), a .pth file of PyTorch, or the name of published weights")
+      ->required()
+      ->check(not_empty());
   c->add_option("OUT", a->output, "the file to write, named *.safetensors")->required()->check(not_empty());
   option(c, "--config", a->config, "FILE", "recipe of the model, if the weights do not identify it");
   add_set(c, a->set);
