@@ -31,6 +31,7 @@ rooms=(
   "train/optimizers: core autograd layers configs"
   "train/config: $library train/optimizers configs"
   "train/checkpoints: $library train/config train/optimizers"
+  "train/weights: core train/config train/logs configs"
   "train/inference: $library train/config train/logs train/checkpoints"
   "train/loop: $library train/config train/optimizers train/logs train/checkpoints"
   "train/export: $library"
