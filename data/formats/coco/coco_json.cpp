@@ -28,8 +28,8 @@ bool parse_whole(const std::string& text, T& number) {
 // Ids that are no integers. Until all are known each stands for an integer at the low end of the range.
 class WordIds {
  public:
-  static constexpr int64_t kFirst = std::numeric_limits<int64_t>::min(), kMost = int64_t{1} << 32;
-  static bool is_word(int64_t id) { return id < kFirst + kMost; }
+  static constexpr int64_t kFirst = std::numeric_limits<int64_t>::min(), kMax = int64_t{1} << 32;
+  static bool is_word(int64_t id) { return id < kFirst + kMax; }
 
   // "7" is 7, but "007" is a word.
   int64_t id_of(const std::string& text) {
