@@ -11,7 +11,6 @@ namespace {
 
 class WeightsProgram : public Cli {
  protected:
-  static void SetUpTestSuite() { Cli::SetUpTestSuite(); }
   void SetUp() override {
     fs::remove_all(scratch() / "cache");
     file_ = read_bytes(scratch() / kCheckpoint);
