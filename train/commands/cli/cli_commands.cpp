@@ -351,6 +351,7 @@ void add_commands(CLI::App& app, Action& action) {
   add_eval(app, action);
   add_score(app, action);
   add_predict_command(app, action);
+  add_serve_command(app, action);
   add_report(app, action);
   add_bench(app, action);
   add_export(app, action);
