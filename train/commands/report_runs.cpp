@@ -22,7 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // As many as there are colours.
-constexpr size_t kMostRuns = 8;
+constexpr size_t kMaxRuns = 8;
 
 // Where the configuration leaves the number of classes to the data, a checkpoint says it.
 std::optional<int64_t> parameters_of(const std::string& run, const Config& config) {
@@ -54,8 +54,8 @@ ComparedRun compared(const std::string& name) {
 }
 
 void check_different(const std::vector<std::string>& runs) {
-  if (runs.size() > kMostRuns)
-    fail_input("saccade report: {} runs, expected at most {} in one page", runs.size(), kMostRuns);
+  if (runs.size() > kMaxRuns)
+    fail_input("saccade report: {} runs, expected at most {} in one page", runs.size(), kMaxRuns);
   std::error_code error;
   for (size_t i = 0; i < runs.size(); ++i)
     for (size_t k = 0; k < i; ++k)

@@ -15,6 +15,7 @@
 
 namespace saccade {
 
+class Answerer;      // train/inference/answerer.h
 class Inferencer;    // train/inference/inferencer.h
 class Module;        // layers/module.h
 class Page;          // data/pages/html.h
@@ -88,6 +89,10 @@ class Task {
 
   // The model at work: results for batches. Refers to the model.
   virtual std::unique_ptr<Inferencer> inferencer(const LoadedModel& model) const = 0;
+  // The same for images that come one at a time. Refers to the model. Throws InputError, as where the task has none.
+  virtual std::unique_ptr<Answerer> answerer(const LoadedModel& /*model*/) const {
+    fail_input("a model of this kind answers nothing about single images");
+  }
   // These two throw InputError for arguments that do not go with the task; a Predictor refers to both of its arguments.
   virtual Evaluation evaluate(const EvalArguments& arguments, const LoadedModel& model,
                               const EvaluatorOptions& options) const = 0;

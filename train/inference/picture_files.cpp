@@ -292,19 +292,32 @@ std::vector<std::string> listed_paths(const std::string& file) {
   return paths;
 }
 
-Batch batch_of(const std::vector<LoadedInput>& images, const Config& config) {
-  const Augmentation to_size = eval_augment(config);
+SizedImage sized_image(const Image& image, const std::string& name, const Augmentation& to_size) {
+  Sample sample;
+  sample.image = image;
+  Rng unused(0);
+  SizedImage sized{augment(std::move(sample), to_size, unused), {}};
+  sized.target = make_target(sized.sample, {image.height, image.width});
+  sized.target.file_name = name;
+  return sized;
+}
+
+Batch batch_of(std::vector<SizedImage> images, const Config& config) {
   std::vector<Sample> samples;
   std::vector<Target> targets;
-  for (const LoadedInput& loaded : images) {
-    Sample sample;
-    sample.image = loaded.image;
-    Rng unused(0);
-    samples.push_back(augment(std::move(sample), to_size, unused));
-    targets.push_back(make_target(samples.back(), {loaded.image.height, loaded.image.width}));
-    targets.back().file_name = loaded.input->path;
+  for (SizedImage& image : images) {
+    samples.push_back(std::move(image.sample));
+    targets.push_back(std::move(image.target));
   }
   return collate(samples, std::move(targets), config.data().pad_multiple());
+}
+
+Batch batch_of(const std::vector<LoadedInput>& images, const Config& config) {
+  const Augmentation to_size = eval_augment(config);
+  std::vector<SizedImage> sized;
+  for (const LoadedInput& loaded : images)
+    sized.push_back(sized_image(loaded.image, loaded.input->path, to_size));
+  return batch_of(std::move(sized), config);
 }
 
 Workspace::Workspace(const std::string& output) : output_(output), folder_(output) {

@@ -14,6 +14,7 @@
 
 #include "core/files/temporary.h"
 #include "core/types/mask.h"
+#include "data/augment/augment.h"
 #include "data/images/image.h"
 #include "data/loading/batch.h"
 #include "train/config/config.h"
@@ -91,7 +92,14 @@ std::vector<uint8_t> marked_as_drawn(std::vector<uint8_t> png);
 // The paths that a file lists, one a line. Throws InputError.
 std::vector<std::string> listed_paths(const std::string& file);
 
-// A batch of these images, resized as for evaluation.
+// An image resized as for evaluation; `name` is that of messages.
+struct SizedImage {
+  Sample sample;
+  Target target;
+};
+SizedImage sized_image(const Image& image, const std::string& name, const Augmentation& to_size);
+Batch batch_of(std::vector<SizedImage> images, const Config& config);
+// A batch of these images, resized so.
 Batch batch_of(const std::vector<LoadedInput>& images, const Config& config);
 
 // A temporary folder beside the results in which each is made before it gets its name; leftovers are removed at the end, and by

@@ -13,7 +13,7 @@
 namespace saccade {
 namespace {
 
-constexpr size_t kMostParts = 6, kMostClassCharts = 6;
+constexpr size_t kMaxParts = 6, kMaxClassCharts = 6;
 
 std::string figure_with_step(const ChartPoint& point) {
   return std::isfinite(point.y) ? fmt::format("{} (step {})", figure_text(point.y), number_text(point.x))
@@ -150,11 +150,11 @@ void add_charts(Page& page, const std::vector<ComparedRun>& runs) {
     for (const MetricChart& chart : run.charts)
       if (!chart.prefix.empty())
         for (const std::string& metric : metrics_with(runs, chart.of_training, chart.prefix))
-          if (!shown.contains(metric) && classes++ < kMostClassCharts)
+          if (!shown.contains(metric) && classes++ < kMaxClassCharts)
             add_figure(metric, metric, chart.of_training);
   size_t parts = 0;
   for (const std::string& metric : metrics_with(runs, true, "loss_"))
-    if (metric.find('_', 5) == std::string::npos && parts++ < kMostParts)
+    if (metric.find('_', 5) == std::string::npos && parts++ < kMaxParts)
       charts.add(metric, true,
                  {.title = "Part of the loss: " + metric.substr(5), .subtitle = "last layer", .log_y = true});
   charts.add("learning_rate", true, {.title = "Learning rate", .y_low = 0});

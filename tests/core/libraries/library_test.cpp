@@ -1,4 +1,4 @@
-// The search for NVIDIA's libraries, on files that are always there.
+// Libraries that are opened when they are needed, and the search for NVIDIA's, on files that are always there.
 #include "core/runtime/cuda/libraries/library.h"
 
 #include <gtest/gtest.h>
@@ -115,6 +115,14 @@ TEST_F(LibrarySearch, RefusesAnOldVersion) {
   library.require_version(true, "2.1", "2.0");
   expect_parts(error_of([&] { library.require_version(false, "1.9", "2.0"); }),
                {"maths (libm.so.6) is version 1.9, this program needs 2.0 or newer"});
+}
+
+TEST_F(LibrarySearch, NamesDebiansPackage) {
+  EXPECT_EQ(OpenedLibrary("maths", "libm.so.6", "libc6").symbol<double(double)>("cbrt")(8.0), 2.0);
+  expect_parts(error_of([] { OpenedLibrary("nothing", "libnothing.so.7", "libnothing7"); }),
+               {"nothing cannot be opened: libnothing.so.7: ", "(apt install libnothing7)"});
+  expect_parts(error_of([] { OpenedLibrary("maths", "libm.so.6", "libc6").symbol<int()>("no_such_sum"); }),
+               {"maths (libm.so.6) has no no_such_sum: it is older"});
 }
 
 }  // namespace

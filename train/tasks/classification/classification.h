@@ -12,6 +12,7 @@
 #include "data/pages/html.h"
 #include "models/classifier.h"
 #include "train/checkpoints/load_model.h"
+#include "train/inference/answerer.h"
 #include "train/inference/arguments.h"
 #include "train/inference/evaluation.h"
 #include "train/inference/predictor.h"
@@ -29,6 +30,8 @@ Var soft_target_loss(const Var& logits, const Batch& batch, double smoothing);
 
 // The best classes of each image, printed and as a list.
 std::unique_ptr<Predictor> class_predictor(const PredictArguments& arguments, const LoadedModel& model);
+// The same for images that come one at a time.
+std::unique_ptr<Answerer> class_answerer(const LoadedModel& model);
 
 // What the evaluator finds for all images. The model is left in the mode (training or not) that it was in. Throws InputError
 // for a broken image.

@@ -3,19 +3,16 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <span>
 #include <utility>
 
 #include "core/files/text.h"
 #include "core/formats/json.h"
 #include "core/tensor/error.h"
+#include "train/tasks/classification/best_classes.h"
 #include "train/tasks/classification/runner.h"
 
 namespace saccade {
 namespace {
-
-constexpr size_t kShownClasses = 5;
 
 class ClassPredictor : public Predictor {
  public:
@@ -52,15 +49,12 @@ class ClassPredictor : public Predictor {
 
  private:
   void add(const PredictInput& input, const std::vector<Instance>& classes) {
-    std::string top, line = escaped(input.name) + ":";
-    for (const Instance& c : std::span(classes).first(std::min(classes.size(), kShownClasses))) {
-      const std::string& name = model_.class_names.at(static_cast<size_t>(c.label));
-      top += fmt::format("{}{{\"class\": {}, \"score\": {}}}", top.empty() ? "" : ", ", json_quote(name),
-                         c.score);
-      line += fmt::format(" {} {:.3f}", printable(name), c.score);
-    }
+    std::string line = escaped(input.name) + ":";
+    for (const Instance& c : best_classes(classes))
+      line +=
+          fmt::format(" {} {:.3f}", printable(model_.class_names.at(static_cast<size_t>(c.label))), c.score);
     list_ += fmt::format("{}\n{{\"file_name\": {}, \"classes\": [{}]}}", count_++ ? "," : "",
-                         json_quote(input.name), top);
+                         json_quote(input.name), best_classes_json(classes, model_));
     lines_ += line + "\n";
   }
 

@@ -9,6 +9,7 @@
 #include "data/pages/html.h"
 #include "train/checkpoints/load_model.h"
 #include "train/config/task.h"
+#include "train/inference/answerer.h"
 #include "train/inference/arguments.h"
 #include "train/inference/evaluation.h"
 #include "train/inference/predictor.h"
@@ -21,6 +22,8 @@ namespace saccade {
 std::unique_ptr<TrainingTask> train_detector(const Config& config);
 // Pictures with boxes, and the detections as a list.
 std::unique_ptr<Predictor> box_predictor(const PredictArguments& arguments, const LoadedModel& model);
+// The same for images that come one at a time.
+std::unique_ptr<Answerer> box_answerer(const LoadedModel& model);
 Evaluation evaluate_detections(const EvalArguments& arguments, const LoadedModel& model,
                                const EvaluatorOptions& options);
 // Precision, recall and confusions, and pictures of what was found.

@@ -20,7 +20,7 @@ namespace saccade {
 namespace {
 
 constexpr int64_t kCutSide = 200;
-constexpr size_t kMostOfKind = 12;
+constexpr size_t kMaxOfKind = 12;
 
 const char* title_of(LabelErrorKind kind) {
   switch (kind) {
@@ -139,13 +139,13 @@ void add_kind(Page& page, LabelErrorKind kind, const std::vector<LabelError>& er
   std::vector<Html> shown;
   size_t count = 0;
   for (size_t i = 0; i < errors.size(); ++i) {
-    if (errors[i].kind != kind || ++count > kMostOfKind) continue;
+    if (errors[i].kind != kind || ++count > kMaxOfKind) continue;
     if (const std::optional<Image> image = open_picture(dataset, static_cast<int64_t>(errors[i].image)))
       shown.push_back(error_picture(entries[i], *image));
   }
   if (count == 0) return;
   page.add(html("<h3>{} ({}{})</h3>\n", title_of(kind), count_text(static_cast<int64_t>(count)),
-                count > kMostOfKind ? fmt::format(", the first {}", kMostOfKind) : std::string()));
+                count > kMaxOfKind ? fmt::format(", the first {}", kMaxOfKind) : std::string()));
   page.add(grid("pictures", shown));
 }
 

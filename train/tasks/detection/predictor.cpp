@@ -17,6 +17,7 @@
 #include "data/images/draw.h"
 #include "train/config/options.h"
 #include "train/inference/evaluation.h"
+#include "train/tasks/detection/found_objects.h"
 #include "train/tasks/detection/runner.h"
 #include "train/tasks/detection/sampling_points.h"
 #include "train/tasks/detection/tiles.h"
@@ -25,26 +26,6 @@ namespace saccade {
 namespace {
 
 constexpr size_t kSampledDetections = 10;  // how many detections have their sampling points drawn
-
-// Which labels are shown: those that --classes names, by name or category id; all where it names none.
-std::vector<bool> shown_labels(const PredictArguments& arguments, const LoadedModel& model) {
-  const std::vector<std::string>& names = model.class_names;
-  std::vector<bool> shown(names.size(), arguments.classes.empty());
-  for (const std::string& wanted : arguments.classes) {
-    bool found = false;
-    for (size_t k = 0; k < names.size(); ++k)
-      if (names[k] == wanted || std::to_string(model.category_ids.at(k)) == wanted) found = shown[k] = true;
-    if (found) continue;
-    constexpr size_t kNamed = 20;
-    std::string known;
-    for (size_t k = 0; k < std::min(names.size(), kNamed); ++k)
-      known += (k ? ", " : "") + printable(names[k]);
-    fail_input("--classes: {} has no class \"{}\", expected some of {}{}", arguments.checkpoint,
-               printable(wanted), known,
-               names.size() > kNamed ? fmt::format(" and {} more", names.size() - kNamed) : "");
-  }
-  return shown;
-}
 
 // The file of what lies in the object's box, which is cut to the image, at least a pixel; of an object with a mask its pixels alone.
 std::vector<uint8_t> cut_out(const Image& image, const Instance& object) {
@@ -74,7 +55,7 @@ class BoxPredictor : public Predictor {
         runner_(detector_, image_normalization(model.config)),
         post_(postprocess_options(model.config, std::ssize(model.category_ids))),
         threshold_(arguments.threshold.value_or(0.5)),
-        shown_(shown_labels(arguments, model)),
+        shown_(shown_labels(arguments.classes, model, "--classes: " + arguments.checkpoint)),
         counts_(model.class_names.size(), 0) {
     for (size_t k = 0; k < model.class_names.size(); ++k)
       if (model.class_names[k] != kNoCategory)
@@ -173,20 +154,14 @@ class BoxPredictor : public Predictor {
                arguments_.format == "jpg" ? encode_jpeg_drawing(image) : encode_drawing(image));
   }
 
-  // COCO's form, with names for people; `crop`: "" for none
+  // `crop`: "" for none
   void add_to_list(const PredictInput& input, const Instance& found, const std::string& crop) {
-    const auto label = static_cast<size_t>(found.label);
-    list_ += fmt::format(
-        "{}\n{{\"file_name\": {}, \"category_id\": {}, \"bbox\": [{}, {}, {}, {}], \"score\": {}, \"category\": {}",
-        count_++ ? "," : "", json_quote(input.name), model_.category_ids[label], found.box.x1, found.box.y1,
-        found.box.width(), found.box.height(), found.score, json_quote(model_.class_names[label]));
+    list_ += fmt::format("{}\n{{\"file_name\": {}, {}", count_++ ? "," : "", json_quote(input.name),
+                         object_json(found, model_));
     if (!input.picture.empty()) list_ += fmt::format(", \"picture\": {}", json_quote(input.picture));
-    if (found.mask)
-      list_ +=
-          fmt::format(", \"segmentation\": {{\"size\": [{}, {}], \"counts\": {}}}", found.mask->size().height,
-                      found.mask->size().width, json_quote(found.mask->text()));
+    list_ += segmentation_json(found);
     list_ += crop.empty() ? "}" : fmt::format(", \"crop\": {}}}", json_quote(crop));
-    ++counts_[label];
+    ++counts_[static_cast<size_t>(found.label)];
   }
 
   void add_labels_image(const PredictInput& input, const Image& image) {

@@ -10,10 +10,9 @@
 #include "core/files/text.h"
 #include "core/formats/json.h"
 #include "core/tensor/error.h"
-#include "data/images/draw.h"
-#include "data/images/stored_pixels.h"
 #include "data/pages/label_picture.h"
 #include "train/config/options.h"
+#include "train/tasks/segmentation/label_map_files.h"
 #include "train/tasks/segmentation/runner.h"
 #include "train/tasks/segmentation/segmentation.h"
 
@@ -25,6 +24,7 @@ class LabelPredictor : public Predictor {
   LabelPredictor(const PredictArguments& arguments, const LoadedModel& model)
       : output_(arguments.output),
         model_(model),
+        files_(model, arguments.checkpoint),
         runner_(model.as<Segmenter>(), model.config, std::ssize(model.class_names)),
         pixels_(model.class_names.size()) {
     for (auto [flag, given] :
@@ -40,11 +40,6 @@ class LabelPredictor : public Predictor {
     if (arguments.tile > 0)
       fail_input("--tile: {} makes label maps; --set eval.window={} looks at an image part by part",
                  arguments.checkpoint, arguments.tile);
-    const auto greatest = std::ranges::max(model.category_ids);
-    if (std::ranges::min(model.category_ids) < 0 || greatest > 65535)
-      fail_input("{}: the category ids reach beyond 0 to 65535, the values that a label map can have",
-                 arguments.checkpoint);
-    if (greatest < 256) palette_ = label_palette(model.category_ids);
   }
 
   std::vector<std::string> predict(std::vector<LoadedInput> images, const Workspace& workspace,
@@ -57,11 +52,7 @@ class LabelPredictor : public Predictor {
       const PredictInput& input = *images[n].input;
       const std::string stem = std::filesystem::path(input.picture).replace_extension("").string(),
                         map = names.name("label_maps/" + stem);
-      std::vector<uint16_t> values(found[n].values.size());
-      std::ranges::transform(found[n].values, values.begin(), [&](uint16_t label) {
-        return static_cast<uint16_t>(model_.category_ids[label]);
-      });
-      write_file(workspace.file(map), marked_as_drawn(encode_stored_pixels(found[n].size, values, palette_)));
+      write_file(workspace.file(map), files_.bytes(found[n]));
       paint_labels(images[n].image, found[n], model_.class_names);
       write_file(workspace.file(input.picture), encode_drawing(images[n].image));
       pictures.insert(pictures.end(), {input.picture, map});
@@ -88,31 +79,19 @@ class LabelPredictor : public Predictor {
   bool has_pictures() const override { return true; }
 
  private:
-  // Classes by falling number of pixels.
   void add_to_list(const PredictInput& input, const std::string& map, const LabelMap& labels) {
-    std::vector<int64_t> counts(pixels_.size());
-    for (uint16_t label : labels.values) ++counts[label];
-    std::vector<size_t> order(counts.size());
-    std::iota(order.begin(), order.end(), size_t{0});
-    std::ranges::stable_sort(order, std::ranges::greater(), [&](size_t k) { return counts[k]; });
-    std::string classes;
-    for (size_t k : order) {
-      if (counts[k] == 0) continue;
-      pixels_[k] += counts[k];
-      classes += fmt::format("{}{{\"category_id\": {}, \"category\": {}, \"pixels\": {}}}",
-                             classes.empty() ? "" : ", ", model_.category_ids[k],
-                             json_quote(model_.class_names[k]), counts[k]);
-    }
+    const std::vector<int64_t> counts = files_.counts(labels);
+    for (size_t k = 0; k < counts.size(); ++k) pixels_[k] += counts[k];
     list_ += fmt::format(
         "{}\n{{\"file_name\": {}, \"width\": {}, \"height\": {}, \"classes\": [{}], \"picture\": {}, \"label_map\": {}}}",
-        count_++ ? "," : "", json_quote(input.name), labels.size.width, labels.size.height, classes,
-        json_quote(input.picture), json_quote(map));
+        count_++ ? "," : "", json_quote(input.name), labels.size.width, labels.size.height,
+        files_.classes_json(counts), json_quote(input.picture), json_quote(map));
   }
 
   std::string output_;
   const LoadedModel& model_;
+  LabelMapFiles files_;
   SegmenterRunner runner_;
-  std::vector<uint32_t> palette_;
   std::vector<int64_t> pixels_;  // of each class, of all images
   std::string list_;
   int64_t count_ = 0;

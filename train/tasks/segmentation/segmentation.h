@@ -10,6 +10,7 @@
 #include "data/pages/html.h"
 #include "models/segmenter.h"
 #include "train/checkpoints/load_model.h"
+#include "train/inference/answerer.h"
 #include "train/inference/arguments.h"
 #include "train/inference/evaluation.h"
 #include "train/inference/predictor.h"
@@ -41,6 +42,8 @@ void refuse_figures(const FigureOptions& figures, const std::vector<std::string>
 
 // Pictures with colours, the label maps, and the classes of each image as a list.
 std::unique_ptr<Predictor> label_predictor(const PredictArguments& arguments, const LoadedModel& model);
+// The same for images that come one at a time.
+std::unique_ptr<Answerer> label_answerer(const LoadedModel& model);
 
 // Figures, confusions, the best and the worst images.
 std::string add_segmentation_sections(Page& page, const ReportOptions& options);

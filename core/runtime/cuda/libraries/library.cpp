@@ -1,6 +1,5 @@
 #include "core/runtime/cuda/libraries/library.h"
 
-#include <dlfcn.h>
 #include <glob.h>
 
 #include <algorithm>
@@ -72,13 +71,6 @@ std::vector<std::string> matches(const std::string& pattern) {
   return paths;
 }
 
-// A file that is there but cannot be loaded says why in `problem`, unless an earlier one did.
-void* open_file(const fs::path& path, std::string& problem) {
-  void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!handle && problem.empty()) problem = dlerror();
-  return handle;
-}
-
 }  // namespace
 
 std::string pip_package(std::string_view name, int cuda_major) {
@@ -87,22 +79,21 @@ std::string pip_package(std::string_view name, int cuda_major) {
 }
 
 Library::Library(const LibraryName& wanted) : wanted_(wanted) {
-  std::string problem;
+  std::string problem;  // of the first file that is there but cannot be loaded
   auto try_folder = [&](const std::string& folder) {
     for (const std::string& path : matches(folder + "/" + wanted.file)) {
-      if (handle_) return;
-      handle_ = open_file(path, problem);
-      path_ = path;
+      if (opened_) return;
+      std::string reason;
+      opened_ = OpenedLibrary::open(wanted.name, path, reason);
+      if (problem.empty()) problem = reason;
     }
   };
   const std::vector<std::string> own = split(variable(kVariable)), usual = patterns();
   for (const std::string& folder : own) try_folder(folder);
-  if (!handle_) {
-    handle_ = dlopen(wanted.file.c_str(), RTLD_NOW | RTLD_LOCAL);
-    path_ = wanted.file;
-  }
+  std::string not_found;
+  if (!opened_) opened_ = OpenedLibrary::open(wanted.name, wanted.file, not_found);
   for (const std::string& folder : usual) try_folder(folder);
-  if (handle_) return;
+  if (opened_) return;
   if (!problem.empty()) fail("{} cannot be loaded: {}", wanted.name, problem);
   std::string looked = own.empty() ? "" : fmt::format("{} (${}), ", fmt::join(own, ", "), kVariable);
   fail(
@@ -111,18 +102,12 @@ Library::Library(const LibraryName& wanted) : wanted_(wanted) {
       wanted.name, wanted.file, looked, fmt::join(usual, ", "), wanted.package, kVariable);
 }
 
-void* Library::find(const char* symbol) const {
-  void* address = dlsym(handle_, symbol);
-  if (!address) fail("{} ({}) has no {}: it is older than this program needs", wanted_.name, path_, symbol);
-  return address;
-}
-
 void Library::require_version(bool new_enough, const std::string& found, const std::string& oldest) const {
   if (!new_enough)
     fail(
         "{} ({}) is version {}, this program needs {} or newer: update it (pip install --upgrade {}) or "
         "name the folder of a newer one in the environment variable {}",
-        wanted_.name, path_, found, oldest, wanted_.package, kVariable);
+        wanted_.name, path(), found, oldest, wanted_.package, kVariable);
 }
 
 }  // namespace saccade::cuda

@@ -5,9 +5,12 @@
 //   static const auto create = library.symbol<decltype(cublasLtCreate)>("cublasLtCreate");
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
+
+#include "core/runtime/opened_library.h"
 
 namespace saccade::cuda {
 
@@ -33,18 +36,15 @@ class Library {
   // The function or object `name`; throws Error when the library lacks it.
   template <class T>
   std::add_pointer_t<T> symbol(const char* name) const {
-    return reinterpret_cast<std::add_pointer_t<T>>(find(name));
+    return opened_->symbol<T>(name);
   }
-  const std::string& path() const { return path_; }
+  const std::string& path() const { return opened_->path(); }
   // Throws Error, naming both versions, unless new_enough.
   void require_version(bool new_enough, const std::string& found, const std::string& oldest) const;
 
  private:
-  void* find(const char* symbol) const;
-
   LibraryName wanted_;
-  std::string path_;
-  void* handle_ = nullptr;
+  std::optional<OpenedLibrary> opened_;
 };
 
 }  // namespace saccade::cuda

@@ -1,0 +1,45 @@
+#include "train/tasks/detection/found_objects.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/files/text.h"
+#include "core/formats/json.h"
+#include "core/tensor/error.h"
+
+namespace saccade {
+
+std::vector<bool> shown_labels(const std::vector<std::string>& wanted, const LoadedModel& model,
+                               const std::string& what) {
+  const std::vector<std::string>& names = model.class_names;
+  std::vector<bool> shown(names.size(), wanted.empty());
+  for (const std::string& name : wanted) {
+    bool found = false;
+    for (size_t k = 0; k < names.size(); ++k)
+      if (names[k] == name || std::to_string(model.category_ids.at(k)) == name) found = shown[k] = true;
+    if (found) continue;
+    constexpr size_t kNamed = 20;
+    std::string known;
+    for (size_t k = 0; k < std::min(names.size(), kNamed); ++k)
+      known += (k ? ", " : "") + printable(names[k]);
+    fail_input("{} has no class \"{}\", expected some of {}{}", what, printable(name), known,
+               names.size() > kNamed ? fmt::format(" and {} more", names.size() - kNamed) : "");
+  }
+  return shown;
+}
+
+std::string object_json(const Instance& found, const LoadedModel& model) {
+  const auto label = static_cast<size_t>(found.label);
+  return fmt::format("\"category_id\": {}, \"bbox\": [{}, {}, {}, {}], \"score\": {}, \"category\": {}",
+                     model.category_ids[label], found.box.x1, found.box.y1, found.box.width(),
+                     found.box.height(), found.score, json_quote(model.class_names[label]));
+}
+
+std::string segmentation_json(const Instance& found) {
+  if (!found.mask) return "";
+  return fmt::format(", \"segmentation\": {{\"size\": [{}, {}], \"counts\": {}}}", found.mask->size().height,
+                     found.mask->size().width, json_quote(found.mask->text()));
+}
+
+}  // namespace saccade
