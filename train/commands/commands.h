@@ -159,8 +159,10 @@ struct DataConvertArguments {
 int run_data_convert(const DataConvertArguments& arguments);
 
 struct ReportArguments {
-  std::string run, output;             // output "": RUN/report.html
+  std::string run, output;             // output "": RUN/report.html, or of several runs comparison.html
+  std::vector<std::string> others;     // runs that are compared with it
   std::string json;                    // the figures at full precision
+  std::string csv;                     // what the runs have logged
   std::string checkpoint, detections;  // in place of the run's best, and of evaluating it
   // The validation set, where it is not where the run's configuration says; as eval takes it.
   std::string annotations, images;
@@ -172,6 +174,7 @@ struct ReportArguments {
   bool allow_outside = false;
   bool curves_only = false;  // nothing is evaluated
   FigureOptions figures;
+  LabelErrorOptions label_errors;
 };
 int run_report(const ReportArguments& arguments);
 
