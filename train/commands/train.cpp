@@ -25,6 +25,7 @@
 #include "train/logs/print.h"
 #include "train/logs/progress.h"
 #include "train/loop/trainer.h"
+#include "train/weights/fetch.h"
 
 namespace saccade {
 
@@ -259,6 +260,9 @@ int train_as_one_rank(const TrainArguments& given) {
     fail_input("--official-recipe needs --init-from and --model: other trainings follow their recipe anyway");
   if (!arguments.key.empty() && arguments.init_from.empty())
     fail_input("--key needs --init-from: it names what is taken of that file");
+  if (!arguments.init_from.empty())
+    arguments.init_from =
+        weights_file("--init-from", given.init_from, arguments.model, arguments.quiet || !group.is_first());
   TrainerOptions options;
   const DeviceChoice choice = choose_device(arguments.device, group.ranks());
   options.device = choice.device;

@@ -52,7 +52,10 @@ void add_train(CLI::App& app, Action& action) {
   add_set(c, a->set);
   add_quick_flags(c, a->quick);
   c->add_flag("--resume", a->resume, "continue the run in --output from its newest intact checkpoint");
-  option(c, "--init-from", a->init_from, "FILE", "start from the weights in a safetensors or .pth file");
+  option(
+      c, "--init-from", a->init_from, "FILE|NAME",
+      "start from the weights in a safetensors or .pth file, or from published ones: coco (or another data set) for those "
+      "of --model, or a name that saccade weights list shows; fetched unless they are in the cache");
   add_key(c, a->key);
   c->add_flag("--reinit-heads", a->reinit_heads,
               "with --init-from: initialise the class heads anew, for other classes");
@@ -90,6 +93,7 @@ void add_train(CLI::App& app, Action& action) {
          "address at which rank 0 listens, for processes on GPUs");
   c->footer(
       "Examples:\n"
+      "  saccade train --data my_images --model rt_detr_r18 --init-from coco\n"
       "  saccade train --data my_images --model rt_detr_r18 --init-from weights.safetensors\n"
       "  saccade train --data my_images --model rt_detr_r18 --epochs 30 --batch 4 --image-size 512 --lr "
       "5e-5\n"
@@ -298,10 +302,12 @@ void add_report(CLI::App& app, Action& action) {
 }
 
 void add_convert(CLI::App& app, Action& action) {
-  auto [c, a] = add_command(app, action, "convert", "convert published weights to a checkpoint", run_convert);
-  c->add_option("IN", a->input, "a safetensors file (or its *.index.json), or a .pth file of PyTorch")
-      ->required()
-      ->check(not_empty());
+  c->add_flag("--resume", a->resume, "continue the run in --output from its newest intact checkpoint");
+  option(
+      c, "--init-from", a->init_from, "FILE|NAME",
+      "start from the weights in a safetensors or .pth file, or from published ones: coco (or another data set) for those "
+      "of --model, or a name that saccade weights list shows; fetched unless they are in the cache");
+  ->required()->check(not_empty());
   c->add_option("OUT", a->output, "the file to write, named *.safetensors")->required()->check(not_empty());
   option(c, "--config", a->config, "FILE", "recipe of the model, if the weights do not identify it");
   add_set(c, a->set);
@@ -351,6 +357,7 @@ void add_commands(CLI::App& app, Action& action) {
   add_summary(app, action);
   add_data_commands(app, action);
   add_convert(app, action);
+  add_weights_commands(app, action);
   add_describe(app, action);
   add_completion(app, action);
   add_threads(app);

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/tensor/error.h"
 #include "train/commands/cli/cli_commands.h"
 #include "train/config/quick_flags.h"
 #include "train/config/schema/config_changes.h"
