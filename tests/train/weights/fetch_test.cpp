@@ -208,6 +208,22 @@ TEST_F(Fetch, BeginsAnewWhenPartsDoNotFit) {
   EXPECT_EQ(server_->requests()[2].offset(), -1);
 }
 
+TEST_F(Fetch, TakesAPartThatIsWhole) {
+  start([&](const Request& r, const Connection& c) { serve_file(r, c, file_, "one"); });
+  std::filesystem::create_directories(cache_ / "weights");
+  const std::string origin = weights_.url() + "\n\"one\"\n" + std::to_string(file_.size()) + "\n";
+  write_bytes(path() + ".part", file_);
+  write_bytes(path() + ".part.origin", origin);
+  expect_fetched();
+  EXPECT_EQ(requests(), 1u);
+  // One that is too large is not.
+  std::filesystem::remove(path());
+  write_bytes(path() + ".part", file_ + "x");
+  write_bytes(path() + ".part.origin", origin);
+  expect_fetched();
+  EXPECT_EQ(server_->requests()[1].offset(), -1);
+}
+
 TEST_F(Fetch, FollowsRedirections) {
   start([&](const Request& r, const Connection& c) {
     if (r.path == "/files/tiny.pth") return c.answer("302 Found", "Location: next\r\n", "moved");
