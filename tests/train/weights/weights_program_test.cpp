@@ -1,7 +1,11 @@
 // The commands of weights as a user runs them, and what kills, signals and limits leave.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
+#include <csignal>
 #include <memory>
+#include <thread>
 
 #include "tests/train/program.h"
 #include "tests/train/weights/http_server.h"
