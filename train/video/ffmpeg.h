@@ -21,7 +21,8 @@ extern "C" {
 namespace saccade {
 
 // The functions that are called, by library.
-// clang-format off: it makes a staircase of lists
+// The formatter makes a staircase of lists.
+// clang-format off
 #define SACCADE_AVUTIL(F) \
   F(avutil_version) F(av_strerror) F(av_log_set_level) F(av_frame_alloc) F(av_frame_free) \
   F(av_frame_get_buffer) F(av_frame_make_writable) F(av_dict_set) F(av_dict_free) \
