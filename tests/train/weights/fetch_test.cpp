@@ -19,8 +19,8 @@
 namespace saccade {
 namespace {
 
-using Request = HttpServer::Request;
-using Connection = HttpServer::Connection;
+using Request = FaultyServer::Request;
+using Connection = FaultyServer::Connection;
 
 class Fetch : public testing::Test {
  protected:
@@ -35,8 +35,8 @@ class Fetch : public testing::Test {
   }
   void TearDown() override { ::unsetenv("SACCADE_CACHE"); }
 
-  void start(HttpServer::Handler handler) {
-    server_ = std::make_unique<HttpServer>(std::move(handler));
+  void start(FaultyServer::Handler handler) {
+    server_ = std::make_unique<FaultyServer>(std::move(handler));
     weights_.set_name("tiny");
     weights_.set_data("coco");
     weights_.set_url(server_->url("/files/tiny.pth"));
@@ -79,7 +79,7 @@ class Fetch : public testing::Test {
   std::string file_, other_;
   PublishedWeights weights_;
   FetchSettings settings_{.timeout_seconds = 1, .pause_seconds = 0.005, .tries = 3};
-  std::unique_ptr<HttpServer> server_;
+  std::unique_ptr<FaultyServer> server_;
 };
 
 TEST_F(Fetch, ComputesSha256) {
