@@ -5,11 +5,13 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include "core/tensor/error.h"
@@ -128,7 +130,18 @@ RemoveOnSignals::~RemoveOnSignals() {
 
 void RemoveOnSignals::watch() {
   int signal = 0;
-  if (::sigwait(&signals_, &signal) != 0 || done_) return;
+  std::optional<std::chrono::steady_clock::time_point> asked;
+  for (;;) {
+    if (::sigwait(&signals_, &signal) != 0 || done_) return;
+    const auto now = std::chrono::steady_clock::now();
+    // Launchers send a signal to a process and to its group: nobody asks twice within this.
+    if (asked && now - *asked < std::chrono::milliseconds(200)) continue;
+    struct sigaction own {};
+    ::sigaction(signal, nullptr, &own);
+    if (asked || own.sa_handler == SIG_DFL || own.sa_handler == SIG_IGN) break;
+    own.sa_handler(signal);
+    asked = now;
+  }
   ending_ = true;
   {
     Temporaries& all = temporaries();

@@ -52,7 +52,8 @@ class MadeFolder {
 };
 
 // While this lives, SIGINT, SIGTERM and SIGHUP remove what is temporary before they end the program as they always do. A signal
-// that whoever started the program told it to ignore stays ignored. One at a time; not beside handlers of these signals.
+// that whoever started the program told it to ignore stays ignored. Where the signal has a handler by then (InterruptScope), the first one
+// is given to it, so that the work may end in its own way, and the second one ends the program. One at a time.
 class RemoveOnSignals {
  public:
   RemoveOnSignals();

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Checks the pages (README.md, docs and the other *.md files) against the tree and the program.
 
-    scripts/checks/check_docs.py            every relative link leads to a file or a heading; docs/README.md names every page
+    scripts/checks/check_docs.py            every relative link leads to a file or a heading; docs/README.md names every page;
+                                            no page, recipe or message says a field's name of before
     scripts/checks/check_docs.py PROGRAM    also every `saccade COMMAND --flag` of the pages is a command with that flag
 """
 
@@ -58,6 +59,21 @@ def index_faults(pages):
             yield f"docs/README.md: does not name {page.name}"
 
 
+def old_name_faults():
+    """Where a field is called by a name that it had before. Names that another field still has are passed over."""
+    schema = (ROOT / "configs/saccade.proto").read_text()
+    fields = re.findall(r"^  (?:optional|repeated) [\w.]+ (\w+) = \d+ (.*)", schema, re.M)
+    old = {name for name, rule in fields if "moved_to" in rule} - {name for name, rule in fields if "moved_to" not in rule}
+    assert "checkpoint_modules" in old and "val_fraction" not in old
+    where = ["*.md", "*.textproto", "train", ":!CHANGELOG.md", ":!docs/bench"]
+    listed = ["git", "grep", "-nwE", "|".join(sorted(old)), "--", *where]
+    for line in subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=False).stdout.splitlines():
+        where, number, text = line.split(":", 2)
+        names = [name for name in old if re.search(rf'[`".]{name}\b(?!\()|^\s*{name}:', text)]
+        if names:
+            yield f"{where}:{number}: {names[0]} is the field's name of before"
+
+
 def commands(text):
     """The calls of the program in code blocks, indented lines and `...`, with their lines' numbers."""
     inside, begun, begun_at = False, "", 0
@@ -110,7 +126,7 @@ def command_faults(pages, program):
 def main():
     listed = subprocess.run(["git", "ls-files", "-z", "*.md"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     pages = {ROOT / name: (ROOT / name).read_text() for name in listed.split("\0") if name}
-    faults = [*link_faults(pages), *index_faults(pages)]
+    faults = [*link_faults(pages), *index_faults(pages), *old_name_faults()]
     if len(sys.argv) > 1:
         faults += command_faults(pages, sys.argv[1])
     for fault in faults:

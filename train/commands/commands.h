@@ -15,7 +15,8 @@
 namespace saccade {
 
 struct TrainArguments {
-  std::string config, output, init_from, device = "auto";
+  std::string config, output, device = "auto";
+  std::string init_from;             // a file, or published weights by name
   std::string model;                 // or a recipe by its name, fitted to the data
   std::vector<std::string> data;     // in place of the recipe's data sets: folders that hold them
   std::vector<std::string> classes;  // only these; empty: the configuration's
@@ -158,8 +159,10 @@ struct DataConvertArguments {
 int run_data_convert(const DataConvertArguments& arguments);
 
 struct ReportArguments {
-  std::string run, output;             // output "": RUN/report.html
+  std::string run, output;             // output "": RUN/report.html, or of several runs comparison.html
+  std::vector<std::string> others;     // runs that are compared with it
   std::string json;                    // the figures at full precision
+  std::string csv;                     // what the runs have logged
   std::string checkpoint, detections;  // in place of the run's best, and of evaluating it
   // The validation set, where it is not where the run's configuration says; as eval takes it.
   std::string annotations, images;
@@ -171,16 +174,28 @@ struct ReportArguments {
   bool allow_outside = false;
   bool curves_only = false;  // nothing is evaluated
   FigureOptions figures;
+  LabelErrorOptions label_errors;
 };
 int run_report(const ReportArguments& arguments);
 
 struct ConvertArguments {
-  std::string input, output;
+  std::string input, output;        // input: or published weights by name
   std::string config, annotations;  // "": from the weights
   std::string key;                  // of the dictionary in a .pth file; "": one of the usual ones
   std::vector<std::string> set;
 };
 int run_convert(const ConvertArguments& arguments);
+
+struct WeightsListArguments {
+  std::string json;
+};
+int run_weights_list(const WeightsListArguments& arguments);
+
+struct WeightsArguments {
+  std::vector<std::string> names;  // of verify: none, then all that are in the cache
+};
+int run_weights_fetch(const WeightsArguments& arguments);
+int run_weights_verify(const WeightsArguments& arguments);
 
 struct DescribeArguments {
   // "": lists the layers; "models": the recipes, or one of their names; "config": the fields of the configuration

@@ -116,7 +116,8 @@ class Model::Impl {
     std::vector<int32_t> labels(static_cast<size_t>(image.height * width));
     std::vector<Image> images;
     images.push_back(std::move(image));
-    for (const Instance& i : run(std::move(images)).front())
+    const std::vector<std::vector<Instance>> found = run(std::move(images));  // lives as long as the loop
+    for (const Instance& i : found.front())
       for (const Mask::Run& run : i.mask->runs())
         for (int64_t p = run.begin; p < run.end; ++p)  // columns one after another
           labels[static_cast<size_t>(p % i.mask->size().height * width + p / i.mask->size().height)] =

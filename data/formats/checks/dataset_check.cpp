@@ -317,7 +317,7 @@ void check_ground_truth(const GroundTruth& truth, const DataPaths& paths, int th
   if (!report.units.empty()) add_of_all(report.units);
   add_summary(truth, report.summary);
   report.remarks = truth.notes;
-  if (report.units.empty()) report.units = boxes_that_are_corners(truth, sizes);
+  if (report.units.empty()) report.units = boxes_of_other_form(truth, sizes);
   for (auto remarks : {remarks_on_boxes(truth, sizes), remarks_on_classes(truth), remarks_on_figures(truth)})
     report.remarks.insert(report.remarks.end(), remarks.begin(), remarks.end());
   add_remarks_on_repeats(truth, report.remarks);
@@ -387,6 +387,7 @@ void check_label_images(const GroundTruth& truth, const DataPaths& paths, int th
   report.summary = truth.told;
   report.summary.push_back(fmt::format("{} pixels, {} of them of no class", all, pixels[-1]));
   report.summary.push_back("pixels by class: " + frequencies(named));
+  report.remarks = remarks_on_names(truth.categories);
   if (missing_count > 0)
     report.remarks.push_back(fmt::format("{} of {} classes have no pixel: {}{}; each is a class of the model",
                                          missing_count, truth.categories.size(), missing,

@@ -61,7 +61,7 @@ struct FileCategory : Category {
 };
 
 bool read_id(JsonFile& json, JsonValue value, WordIds& words, int64_t& id) {
-  if (json.read(value, id)) return !WordIds::is_word(id);
+  if (read_integer(json, value, id)) return !WordIds::is_word(id);
   std::string text;
   if (!json.read(value, text)) return false;
   id = words.id_of(text);
@@ -132,7 +132,7 @@ constexpr JsonField<FileImage> kImageFields[] = {
 constexpr JsonField<FileAnnotation> kAnnotationFields[] = {
     {"id", "an integer or a text",
      [](JsonFile& json, JsonValue v, FileAnnotation& a) {
-       if (json.read(v, a.id)) return a.has_id = true;
+       if (read_integer(json, v, a.id)) return a.has_id = true;
        std::string unused;
        return json.read(v, unused);
      },

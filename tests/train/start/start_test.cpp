@@ -105,7 +105,8 @@ TEST(Recipes, WarningsOfAFile) {
   apply_set(edited, "data.batch_size=2");
   const std::vector<std::string> warnings = config_warnings(read, edited, false);
   ASSERT_EQ(warnings.size(), 2u);
-  EXPECT_NE(warnings[0].find("2 images a step, where the recipe has 16"), std::string::npos) << warnings[0];
+  EXPECT_NE(warnings[0].find("2 images a step, where the recipe has 16, with the same"), std::string::npos)
+      << warnings[0];
   EXPECT_NE(warnings[0].find("1.25e-05"), std::string::npos) << warnings[0];
   EXPECT_NE(warnings[1].find("random weights"), std::string::npos) << warnings[1];
   EXPECT_TRUE(config_warnings(read, read, true).empty());
