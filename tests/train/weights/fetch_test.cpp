@@ -1,5 +1,5 @@
-// Weights by name against a server that cuts, lies, redirects, stalls and refuses: each fault is one line, and no half file has the name of
-// a whole one.
+// Weights by name against a server that cuts, lies, redirects, stalls and refuses: each fault is one line, and no half file has the
+// name of a whole one.
 #include "train/weights/fetch.h"
 
 #include <gtest/gtest.h>
@@ -26,6 +26,7 @@ class Fetch : public testing::Test {
  protected:
   void SetUp() override {
     ::setenv("SACCADE_CACHE", cache_.path().c_str(), 1);
+    ::setenv("no_proxy", "127.0.0.1,no-such-host.invalid", 1);
     const std::string path = cache_ / "made.safetensors";
     write_safetensors(path, {{"a", Tensor::zeros({3000})}}, {});
     file_ = read_bytes(path);
@@ -205,6 +206,22 @@ TEST_F(Fetch, BeginsAnewWhenPartsDoNotFit) {
   write_bytes(path() + ".part", std::string(5000, 'x'));
   expect_fetched();
   EXPECT_EQ(server_->requests()[2].offset(), -1);
+}
+
+TEST_F(Fetch, TakesAPartThatIsWhole) {
+  start([&](const Request& r, const Connection& c) { serve_file(r, c, file_, "one"); });
+  std::filesystem::create_directories(cache_ / "weights");
+  const std::string origin = weights_.url() + "\n\"one\"\n" + std::to_string(file_.size()) + "\n";
+  write_bytes(path() + ".part", file_);
+  write_bytes(path() + ".part.origin", origin);
+  expect_fetched();
+  EXPECT_EQ(requests(), 1u);
+  // One that is too large is not.
+  std::filesystem::remove(path());
+  write_bytes(path() + ".part", file_ + "x");
+  write_bytes(path() + ".part.origin", origin);
+  expect_fetched();
+  EXPECT_EQ(server_->requests()[1].offset(), -1);
 }
 
 TEST_F(Fetch, FollowsRedirections) {

@@ -6,7 +6,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <atomic>
+#include <cctype>
+#include <cstdint>
+#include <cstdlib>
 #include <functional>
 #include <mutex>
 #include <string>
