@@ -33,7 +33,7 @@ else
     "") ;;
     "GPU of compute capability"*) echo "Built for the CPU: $missing" ;;
     *)
-      echo "error: this machine has a GPU that the program would not use: $missing; README.md says what it needs, --cpu builds for the CPU" >&2
+      echo "error: this machine has a GPU that the program would not use: $missing; docs/building.md says what it needs, --cpu builds for the CPU" >&2
       exit 1
       ;;
   esac

@@ -34,8 +34,8 @@ std::string folder_of(const std::string& path) {
 // `path` and what links there lead to; stops at a name of one of the program's own descriptors.
 OutputTarget follow_links(const std::string& path) {
   OutputTarget target{.path = path};
-  constexpr int kMostLinks = 40;  // the system's own limit
-  for (int links = 0; links <= kMostLinks; ++links) {
+  constexpr int kMaxLinks = 40;  // the system's own limit
+  for (int links = 0; links <= kMaxLinks; ++links) {
     target.descriptor = own_descriptor(target.path);
     if (target.descriptor >= 0) return target;
     struct stat info {};

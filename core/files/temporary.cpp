@@ -74,8 +74,8 @@ std::string make_own_folder(const std::string& start) {
 
 MadeFolder::MadeFolder(const std::string& path) {
   // Another command that has made the same parents removes them while they are empty.
-  constexpr int kMostTries = 1000;
-  for (int tries = 1; !make(path, tries < kMostTries);) ++tries;
+  constexpr int kMaxTries = 1000;
+  for (int tries = 1; !make(path, tries < kMaxTries);) ++tries;
 }
 
 bool MadeFolder::make(const std::string& path, bool again) {

@@ -299,14 +299,14 @@ class TorchFile : public WeightsFile {
 
   // Numbers and strings in nested dictionaries, as many and as deep as people write them.
   void collect_scalars(const PickleGraph& graph) {
-    constexpr size_t kMost = 4096;
+    constexpr size_t kMax = 4096;
     constexpr int kDepth = 4;
     size_t steps = 0;
     auto visit = [&](auto&& self, const PickleNode& dict, const std::string& prefix, int depth) -> void {
       const auto& pairs = graph.pairs(dict);
       for (size_t i = 0; i + 1 < pairs.size(); i += 2) {
         const PickleNode &key = graph[pairs[i]], &value = graph[pairs[i + 1]];
-        if (++steps > 16 * kMost || scalars_.size() >= kMost) return;
+        if (++steps > 16 * kMax || scalars_.size() >= kMax) return;
         if (key.kind != Kind::kString || key.text.size() > 256) continue;
         std::string name = prefix + key.text;
         if (value.kind == Kind::kBool) scalars_[name] = value.integer != 0;

@@ -28,10 +28,10 @@ const PickleNode* node_at(const PickleGraph& graph, const PickleNode& from, std:
 }
 
 std::string keys_of(const PickleGraph& graph, const PickleNode& dict) {
-  constexpr size_t kMost = 20;
+  constexpr size_t kMax = 20;
   std::string keys;
   const auto& pairs = graph.pairs(dict);
-  for (size_t i = 0; i + 1 < pairs.size() && i < kMost; i += 2)
+  for (size_t i = 0; i + 1 < pairs.size() && i < kMax; i += 2)
     if (graph[pairs[i]].kind == Kind::kString)
       keys += (keys.empty() ? "" : ", ") + printable(graph[pairs[i]].text);
   return keys;

@@ -39,9 +39,9 @@ ZipArchive::ZipArchive(const std::string& path) : file_(path, kWeightsFile) {
   if (directory.place > file_.size() || directory.bytes > file_.size() - directory.place)
     damaged("its directory lies outside of the file");
   // Some 100 bytes an entry; a sparse file's cost its writer nothing.
-  constexpr uint64_t kMostBytes = uint64_t{64} << 20;
-  if (directory.bytes > kMostBytes)
-    damaged(fmt::format("its directory has {} bytes, expected at most {}", directory.bytes, kMostBytes));
+  constexpr uint64_t kMaxBytes = uint64_t{64} << 20;
+  if (directory.bytes > kMaxBytes)
+    damaged(fmt::format("its directory has {} bytes, expected at most {}", directory.bytes, kMaxBytes));
   std::string bytes(directory.bytes, '\0');
   file_.read_at(bytes.data(), bytes.size(), directory.place);
   std::string_view rest = bytes;

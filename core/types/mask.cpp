@@ -97,7 +97,7 @@ std::vector<uint32_t> Mask::counts() const {
 // From the fourth on, a count is written as its difference to the last but one: in two's complement, five
 // bits a character from the lowest on, plus 32 where more of them follow, plus '0'.
 Mask Mask::from_text(ImageSize size, std::string_view text) {
-  constexpr int kMostBits = 35;  // of a difference of two counts
+  constexpr int kMaxBits = 35;  // of a difference of two counts
   std::vector<int64_t> counts;
   for (size_t i = 0; i < text.size();) {
     int64_t value = 0;
@@ -106,7 +106,7 @@ Mask Mask::from_text(ImageSize size, std::string_view text) {
       const int digit = static_cast<unsigned char>(text[i]) - '0';
       if (digit < 0 || digit > 63)
         fail_input("mask: byte {} of its text is {:#04x}, expected '0' to 'o'", i + 1, digit + '0');
-      if (bits == kMostBits) fail_input("mask: byte {} of its text makes a number too large", i + 1);
+      if (bits == kMaxBits) fail_input("mask: byte {} of its text makes a number too large", i + 1);
       value |= int64_t{digit & 31} << bits;
       bits += 5;
       more = digit & 32;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kFine = 5, kMiddle = kFine / 2;
 constexpr double kMaxCoordinate = 1e8;
-constexpr size_t kMostPending = size_t{1} << 20;
+constexpr size_t kMaxPending = size_t{1} << 20;
 
 struct LatticePoint {
   int64_t x = 0, y = 0;
@@ -73,7 +73,7 @@ std::vector<uint32_t> changes_of(ImageSize size, std::span<const double> polygon
     auto fine = [](double v) { return static_cast<int64_t>(static_cast<double>(kFine) * v + 0.5); };
     return LatticePoint{fine(polygon[i]), fine(polygon[i + 1])};
   };
-  size_t most = kMostPending;  // bounds the memory of an outline that crosses the same pixels again and again
+  size_t most = kMaxPending;  // bounds the memory of an outline that crosses the same pixels again and again
   for (size_t i = 0; i < polygon.size(); i += 2) {
     add_edge(point(i), point((i + 2) % polygon.size()), size, changes);
     if (changes.size() < most) continue;
@@ -111,7 +111,7 @@ Mask Mask::from_polygons(ImageSize size, std::span<const std::vector<double>> po
     runs.clear();
     for (const Run& run : pending) append(runs, run.begin, run.end);
   };
-  size_t most = kMostPending;
+  size_t most = kMaxPending;
   for (const std::vector<double>& polygon : polygons) {
     const std::vector<uint32_t> changes = changes_of(size, polygon);
     for (size_t k = 0; k < changes.size(); k += 2) pending.push_back({changes[k], changes[k + 1]});

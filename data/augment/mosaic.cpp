@@ -53,10 +53,10 @@ CombineFunction make_mosaic(const AugmentFields& fields) {
   const int64_t side = fields.integer("mosaic_side");
   SACCADE_CHECK(side >= 1 && side <= kLongestSide, "[augment] mosaic_side must be 1 to {} pixels",
                 kLongestSide);
-  return [side, filter = fields.filter, min_visible = fields.number("min_visible")](
+  return [side, filter = fields.filter, min_area_ratio = fields.number("min_area_ratio")](
              Sample& sample, Rng& rng, const AnotherSample& another) {
     join_four(sample, side, filter, rng, another);
-    move_affine(sample, draw_affine(sample.image, rng), min_visible);
+    move_affine(sample, draw_affine(sample.image, rng), min_area_ratio);
   };
 }
 

@@ -75,12 +75,12 @@ void move_pixels(const PixelMap& map, const T* in, ImageSize from, T* out) {
 std::optional<Instance> moved(Instance instance, const PixelMap& map) {
   instance.box = map(instance.box);
   instance.area *= std::abs(map.scale_x * map.scale_y);
-  if (map.min_visible) {
+  if (map.min_area_ratio) {
     const double before = instance.box.area();
     instance.box = cut(instance.box, map.size);
     instance.area = instance.box.area();  // as DETR: the object's own is unknown once its box is cut
     if (instance.box.width() <= 0 || instance.box.height() <= 0) return std::nullopt;
-    if (instance.area < *map.min_visible * before) return std::nullopt;
+    if (instance.area < *map.min_area_ratio * before) return std::nullopt;
   }
   if (instance.mask) {
     instance.mask = std::make_shared<const Mask>(map(*instance.mask));

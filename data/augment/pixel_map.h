@@ -18,7 +18,7 @@ struct PixelMap {
   // always are.
   std::optional<Filter> filter = {};
   // With it, boxes are cut to the new image, and those go that keep no area, or less than this part of it.
-  std::optional<double> min_visible = {};
+  std::optional<double> min_area_ratio = {};
 
   // Around where its corners go, not cut.
   Box operator()(const Box& box) const;

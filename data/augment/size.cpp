@@ -17,15 +17,15 @@ SizeRule size_rule(const AugmentFields& f) {
                scale_max = f.number("scale_max");
   if (height == 0) return SizeRule::kShortSide;
   SACCADE_CHECK(height >= 1 && f.number("width") >= 1, "[augment] height and width must be at least 1");
-  if (f.number("val_center") > 0) return SizeRule::kCenterCrop;
+  if (f.number("val_crop_pct") > 0) return SizeRule::kCenterCrop;
   if (f.number("crop_area_min") > 0) return SizeRule::kAreaCrop;
-  bool jitter = scale_max != 0 && (scale_min != 1 || scale_max != 1 || f.number("max_stretch") != 1);
+  bool jitter = scale_max != 0 && (scale_min != 1 || scale_max != 1 || f.number("aspect_jitter") != 1);
   return jitter ? SizeRule::kScaleJitter : SizeRule::kFixed;
 }
 
 double visible_part(const AugmentFields& f) {
-  double part = f.number("min_visible");
-  SACCADE_CHECK(part >= 0 && part <= 1, "[augment] min_visible must be in [0, 1]");
+  double part = f.number("min_area_ratio");
+  SACCADE_CHECK(part >= 0 && part <= 1, "[augment] min_area_ratio must be in [0, 1]");
   return part;
 }
 
@@ -49,7 +49,7 @@ AugmentFunction make_crop_before(SizeRule rule, const AugmentFields& f) {
   if (size_rule(f) != rule) return nullptr;
   const int64_t min = f.integer("crop_min"), max = f.integer("crop_max");
   SACCADE_CHECK(min >= 1 && max >= min, "[augment] the crop's sizes must be 1 <= crop_min <= crop_max");
-  return [min, max, short_sides = sides(f, "crop_short_sides"), min_visible = visible_part(f),
+  return [min, max, short_sides = sides(f, "crop_short_sides"), min_area_ratio = visible_part(f),
           filter = f.filter](Sample& sample, Rng& rng) {
     if (!short_sides.empty()) resize_short_side(sample, short_sides, 0, filter, rng);
     auto side = [&](int64_t available) {
@@ -59,7 +59,7 @@ AugmentFunction make_crop_before(SizeRule rule, const AugmentFields& f) {
     int64_t width = side(sample.image.width), height = side(sample.image.height);
     int64_t y = pick_between(rng, 0, sample.image.height - height);
     int64_t x = pick_between(rng, 0, sample.image.width - width);
-    crop(sample, y, x, height, width, min_visible);
+    crop(sample, y, x, height, width, min_area_ratio);
   };
 }
 
@@ -101,23 +101,23 @@ double largest_share(const LabelMap& labels, int64_t y, int64_t x, ImageSize win
 
 // "Large-scale jitter" (Ghiasi et al., 2021): the largest size that fits height x width, or scale_short_side and scale_long_side
 // (mmsegmentation), times U(scale_min, scale_max), is cut or padded to height x width. Of label maps, a window is drawn up to ten times until
-// no class has class_share_max of it. Before, width and height are stretched against each other by up to max_stretch. With
+// no class has cat_max_ratio of it. Before, width and height are stretched against each other by up to aspect_jitter. With
 // pad_as_image a small image is put at a random place on a grey canvas that then counts as image, instead of top left with
 // padding that is masked.
 AugmentFunction make_scale_jitter(const AugmentFields& f) {
   if (size_rule(f) != SizeRule::kScaleJitter) return nullptr;
   const double low = f.number("scale_min"), high = f.number("scale_max"),
-               max_stretch = f.number("max_stretch");
+               aspect_jitter = f.number("aspect_jitter");
   SACCADE_CHECK(low > 0 && high >= low, "[augment] the scales must be 0 < scale_min <= scale_max");
-  SACCADE_CHECK(max_stretch >= 1, "[augment] max_stretch must be at least 1");
+  SACCADE_CHECK(aspect_jitter >= 1, "[augment] aspect_jitter must be at least 1");
   const auto short_side = static_cast<double>(f.integer("scale_short_side")),
              long_side = static_cast<double>(f.integer("scale_long_side"));
-  const double share_max = f.number("class_share_max");
+  const double share_max = f.number("cat_max_ratio");
   return [=, height = f.integer("height"), width = f.integer("width"),
-          pad_as_image = f.number("pad_as_image") != 0, min_visible = visible_part(f),
+          pad_as_image = f.number("pad_as_image") != 0, min_area_ratio = visible_part(f),
           filter = f.filter](Sample& sample, Rng& rng) {
     double scale = rng.uniform(low, high);
-    double stretch = std::exp(0.5 * std::log(max_stretch) * rng.uniform(-1.0, 1.0));
+    double stretch = std::exp(0.5 * std::log(aspect_jitter) * rng.uniform(-1.0, 1.0));
     double w = static_cast<double>(sample.image.width) * stretch,
            h = static_cast<double>(sample.image.height) / stretch;
     double fit = std::min(static_cast<double>(width) / w, static_cast<double>(height) / h);
@@ -136,7 +136,7 @@ AugmentFunction make_scale_jitter(const AugmentFields& f) {
         y = pick_between(rng, 0, scaled_h - kept_h);
         x = pick_between(rng, 0, scaled_w - kept_w);
       }
-    if (kept_h < scaled_h || kept_w < scaled_w) crop(sample, y, x, kept_h, kept_w, min_visible);
+    if (kept_h < scaled_h || kept_w < scaled_w) crop(sample, y, x, kept_h, kept_w, min_area_ratio);
     if (pad_as_image) {
       int64_t top = pick_between(rng, 0, height - kept_h), left = pick_between(rng, 0, width - kept_w);
       place_on_canvas(sample, height, width, top, left);
@@ -155,7 +155,7 @@ AugmentFunction make_area_crop(const AugmentFields& f) {
   SACCADE_CHECK(
       area_min > 0 && area_max >= area_min && area_max <= 1 && ratio_min > 0 && ratio_max >= ratio_min,
       "[augment] a crop must have 0 < crop_area_min <= crop_area_max <= 1 and 0 < crop_ratio_min <= crop_ratio_max");
-  auto window = [=, min_visible = visible_part(f)](Sample& sample, Rng& rng) {
+  auto window = [=, min_area_ratio = visible_part(f)](Sample& sample, Rng& rng) {
     const int64_t H = sample.image.height, W = sample.image.width;
     const double area = static_cast<double>(H * W);
     for (int attempt = 0; attempt < 10; ++attempt) {
@@ -165,14 +165,14 @@ AugmentFunction make_area_crop(const AugmentFields& f) {
       auto height = static_cast<int64_t>(std::nearbyint(std::sqrt(target / ratio)));
       if (width < 1 || width > W || height < 1 || height > H) continue;
       int64_t y = pick_between(rng, 0, H - height), x = pick_between(rng, 0, W - width);
-      return crop(sample, y, x, height, width, min_visible);
+      return crop(sample, y, x, height, width, min_area_ratio);
     }
     double ratio = std::clamp(static_cast<double>(W) / static_cast<double>(H), ratio_min, ratio_max);
     auto fit = [](double side, int64_t most) {
       return std::clamp<int64_t>(static_cast<int64_t>(std::nearbyint(side)), 1, most);
     };
     int64_t width = fit(static_cast<double>(H) * ratio, W), height = fit(static_cast<double>(W) / ratio, H);
-    crop(sample, (H - height) / 2, (W - width) / 2, height, width, min_visible);
+    crop(sample, (H - height) / 2, (W - width) / 2, height, width, min_area_ratio);
   };
   return [window, height = f.integer("height"), width = f.integer("width"), filter = f.filter](Sample& sample,
                                                                                                Rng& rng) {
@@ -181,11 +181,11 @@ AugmentFunction make_area_crop(const AugmentFields& f) {
   };
 }
 
-// timm's evaluation of classifiers: the short side to that of height x width divided by val_center, then the centre.
+// timm's evaluation of classifiers: the short side to that of height x width divided by val_crop_pct, then the centre.
 AugmentFunction make_center_crop(const AugmentFields& f) {
   if (size_rule(f) != SizeRule::kCenterCrop) return nullptr;
-  const double part = f.number("val_center");
-  SACCADE_CHECK(part <= 1, "[augment] val_center must be in (0, 1]");
+  const double part = f.number("val_crop_pct");
+  SACCADE_CHECK(part <= 1, "[augment] val_crop_pct must be in (0, 1]");
   return [part, height = f.integer("height"), width = f.integer("width"), filter = f.filter](Sample& sample,
                                                                                              Rng&) {
     // The short side's target is that of the longer fixed side, so that the window always fits.

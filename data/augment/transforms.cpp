@@ -34,7 +34,7 @@ void rotate90(Sample& sample, int turns) {
   move(sample, {.size = {width, height}, .y = static_cast<double>(width), .cos = 0, .sin = -1});
 }
 
-void crop(Sample& sample, int64_t y, int64_t x, int64_t height, int64_t width, double min_visible) {
+void crop(Sample& sample, int64_t y, int64_t x, int64_t height, int64_t width, double min_area_ratio) {
   const Image& in = sample.image;
   SACCADE_CHECK(
       y >= 0 && x >= 0 && height > 0 && width > 0 && y + height <= in.height && x + width <= in.width,
@@ -43,7 +43,7 @@ void crop(Sample& sample, int64_t y, int64_t x, int64_t height, int64_t width, d
   move(sample, {.size = {height, width},
                 .x = -static_cast<double>(x),
                 .y = -static_cast<double>(y),
-                .min_visible = min_visible});
+                .min_area_ratio = min_area_ratio});
 }
 
 void drop_small_boxes(Sample& sample, double min_side) {
@@ -69,7 +69,7 @@ void place_on_canvas(Sample& sample, int64_t height, int64_t width, int64_t y, i
   move(sample, {.size = {height, width}, .x = static_cast<double>(x), .y = static_cast<double>(y)}, color);
 }
 
-void move_affine(Sample& sample, const AffineChange& change, double min_visible) {
+void move_affine(Sample& sample, const AffineChange& change, double min_area_ratio) {
   const double radians = change.degrees * std::numbers::pi / 180;
   const ImageSize size = size_of(sample);
   move(sample, {.size = size,
@@ -81,7 +81,7 @@ void move_affine(Sample& sample, const AffineChange& change, double min_visible)
                 .sin = std::sin(radians),
                 .centre_x = static_cast<double>(size.width) / 2,
                 .centre_y = static_cast<double>(size.height) / 2,
-                .min_visible = min_visible});
+                .min_area_ratio = min_area_ratio});
 }
 
 ImageSize detr_size(int64_t height, int64_t width, int64_t short_side, int64_t max_long_side) {

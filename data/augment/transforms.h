@@ -13,9 +13,9 @@ void flip_horizontal(Sample& sample);
 void flip_vertical(Sample& sample);
 // Counter-clockwise, `turns` times 90 degrees.
 void rotate90(Sample& sample, int turns);
-// The window must lie inside the image. Boxes are cut to it; those with no area, or less than min_visible of
+// The window must lie inside the image. Boxes are cut to it; those with no area, or less than min_area_ratio of
 // their area, are dropped (0: only those with no area, as DETR does).
-void crop(Sample& sample, int64_t y, int64_t x, int64_t height, int64_t width, double min_visible = 0);
+void crop(Sample& sample, int64_t y, int64_t x, int64_t height, int64_t width, double min_area_ratio = 0);
 // Drops the objects whose boxes have a side of less than so many pixels.
 void drop_small_boxes(Sample& sample, double min_side);
 void resize(Sample& sample, int64_t height, int64_t width, Filter filter = Filter::kBilinear);
@@ -28,7 +28,7 @@ void place_on_canvas(Sample& sample, int64_t height, int64_t width, int64_t y, i
 struct AffineChange {
   double degrees = 0, x = 0, y = 0, scale = 1;
 };
-void move_affine(Sample& sample, const AffineChange& change, double min_visible = 0);
+void move_affine(Sample& sample, const AffineChange& change, double min_area_ratio = 0);
 // Factors of brightness, contrast and saturation, then a turn of the hue by this part of the full circle, as one affine
 // map of the colours.
 void change_color(Image& image, double brightness, double contrast, double saturation, double hue);

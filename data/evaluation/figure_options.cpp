@@ -54,7 +54,7 @@ std::vector<AreaRange> coco_areas() {
 }
 
 std::vector<AreaRange> parse_area_ranges(std::string_view text) {
-  constexpr size_t kMost = 32;
+  constexpr size_t kMax = 32;
   std::vector<AreaRange> ranges;
   for (bool more = true; more;) {
     const size_t comma = text.find(',');
@@ -64,7 +64,7 @@ std::vector<AreaRange> parse_area_ranges(std::string_view text) {
     const std::string& name = ranges.back().name;
     if (std::ranges::count(ranges, name, &AreaRange::name) > 1)
       fail_input("area range \"{}\": there are two of that name", name);
-    if (ranges.size() > kMost) fail_input("more than {} area ranges", kMost);
+    if (ranges.size() > kMax) fail_input("more than {} area ranges", kMax);
   }
   return ranges;
 }

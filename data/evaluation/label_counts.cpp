@@ -8,7 +8,7 @@
 namespace saccade {
 
 LabelCounts::LabelCounts(int64_t classes) : classes_(classes) {
-  if (classes > kMostClasses) fail_input("{} classes of pixels, expected at most {}", classes, kMostClasses);
+  if (classes > kMaxClasses) fail_input("{} classes of pixels, expected at most {}", classes, kMaxClasses);
   counts_.resize(static_cast<size_t>(classes * classes));
 }
 

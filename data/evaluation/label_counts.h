@@ -12,7 +12,7 @@ namespace saccade {
 
 class LabelCounts {
  public:
-  static constexpr int64_t kMostClasses = 4096;
+  static constexpr int64_t kMaxClasses = 4096;
 
   // Throws InputError for more classes.
   explicit LabelCounts(int64_t classes);

@@ -1,7 +1,5 @@
 #include "data/evaluation/result_file.h"
 
-#include <cmath>
-
 #include "data/formats/coco/segmentation_json.h"
 
 namespace saccade {
@@ -14,14 +12,6 @@ struct Entry : Detection {
   std::string fault;  // of it
 };
 
-// Also takes 42.0, which writers that pass ids through floating arrays leave behind.
-bool read_integer(JsonFile& json, JsonValue value, int64_t& id) {
-  if (json.read(value, id)) return true;
-  double number = 0;
-  if (!json.read(value, number) || number != std::floor(number) || std::abs(number) > 0x1p53) return false;
-  id = static_cast<int64_t>(number);
-  return true;
-}
 bool read_image_id(JsonFile& json, JsonValue value, Entry& e) {
   if (read_integer(json, value, e.image_id)) return e.has_id = true;
   return json.read(value, e.word) && !e.word.empty();

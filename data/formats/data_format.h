@@ -55,7 +55,7 @@ struct DataPaths {
   std::vector<Category> categories = {};
   // Of a set that is split by a draw (data/formats/splits.h).
   Part part = Part::kAll;
-  double val_share = 0;
+  double val_fraction = 0;
   uint64_t seed = 0;
   // Only so many images: the first that have an object, or in turn the first ones of each class; 0: all.
   int64_t most = 0;

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <array>
+#include <cmath>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -57,6 +59,14 @@ JsonOutcome read_record(JsonFile& json, JsonValue value, const JsonField<T> (&fi
 template <auto kMember, class T>
 bool read_member(JsonFile& json, JsonValue value, T& record) {
   return json.read(value, record.*kMember);
+}
+// Also takes 42.0, which writers that pass ids through floating arrays leave behind.
+inline bool read_integer(JsonFile& json, JsonValue value, int64_t& id) {
+  if (json.read(value, id)) return true;
+  double number = 0;
+  if (!json.read(value, number) || number != std::floor(number) || std::abs(number) > 0x1p53) return false;
+  id = static_cast<int64_t>(number);
+  return true;
 }
 inline constexpr const char* kBoxForm = "four finite numbers [x, y, width, height]";
 template <class T>

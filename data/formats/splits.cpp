@@ -202,7 +202,7 @@ std::string draw_validation(DataSplits& splits, double share, uint64_t seed) {
   splits.val->part = Part::kValidation;
   splits.train->part = Part::kTraining;
   for (auto* paths : {&*splits.train, &*splits.val}) {
-    paths->val_share = share;
+    paths->val_fraction = share;
     paths->seed = seed;
   }
   return fmt::format(
@@ -313,7 +313,7 @@ GroundTruth drawn_part(GroundTruth truth, const DataPaths& paths) {
   std::sort(drawn.begin(), drawn.end(), [](const auto& a, const auto& b) {
     return a.first != b.first ? a.first < b.first : a.second->file_name < b.second->file_name;
   });
-  const auto wanted = std::llround(paths.val_share * static_cast<double>(count));
+  const auto wanted = std::llround(paths.val_fraction * static_cast<double>(count));
   drawn.resize(static_cast<size_t>(std::clamp<int64_t>(wanted, 1, count - 1)));
   std::unordered_set<int64_t> ids;
   for (const auto& [order, image] : drawn) ids.insert(image->id);

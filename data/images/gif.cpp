@@ -138,11 +138,11 @@ class GifCodes {
 
 // Fills `pixels` with places in the palette; false where the codes are none, or end before it is full.
 bool unpack(GifCodes codes, size_t code_bits, std::vector<uint8_t>& pixels) {
-  constexpr int kMostCodes = 4096;
+  constexpr int kMaxCodes = 4096;
   const int clear = 1 << code_bits;
   // A code stands for the text of another one and a byte.
-  std::array<uint16_t, kMostCodes> before{};
-  std::array<uint8_t, kMostCodes> last{}, text{};
+  std::array<uint16_t, kMaxCodes> before{};
+  std::array<uint8_t, kMaxCodes> last{}, text{};
   for (int i = 0; i < clear; ++i) last[static_cast<size_t>(i)] = static_cast<uint8_t>(i);
   size_t bits = code_bits + 1, filled = 0;
   int next = clear + 2, previous = -1;
@@ -167,7 +167,7 @@ bool unpack(GifCodes codes, size_t code_bits, std::vector<uint8_t>& pixels) {
     first = last[static_cast<size_t>(at)];
     text[length++] = first;
     while (length > 0 && filled < pixels.size()) pixels[filled++] = text[--length];
-    if (previous >= 0 && next < kMostCodes) {
+    if (previous >= 0 && next < kMaxCodes) {
       before[static_cast<size_t>(next)] = static_cast<uint16_t>(previous);
       last[static_cast<size_t>(next)] = first;
       if (++next == 1 << bits && bits < 12) ++bits;

@@ -76,8 +76,8 @@ ImageInspection peek_at(const ImageCodec& codec, const InputFile& file, Bytes he
 }  // namespace
 
 Bytes FilePieces::read(uint64_t at, uint64_t count) {
-  constexpr int kMostCalls = 4000;
-  if (at >= size() || ++calls_ > kMostCalls) return {};
+  constexpr int kMaxCalls = 4000;
+  if (at >= size() || ++calls_ > kMaxCalls) return {};
   count = std::min(count, size() - at);
   if (at + count <= head_.size()) return head_.subspan(at, count);
   piece_.resize(count);

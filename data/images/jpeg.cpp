@@ -19,7 +19,7 @@ namespace saccade {
 namespace {
 
 // Each scan of a progressive file passes over the whole picture. Encoders write about ten.
-constexpr int kMostScans = 100;
+constexpr int kMaxScans = 100;
 
 bool is_jpeg(Bytes b) { return b.size() > 3 && b[0] == 0xFF && b[1] == 0xD8 && b[2] == 0xFF; }
 
@@ -131,7 +131,7 @@ ImageHeader jpeg_header(Bytes b, const std::string& name) {
       segments.size && segments.is_one_scan && segments.scans == 1 && b.back() != 0xFF;
   if (!segments.complete && !(may_lack_marker && has_all_pixels(b, *segments.size))) fail_cut(name, "JPEG");
   if (!segments.size) fail_input("{}: damaged image (a JPEG file without a frame)", name);
-  if (segments.scans > kMostScans) fail_input("{}: damaged image (more than {} scans)", name, kMostScans);
+  if (segments.scans > kMaxScans) fail_input("{}: damaged image (more than {} scans)", name, kMaxScans);
   const ImageSize size = *segments.size;
   // Huffman codes have at least one bit for each block of 8 x 8.
   const int64_t blocks = (size.height + 7) / 8 * ((size.width + 7) / 8);
@@ -159,9 +159,9 @@ class JpegReader {
     };
     progress_.progress_monitor = [](j_common_ptr info) {
       auto* decoder = reinterpret_cast<j_decompress_ptr>(info);
-      if (decoder->input_scan_number <= kMostScans) return;
+      if (decoder->input_scan_number <= kMaxScans) return;
       auto* reader = static_cast<JpegReader*>(info->client_data);
-      std::snprintf(reader->problem_, sizeof(reader->problem_), "more than %d scans", kMostScans);
+      std::snprintf(reader->problem_, sizeof(reader->problem_), "more than %d scans", kMaxScans);
       std::longjmp(reader->escape_, 1);
     };
   }

@@ -8,7 +8,7 @@
 namespace saccade {
 
 int exif_orientation(std::span<const uint8_t> exif) {
-  exif = exif.first(std::min(exif.size(), kMostExifBytes));
+  exif = exif.first(std::min(exif.size(), kMaxExifBytes));
   if (has_text(exif, 0, std::string_view("Exif\0\0", 6))) exif = exif.subspan(6);
   const bool little = has_text(exif, 0, std::string_view("II*\0", 4));
   if (!little && !has_text(exif, 0, std::string_view("MM\0*", 4))) return 1;

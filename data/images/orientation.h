@@ -9,8 +9,8 @@
 namespace saccade {
 
 // The tag Orientation of the first directory of EXIF data (a TIFF header and what follows, with or without "Exif\0\0"
-// before it), 1 to 8; 1 (not turned) where there is none, it makes no sense, or lies beyond the first kMostExifBytes, as much as a JPEG has.
-constexpr size_t kMostExifBytes = size_t{1} << 16;
+// before it), 1 to 8; 1 (not turned) where there is none, it makes no sense, or lies beyond the first kMaxExifBytes, as much as a JPEG has.
+constexpr size_t kMaxExifBytes = size_t{1} << 16;
 int exif_orientation(std::span<const uint8_t> exif);
 
 // How many of its bytes that takes: to the end of the first directory.

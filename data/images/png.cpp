@@ -33,7 +33,7 @@ std::optional<ImageHeader> png_peek(FilePieces& file, const std::string& name) {
     if (has_text(b, 4, "IEND")) return header;
     const uint64_t length = big32(b, 0);
     if (has_text(b, 4, "eXIf"))
-      header.orientation = exif_orientation(file.read(at + 8, std::min<uint64_t>(length, kMostExifBytes)));
+      header.orientation = exif_orientation(file.read(at + 8, std::min<uint64_t>(length, kMaxExifBytes)));
     at += 12 + length;
   }
 }
@@ -57,8 +57,8 @@ ImageHeader png_header(Bytes b, const std::string& name) {
     at += 12 + length;
   }
   // Deflate packs at most 1032 bytes into one; a pixel has at least one bit.
-  constexpr int64_t kMostPixelsPerByte = 8 * 1032;
-  if (size->height > 0 && size->width > static_cast<int64_t>(data) * kMostPixelsPerByte / size->height)
+  constexpr int64_t kMaxPixelsPerByte = 8 * 1032;
+  if (size->height > 0 && size->width > static_cast<int64_t>(data) * kMaxPixelsPerByte / size->height)
     fail_empty(name, *size, data);
   return header;
 }

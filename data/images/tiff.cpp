@@ -15,7 +15,7 @@ namespace saccade {
 namespace {
 
 // Of what libtiff takes at once. The pixels are not its own, and of a file in memory it copies little.
-constexpr tmsize_t kMostMemory = tmsize_t{256} << 20;
+constexpr tmsize_t kMaxMemory = tmsize_t{256} << 20;
 
 bool is_tiff(Bytes b) {
   return has_text(b, 0, {"II*\0", 4}) || has_text(b, 0, {"MM\0*", 4}) || has_text(b, 0, {"II+\0", 4}) ||
@@ -36,7 +36,7 @@ class TiffReader {
     std::unique_ptr<TIFFOpenOptions, decltype(&TIFFOpenOptionsFree)> options(TIFFOpenOptionsAlloc(),
                                                                              TIFFOpenOptionsFree);
     SACCADE_CHECK(options != nullptr, "[decode_tiff] libtiff cannot be started");
-    TIFFOpenOptionsSetMaxSingleMemAlloc(options.get(), kMostMemory);
+    TIFFOpenOptionsSetMaxSingleMemAlloc(options.get(), kMaxMemory);
     TIFFOpenOptionsSetErrorHandlerExtR(options.get(), on_error, this);
     TIFFOpenOptionsSetWarningHandlerExtR(
         options.get(), [](TIFF*, void*, const char*, const char*, va_list) { return 1; }, nullptr);

@@ -31,7 +31,7 @@ std::optional<ImageHeader> webp_peek(FilePieces& file, const std::string& name) 
     if (b.size() < 8 || has_text(b, 0, "ANIM")) return std::nullopt;
     const uint64_t bytes = little32(b, 4);
     if (has_text(b, 0, "EXIF")) {
-      header.orientation = exif_orientation(file.read(at + 8, std::min<uint64_t>(bytes, kMostExifBytes)));
+      header.orientation = exif_orientation(file.read(at + 8, std::min<uint64_t>(bytes, kMaxExifBytes)));
       break;
     }
     at += 8 + bytes + bytes % 2;

@@ -325,11 +325,11 @@ class DataLoader::Impl {
       if (rng.uniform() < options_.batch_mixup.probability)
         mix_up_objects(job.batch, rng.uniform(0.45, 0.55));
     }
-    const std::vector<int64_t>& heights = options_.batch_sizes.heights;
-    if (!heights.empty() && options_.batch_sizes.epochs.contains(job.epoch)) {
+    const std::vector<int64_t>& heights = options_.multi_scale.heights;
+    if (!heights.empty() && options_.multi_scale.epochs.contains(job.epoch)) {
       Rng rng = batch_rng(job, "batch size");
       resize_batch(job.batch, heights[static_cast<size_t>(rng.below(std::ssize(heights)))],
-                   options_.batch_sizes.bilinear);
+                   options_.multi_scale.bilinear);
     }
     job.samples.clear();
     if (is_part) take_part(job.batch, job.part_begin, job.part_end, job.whole);

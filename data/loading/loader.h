@@ -9,9 +9,9 @@
 #include "data/augment/augment.h"
 #include "data/formats/dataset.h"
 #include "data/loading/batch.h"
-#include "data/loading/batch_sizes.h"
 #include "data/loading/epoch_order.h"
 #include "data/loading/mix.h"
+#include "data/loading/multi_scale.h"
 
 namespace saccade {
 
@@ -43,7 +43,7 @@ struct LoaderOptions {
   LabelMapsOf label_maps = LabelMapsOf::kAugmentedImage;
   MixOptions mix;  // each batch from (seed, epoch, batch), as the next two
   BatchMixup batch_mixup;
-  BatchSizes batch_sizes;
+  MultiScale multi_scale;
   int64_t pad_multiple = 1;  // padded sizes are rounded up to this; 1 pads to the largest image, as DETR does
   int threads = 2;           // 0: everything happens in next()
   int prefetch = 2;          // batches kept ready beyond the one asked for

@@ -22,13 +22,13 @@ void blend(uint8_t* pixel, Rgb color, double part) {
 // The names of the largest classes, each on a patch of its colour, from the top left corner down.
 void draw_legend(Image& image, const std::map<uint16_t, int64_t>& pixels,
                  const std::vector<std::string>& names) {
-  constexpr size_t kMostNames = 12;
+  constexpr size_t kMaxListed = 12;
   std::vector<std::pair<int64_t, uint16_t>> order;
   for (const auto& [label, count] : pixels) order.emplace_back(-count, label);
   std::sort(order.begin(), order.end());
   const int64_t letters = std::max<int64_t>(10, std::min(image.height, image.width) / 36), pad = letters / 4;
   const int64_t height = letters + 2 * pad;
-  if (order.size() > kMostNames) order.resize(kMostNames);
+  if (order.size() > kMaxListed) order.resize(kMaxListed);
   int64_t y = pad;
   for (const auto& [count, label] : order) {
     if (2 * (y + height) > image.height) break;  // small pictures are not hidden

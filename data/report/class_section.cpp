@@ -9,7 +9,7 @@
 namespace saccade::report {
 namespace {
 
-constexpr size_t kMostRows = 300;
+constexpr size_t kMaxRows = 300;
 constexpr double kSmall = 32, kMedium = 96;  // COCO's limits of the square root of the area
 
 struct ClassCounts {
@@ -93,7 +93,7 @@ void add_classes(Page& page, const Dataset& data) {
   const int64_t most = order.empty() ? 0 : total(counts[order.front()].boxes);
   std::vector<std::vector<Html>> rows;
   for (size_t label : order) {
-    if (rows.size() == kMostRows) break;
+    if (rows.size() == kMaxRows) break;
     const ClassCounts& c = counts[label];
     const int64_t sum = total(c.boxes);
     std::vector<Html> row{html("{}", data.class_names[label]),
@@ -117,8 +117,8 @@ void add_classes(Page& page, const Dataset& data) {
     rows.push_back(std::move(row));
   }
   page.add(html_table(columns, rows));
-  if (order.size() > kMostRows)
-    page.add(note(fmt::format("{} more classes have fewer.", order.size() - kMostRows)));
+  if (order.size() > kMaxRows)
+    page.add(note(fmt::format("{} more classes have fewer.", order.size() - kMaxRows)));
   if (const int64_t least = order.empty() ? 0 : total(counts[order.back()].boxes);
       most > 20 * std::max<int64_t>(least, 1))
     page.add(note(least > 0

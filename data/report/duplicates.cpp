@@ -12,7 +12,7 @@
 namespace saccade {
 namespace {
 
-constexpr int kMostBits = 8;  // of 64
+constexpr int kMaxBits = 8;  // of 64
 constexpr double kLeastCorrelation = 0.99;
 constexpr double kLeastContrast =
     4;  // standard deviation, in levels; with less, pictures look alike that are not
@@ -74,7 +74,7 @@ std::vector<DuplicateGroup> find_duplicates(const ImageLooks& looks) {
     if (!make_signature(first, looks[first.split][first.image], own)) continue;
     size_t k = 0;
     while (k < hashes.size() &&
-           !(std::popcount(hashes[k] ^ own.hash) <= kMostBits && alike(leaders[k].first, own)))
+           !(std::popcount(hashes[k] ^ own.hash) <= kMaxBits && alike(leaders[k].first, own)))
       ++k;
     if (k == hashes.size()) {
       hashes.push_back(own.hash);

@@ -11,7 +11,7 @@
 namespace saccade::report {
 namespace {
 
-constexpr size_t kMostClasses = 300, kShownClasses = 24, kShownOfClass = 3;
+constexpr size_t kMaxClasses = 300, kShownClasses = 24, kShownOfClass = 3;
 constexpr int64_t kLabelSide = 300;
 
 struct OfClass {
@@ -86,7 +86,7 @@ void add_label_classes(Page& page, const Dataset& data) {
   };
   std::vector<std::vector<Html>> rows;
   for (size_t label : order) {
-    if (rows.size() == kMostClasses) break;
+    if (rows.size() == kMaxClasses) break;
     const OfClass& c = counts[label];
     std::vector<Html> row{html("{}", data.class_names[label]), bar_cell(part(c.all, most), count_text(c.all)),
                           html("{}", share_text(part(c.all, all)))};
@@ -97,8 +97,8 @@ void add_label_classes(Page& page, const Dataset& data) {
     rows.push_back(std::move(row));
   }
   page.add(html_table(columns, rows));
-  if (order.size() > kMostClasses)
-    page.add(note(fmt::format("{} more classes have fewer.", order.size() - kMostClasses)));
+  if (order.size() > kMaxClasses)
+    page.add(note(fmt::format("{} more classes have fewer.", order.size() - kMaxClasses)));
 }
 
 void add_label_images(Page& page, const Dataset& data) {

@@ -12,7 +12,7 @@ namespace saccade {
 namespace {
 
 constexpr double kTinySide = 4, kHugeShare = 0.95, kExtremeRatio = 10, kBorder = 0.5, kSameOverlap = 0.9;
-constexpr int64_t kMostPairs = 200'000;  // of one image: all of some 600 boxes in one place
+constexpr int64_t kMaxPairs = 200'000;  // of one image: all of some 600 boxes in one place
 
 enum Kind { kNoArea, kOutside, kTiny, kHuge, kExtreme, kTwice, kTwoClasses, kKinds };
 
@@ -66,7 +66,7 @@ bool look_at_pairs(const ReportedSplit& split, ImagePlace place, std::vector<siz
       const Annotation& b = all[own[k]];
       // An overlap of 0.9 needs sides of nearly the same place.
       if (b.bbox[0] > a.bbox[0] + 0.1 * a.bbox[2]) break;
-      if (++pairs > kMostPairs) return false;
+      if (++pairs > kMaxPairs) return false;
       const double overlap = iou(box_of_corner(a.bbox), box_of_corner(b.bbox));
       if (!(overlap > kSameOverlap)) continue;
       add(kinds[a.category_id == b.category_id ? kTwice : kTwoClasses],
@@ -121,7 +121,7 @@ std::vector<OddKind> find_odd_boxes(const std::vector<ReportedSplit>& splits) {
   if (crowded > 0)
     for (Kind kind : {kTwice, kTwoClasses})
       kinds[kind].explanation += fmt::format("; of {} image{} only the first {} pairs were looked at",
-                                             crowded, crowded == 1 ? "" : "s", kMostPairs);
+                                             crowded, crowded == 1 ? "" : "s", kMaxPairs);
   return kinds;
 }
 

@@ -7,7 +7,7 @@ namespace saccade {
 namespace {
 
 constexpr int64_t kBestBins = 4, kHiddenQuality = 64;
-constexpr double kMostPosition = 10;
+constexpr double kMaxPosition = 10;
 
 }  // namespace
 
@@ -69,7 +69,7 @@ void DFineDecoder::decode(const DecoderQueries& q, const Var& memory, const Toke
   for (int64_t i = 0; i < count; ++i) {
     const auto layer = static_cast<size_t>(i);
     if (input.record_sampling) output.sampling.emplace_back();
-    const Var position = clamp(query_pos_head_->forward(reference), -kMostPosition, kMostPosition);
+    const Var position = clamp(query_pos_head_->forward(reference), -kMaxPosition, kMaxPosition);
     target = decoder_->layer(i).forward(target, position,
                                         {.key = memory,
                                          .value = memory,

@@ -76,13 +76,13 @@ std::vector<ImageDetection> detections_of(const float* logits, const float* boxe
 
 // How many detections a GPU picks by itself; 0: it is the host that looks at all predictions.
 int64_t picks_of(const Tensor& logits, const PostprocessOptions& options, const ClassLoss& class_loss) {
-  constexpr int64_t kMostPicks = 4096, kMostExact = int64_t{1} << 24;  // of a row's floats
+  constexpr int64_t kMaxPicks = 4096, kMaxExact = int64_t{1} << 24;  // of a row's floats
   const int64_t pairs = logits.dim(1) * classes_of(logits.dim(2), options, class_loss);
   if (logits.device() == Device::kCpu || !class_loss.ranks_logits() || options.nms < 1 || pairs <= 0)
     return 0;
-  if (logits.dim(1) * std::max<int64_t>(logits.dim(2), 4) >= kMostExact) return 0;
+  if (logits.dim(1) * std::max<int64_t>(logits.dim(2), 4) >= kMaxExact) return 0;
   const int64_t picks = std::min(options.max_detections, pairs);
-  return picks <= kMostPicks ? picks : 0;
+  return picks <= kMaxPicks ? picks : 0;
 }
 
 HostCopy picked_on_gpu(const Tensor& logits, const Tensor& boxes, int64_t picks, int64_t classes) {

@@ -55,7 +55,7 @@ KeptAnchorTargets::Pointer KeptAnchorTargets::keep(const Anchors& anchors, const
   auto made = std::make_shared<const AnchorTargets>(anchors, target, options);
   const std::lock_guard lock(mutex_);
   kept_.push_back(made);
-  if (kept_.size() > kMost) kept_.pop_front();
+  if (kept_.size() > kMax) kept_.pop_front();
   return made;
 }
 

@@ -43,7 +43,7 @@ class KeptAnchorTargets {
   Pointer take(const Anchors& anchors, const Target& target, const MaxIouOptions& options);
 
  private:
-  static constexpr size_t kMost = 256;
+  static constexpr size_t kMax = 256;
   std::mutex mutex_;
   std::deque<Pointer> kept_;
 };

@@ -18,7 +18,7 @@ std::array<float, 4> BoxCoder::encode(const float* from, const float* box) const
 
 std::array<float, 4> BoxCoder::decode(const float* from, const float* deltas) const {
   std::array<float, 4> box{};
-  const auto most = static_cast<float>(kMostGrowth);
+  const auto most = static_cast<float>(kMaxGrowth);
   for (size_t a = 0; a < 2; ++a) {
     const float side = from[a + 2] - from[a], centre = from[a] + 0.5f * side;
     float growth = std::min(deltas[a + 2] * static_cast<float>(deviations[a + 2]), most);
@@ -43,7 +43,7 @@ Var BoxCoder::decode(const Var& deltas, const Tensor& from) const {
   Var shift = part(x, 0), growth = part(x, 2);
   if (const Var d = deviation(0); d.defined()) shift = mul(shift, d);
   if (const Var d = deviation(2); d.defined()) growth = mul(growth, d);
-  growth = clamp(growth, limits_shrinking ? -kMostGrowth : -1e30, kMostGrowth);
+  growth = clamp(growth, limits_shrinking ? -kMaxGrowth : -1e30, kMaxGrowth);
   const Var moved = add(centres, mul(shift, sides)), half = mul(mul_scalar(sides, 0.5), exp(growth));
   return concat({sub(moved, half), add(moved, half)}, -1);
 }

@@ -13,7 +13,7 @@ namespace saccade {
 // Boxes are corners, (x1, y1, x2, y2); deltas (dx, dy, dw, dh).
 struct BoxCoder {
   // Sides grow, and shrink, by at most ln(1000 / 16).
-  static constexpr double kMostGrowth = 4.135166556742356;
+  static constexpr double kMaxGrowth = 4.135166556742356;
 
   std::array<double, 4> deviations = {1, 1, 1, 1};
   bool limits_shrinking = true;  // torchvision limits how they grow alone

@@ -9,13 +9,13 @@ namespace saccade {
 namespace {
 
 struct RfDetrSegOptions : LwDetrOptions {
-  int64_t mask_stride = 4, mask_point_share = 16;
+  int64_t mask_stride = 4, mask_point_sample_ratio = 16;
 
   void read(const Args& model, int64_t num_classes, const Args& section) {
     LwDetrOptions::read(model, num_classes, section);
     const Args& own = model.get_section("lw_detr");
     mask_stride = own.get_int("mask_stride");
-    mask_point_share = own.get_int("mask_point_share");
+    mask_point_sample_ratio = own.get_int("mask_point_sample_ratio");
     criterion.terms.push_back({"point_mask", own.get_float("mask_weight")});
     criterion.terms.push_back({"point_dice", own.get_float("dice_weight")});
     criterion.matcher.mask_cost = own.get_float("cost_mask");
@@ -28,7 +28,7 @@ class RfDetrSeg : public LwDetr {
   RfDetrSeg(const RfDetrSegOptions& options, std::shared_ptr<Backbone> backbone)
       : LwDetr(options, std::move(backbone)),
         layers_(options.transformer.decoder_layers),
-        point_share_(options.mask_point_share) {
+        point_share_(options.mask_point_sample_ratio) {
     head_ =
         make_child<QueryMaskHead>("segmentation_head", options.transformer.dim, layers_, options.mask_stride);
   }

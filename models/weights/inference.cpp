@@ -46,9 +46,9 @@ void infer_classes(Inference& weights, const std::string& head, const UsualImage
   weights.set("model.num_classes", weights.size(head + "weight", 0));
   for (const char* field : {"data.augment.height", "data.augment.width", "data.val_height", "data.val_width"})
     weights.set(field, images.side);
-  weights.set("data.val_center", images.center);
+  weights.set("data.val_crop_pct", images.center);
   weights.set("data.interpolation", images.interpolation);
-  weights.assumed.push_back(fmt::format("data.val_center: {}", images.center));
+  weights.assumed.push_back(fmt::format("data.val_crop_pct: {}", images.center));
   weights.assumed.push_back(fmt::format("data.interpolation: {}", images.interpolation));
 }
 

@@ -31,6 +31,7 @@ rooms=(
   "train/optimizers: core autograd layers configs"
   "train/config: $library train/optimizers configs"
   "train/checkpoints: $library train/config train/optimizers"
+  "train/weights: core train/config train/logs configs"
   "train/video: $library"
   "train/inference: $library train/config train/logs train/checkpoints train/video"
   "train/loop: $library train/config train/optimizers train/logs train/checkpoints"
@@ -39,6 +40,7 @@ rooms=(
   "train/tasks: $library train/config train/logs train/checkpoints train/video train/inference train/loop train/report train/export"
   "train/commands: $library train"
   "train/library: $library train/config train/optimizers train/logs train/checkpoints train/inference train/loop train/tasks"
+  "train/python: train/commands train/python"
   "train: train/commands"
   "tests: $library train configs"
 )

@@ -2,7 +2,7 @@
 """Looks at the machine code that nvcc made of the tuned kernels (core/kernels/*/*_cuda*.cu) without a GPU:
 
     scripts/checks/check_sass.py BUILD            checks the objects of a CUDA build
-    scripts/checks/check_sass.py BUILD --counts   and prints what docs/performance.md counts: a kernel's instructions and loops
+    scripts/checks/check_sass.py BUILD --counts   and prints a kernel's instructions and loops
     scripts/checks/check_sass.py BUILD --only layer_norm   the files whose names begin so
 
 No tuned kernel may use stack or local memory. Beyond that check_sass.tsv here holds, by file and kernel (names with * and

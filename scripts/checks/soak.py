@@ -37,7 +37,7 @@ data {
   augment {
     horizontal_flip: 0.5 vertical_flip: 0.2 rotate90: 0.2
     brightness: 0.2 contrast: 0.2 saturation: 0.2 hue: 0.05 color_probability: 0.8 photometric_distortion: 0.5
-    zoom_out: 0.3 iou_crop: 0.5 mosaic: 0.3 mosaic_side: 64 min_box_side: 1 min_visible: 0.1
+    zoom_out: 0.3 iou_crop: 0.5 mosaic: 0.3 mosaic_side: 64 min_box_side: 1 min_area_ratio: 0.1
     strong_start_epoch: 1 strong_stop_epoch: 3 mosaic_stop_epoch: 3
     AUGMENT
   }
@@ -51,14 +51,14 @@ schedule { type: "cosine" warmup_steps: 20 final_ratio: 0.1 }
 precision: bf16
 train {
   epochs: STEPS max_steps: STEPS eval_every_epochs: 5 ema_decay: 0.99 log_every: 5 accumulate: 2
-  checkpoint_modules: ["transformer.encoder"] checkpoint_every_steps: 50 best_metric: "AP50" patience: 100000
+  recompute: ["transformer.encoder"] checkpoint_every_steps: 50 best_metric: "AP50" patience: 100000
 }
 """
 KINDS = {
     "padded": ("group_by_shape: true val_short_side: 64 val_long_side: 96",
                "short_sides: [48, 56, 64] long_side: 96 "
                "crop_probability: 0.3 crop_short_sides: [64, 72] crop_min: 32 crop_max: 60"),
-    "square": ("val_height: 64 val_width: 64", "height: 64 width: 64 batch_sizes: [48, 64, 80] batch_mixup: 0.3"),
+    "square": ("val_height: 64 val_width: 64", "height: 64 width: 64 multi_scale_heights: [48, 64, 80] batch_mixup: 0.3"),
 }
 TICK = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")

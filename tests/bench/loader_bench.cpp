@@ -21,7 +21,7 @@ int run(const std::string& config_file, const std::string& annotations, const st
   options.threads = 0;
   options.cache_mb = 0;
   options.batch_size = batch_size;
-  options.batch_sizes = {};
+  options.multi_scale = {};
   const auto data = open_dataset({.annotations = annotations, .images = images});
   DataLoader loader(data, options);
   const kernels::ImageNormalization norm = image_normalization(config);

@@ -175,7 +175,7 @@ void print_fusions(const fs::path& file) {
   }
 }
 
-constexpr double kMostRefusedMs = 50;  // of a recipe's first inference
+constexpr double kMaxRefusedMs = 50;  // of a recipe's first inference
 
 int check_device(const fs::path& file, const std::vector<Recipe>& recipes) {
   cuda::ConvPlanner planner(read_text(file.string(), kTextFile));
@@ -199,9 +199,9 @@ int check_device(const fs::path& file, const std::vector<Recipe>& recipes) {
             fmt::print("  {}: {}\n", found ? "not in one graph" : "no engine", text(q, precision));
             ++failed;
           }
-        if (bounded && own.refused_ms >= kMostRefusedMs) {
+        if (bounded && own.refused_ms >= kMaxRefusedMs) {
           fmt::print("  refused questions took {:.0f} ms, at most {:.0f} are allowed\n", own.refused_ms,
-                     kMostRefusedMs);
+                     kMaxRefusedMs);
           ++failed;
         }
         for (Fusions* to : {&all, bounded ? &inference : nullptr}) {

@@ -120,7 +120,7 @@ TEST(Augment, BoxesFollowEveryPipeline) {
       {"no resizing", {crops}},
       {"short side", {{{"short_sides", {40, 64}}, {"long_side", {90}}}}},
       {"fixed", {fixed}},
-      {"jitter", {{{"scale_min", {0.5}}, {"scale_max", {2}}, {"max_stretch", {1.3}}}}}};
+      {"jitter", {{{"scale_min", {0.5}}, {"scale_max", {2}}, {"aspect_jitter", {1.3}}}}}};
   pipelines["short side"].values.insert(crops.begin(), crops.end());
   pipelines["jitter"].values.insert(fixed.begin(), fixed.end());
   pipelines["crop, then fixed"] = {{{"stretch_crop", {0.5}},
@@ -156,7 +156,7 @@ TEST(Augment, ACanvasThatCountsAsImageIsFull) {
                                                  {"width", {72}},
                                                  {"scale_min", {0.5}},
                                                  {"scale_max", {2}},
-                                                 {"max_stretch", {1}},
+                                                 {"aspect_jitter", {1}},
                                                  {"pad_as_image", {1}}}});
   for (uint64_t seed = 0; seed < 20; ++seed) {
     Rng rng(seed);

@@ -340,9 +340,14 @@ TEST(CocoEval, TellsWhatDoesNotFitTheAnnotations) {
             "d.json: 20 of 40 entries left out: their category_id (0) is not in the annotations");
   other = detections;
   for (Detection& d : other) d.bbox[2] += d.bbox[0], d.bbox[3] += d.bbox[1];
-  const CocoMetrics corners = evaluate_coco(truth, other, "d.json");
-  ASSERT_EQ(corners.notes.size(), 1u);
-  EXPECT_NE(corners.notes[0].find("the boxes look like [x1, y1, x2, y2]"), std::string::npos);
+  GroundTruth without_sizes = truth;
+  without_sizes.images[0].width = without_sizes.images[0].height = 0;
+  for (const GroundTruth& set : {truth, without_sizes}) {
+    const CocoMetrics corners = evaluate_coco(set, other, "d.json");
+    ASSERT_EQ(corners.notes.size(), 1u);
+    EXPECT_NE(corners.notes[0].find("the boxes look like [x1, y1, x2, y2]"), std::string::npos);
+  }
+  EXPECT_TRUE(evaluate_coco(without_sizes, detections).notes.empty());
   other = detections;
   for (int i = 0; i < 7; ++i) other[static_cast<size_t>(i)].image_id = 5;
   EXPECT_EQ(input_error([&] { evaluate_coco(truth, other, "d.json"); }),

@@ -170,6 +170,18 @@ TEST(CocoExports, PolygonsAreBoxes) {
   }
 }
 
+// As tables of floating point numbers leave them.
+TEST(CocoExports, IdsMayBeWholeNumbersWithAPoint) {
+  CheckedFile file;
+  file.images = R"({"id":3.0,"file_name":"a.png"})";
+  file.annotations = box_json("7.0", "3.0", "1,1,2,2", "9.0");
+  file.categories = R"({"id":9.0,"name":"bolt"})";
+  const Checked checked = checked_file(file);
+  EXPECT_EQ(checked.problems, "");
+  EXPECT_EQ(checked.boxes, "3:9:1,1,2,2 ");
+  EXPECT_EQ(checked.left.annotations.at(0).id, 7);
+}
+
 // detr #28, mmdetection PR 89, cvat #298, yolact #156
 TEST(CocoExports, IdsMayBeWords) {
   CheckedFile file;
@@ -287,18 +299,27 @@ struct UnitCase {
 
 // The same lines from the check and, before the first step, for training.
 TEST(Units, AreToldByCheckAndTraining) {
-  std::vector<std::array<double, 4>> pixels, parts, corners;
+  std::vector<std::array<double, 4>> pixels, parts, corners, corner_parts, centred, sizes;
   for (int i = 0; i < 12; ++i) {
     pixels.push_back({5.0 + i, 4, 3, 2});
     parts.push_back({0.4 + 0.02 * i, 0.4, 0.15, 0.2});
     corners.push_back({8 + 0.5 * i, 4, 11 + 0.5 * i, 9});
+    corner_parts.push_back({0.4 + 0.02 * i, 0.6, 0.6 + 0.02 * i, 0.9});
+    const double x = 8 + 0.5 * i, x2 = 11 + 0.5 * i;
+    centred.push_back({x - x2 / 2, 4 - 9 / 2.0, x2, 9});  // corners that a YOLO file has
+    sizes.push_back({x, 6, 3 - x, 2 - 6});                // those that VOC's have for corners
   }
   std::vector<std::array<double, 4>> one_outside = pixels;
   one_outside[3][2] = 300;
   for (const UnitCase& c : std::vector<UnitCase>{
            {pixels, -1, ""},
            {parts, -1, "12 of 12 boxes lie in 0 to 1: they look like parts of the image"},
-           {corners, -1, "the boxes look like [x1, y1, x2, y2]"},
+           {corner_parts, -1,
+            "12 of 12 boxes lie in 0 to 1: they look like parts of the image and like [x1, y1, x2, y2]"},
+           {corners, -1, "the boxes look like [x1, y1, x2, y2], expected [x, y, width, height]"},
+           {centred, -1,
+            "the boxes look like [x1, y1, x2, y2], expected [centre x, centre y, width, height]"},
+           {sizes, -1, "the boxes look like [x, y, width, height], expected [x1, y1, x2, y2]"},
            {one_outside, -1, "1 of 12 boxes reach outside of their image"},
            {pixels, 0, "all 12 areas are 0; AP_small"},
            {pixels, 20, "12 of 12 areas are larger than their box, the first of annotation 1"},

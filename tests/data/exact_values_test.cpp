@@ -30,7 +30,7 @@ TEST(Mosaic, BoxesLieOnTheirObjects) {
   AugmentFields fields;
   fields.values = {{"mosaic", {1}},
                    {"mosaic_side", {24}},
-                   {"min_visible", {0.9}},
+                   {"min_area_ratio", {0.9}},
                    {"strong_stop_epoch", {4}},
                    {"mosaic_stop_epoch", {4}}};
   const Augmentation steps = make_augmentation(fields);
@@ -69,7 +69,7 @@ TEST(Rotate90, GivesAllThreeTurns) {
 TEST(ScaleJitter, FitsTheImageIntoTheSize) {
   AugmentFields fields;
   fields.values = {
-      {"scale_min", {0.5}}, {"scale_max", {0.5}}, {"max_stretch", {1}}, {"height", {40}}, {"width", {40}}};
+      {"scale_min", {0.5}}, {"scale_max", {0.5}}, {"aspect_jitter", {1}}, {"height", {40}}, {"width", {40}}};
   const Augmentation steps = make_augmentation(fields);
   Sample s;
   s.image = Image(30, 60);

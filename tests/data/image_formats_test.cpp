@@ -378,7 +378,7 @@ TEST(ImageFormats, OrientationsThatNobodyLooksForTurnNothing) {
     const auto tag = bytes_of_text(std::string("\0\1\1\x12\0\3\0\0\0\1\0\6\0\0\0\0\0\0", 18));
     far.insert(far.end(), tag.begin(), tag.end());
     const auto bytes = png_of(3, 2, deflated(2 * (1 + 3 * 3)), far, "eXIf");
-    if (directory < kMostExifBytes)
+    if (directory < kMaxExifBytes)
       EXPECT_EQ(inspect_image(bytes, "").orientation, 6);
     else
       expect_upright(bytes, "far.png");

@@ -79,7 +79,7 @@ TEST(LabelCounts, MakeTheFiguresOfTheEvaluator) {
   EXPECT_EQ(result.of_classes.size(), 2U);
   const auto empty = segmentation_evaluators().find("miou").start({.truth = &truth});
   EXPECT_THROW((void)empty->result(), InputError);
-  EXPECT_THROW(LabelCounts(LabelCounts::kMostClasses + 1), InputError);
+  EXPECT_THROW(LabelCounts(LabelCounts::kMaxClasses + 1), InputError);
 }
 
 TEST(StoredPixels, AreThoseThatPillowWrote) {

@@ -54,7 +54,7 @@ TEST(Resize, TheCentreOfClassifiersEqualsTorchvisionToTheByte) {
     in >> filter >> h >> w >> side >> part >> seed >> std::hex >> hash;
     ASSERT_TRUE(in) << line;
     const Augmentation center =
-        make_augmentation({.values = {{"height", {side}}, {"width", {side}}, {"val_center", {part}}},
+        make_augmentation({.values = {{"height", {side}}, {"width", {side}}, {"val_crop_pct", {part}}},
                            .filter = filter == "bicubic" ? Filter::kBicubic : Filter::kBilinear});
     Sample sample;
     sample.image = test::picture(h, w, seed);

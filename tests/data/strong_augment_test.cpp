@@ -96,7 +96,7 @@ TEST(Affine, EqualsTorchvision) {
   EXPECT_EQ(begin, pixels.size());
 }
 
-TEST(BatchSizes, EqualTorchsNearestInterpolation) {
+TEST(MultiScale, EqualTorchsNearestInterpolation) {
   auto cases = golden_cases("nearest");
   EXPECT_EQ(cases.size(), 5u);
   for (std::istringstream& in : cases) {
@@ -117,7 +117,7 @@ TEST(BatchSizes, EqualTorchsNearestInterpolation) {
   }
 }
 
-TEST(BatchSizes, MayLieBetweenPixels) {
+TEST(MultiScale, MayLieBetweenPixels) {
   const Sample sample{.image = test::picture(40, 60, 2), .instances = {{0, {1, 2, 5, 8}, 24}}};
   Batch batch = collate({sample, sample}, {make_target(sample, {40, 60}), make_target(sample, {40, 60})}, 1);
   resize_batch(batch, 30, true);
@@ -392,7 +392,7 @@ TEST(Strong, ThreadsAndResumingChangeNoByte) {
   AugmentFields fields = strong_fields();
   LoaderOptions options{.batch_size = 3, .shuffle = true, .seed = 5, .augment = make_augmentation(fields)};
   options.batch_mixup = {0.5, epochs_of(AugmentPhase::kCombining, fields)};
-  options.batch_sizes = {{24, 32, 32, 40}, {0, 4}};
+  options.multi_scale = {{24, 32, 32, 40}, {0, 4}};
   options.threads = 0;
   auto text = [](const Batch& b) {
     std::string out = fmt::format("{} {} {}", b.epoch, b.index, b.images.shape().to_string());

@@ -12,8 +12,8 @@
 
 namespace mutants {
 
-inline constexpr int kMost = 4096;
-inline std::atomic<bool> reached[kMost];
+inline constexpr int kMax = 4096;
+inline std::atomic<bool> reached[kMax];
 
 // With SACCADE_MUTANT=-1 and SACCADE_MUTANT_TRACE=FILE, a line of what a test, or a program that it starts, has come through.
 struct State {
@@ -23,7 +23,7 @@ struct State {
     const char* file = std::getenv("SACCADE_MUTANT_TRACE");
     if (active >= 0 || !file) return;
     std::string line = name;
-    for (int id = 0; id < kMost; ++id) {
+    for (int id = 0; id < kMax; ++id) {
       if (reached[id].exchange(false)) line += " " + std::to_string(id);
     }
     line += "\n";

@@ -107,7 +107,7 @@ data {
   augment { height: 48 width: 48 crop_area_min: 0.1 crop_ratio_max: 2 erase_probability: 0.25 }
   interpolation: bicubic
   mix { mixup_alpha: 0.8 cutmix_alpha: 1 cutmix_probability: 0.25 }
-  val_height: 48 val_width: 48 val_center: 0.9
+  val_height: 48 val_width: 48 val_crop_pct: 0.9
   mean: [0.5, 0.5, 0.5]
 })",
                           "c");

@@ -286,7 +286,7 @@ data {
   augment { height: 32 width: 32 }
   val_height: 32
   val_width: 32
-  val_center: 0.875
+  val_crop_pct: 0.875
 }
 train { max_steps: 2 }
 )";

@@ -125,8 +125,8 @@ TEST(DataFolder, ValidationIsDrawnAndResumed) {
     arguments.insert(arguments.end(), more.begin(), more.end());
     return run_command(arguments);
   };
-  ASSERT_EQ(train(dir / "whole", {"--set", "data.val_share=0.25"}), 0);
-  ASSERT_EQ(train(dir / "parts", {"--set", "data.val_share=0.25", "--max-steps", "2"}), 0);
+  ASSERT_EQ(train(dir / "whole", {"--set", "data.val_fraction=0.25"}), 0);
+  ASSERT_EQ(train(dir / "parts", {"--set", "data.val_fraction=0.25", "--max-steps", "2"}), 0);
   ASSERT_EQ(run_command({"train", "--output", dir / "parts", "--resume"}), 0);
   const std::string whole = read_bytes(dir / "whole/checkpoints/last.safetensors");
   EXPECT_TRUE(whole == read_bytes(dir / "parts/checkpoints/last.safetensors"));

@@ -27,7 +27,7 @@ data {
   batch_size: 2
   workers: 2
   augment { height: 64 width: 64 crop_probability: 0 mosaic: 0.5 iou_crop: 0.5 zoom_out: 0.3 batch_mixup: 0.5
-            photometric_distortion: 0.5 batch_sizes: [64, 96] }
+            photometric_distortion: 0.5 multi_scale_heights: [64, 96] }
 }
 train { max_steps: 2 accumulate: 2 }
 )";

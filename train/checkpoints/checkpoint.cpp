@@ -14,7 +14,7 @@ namespace saccade {
 namespace {
 
 constexpr const char* kFormat = "1";
-constexpr int64_t kMostSteps = int64_t{1} << 40;  // what is multiplied with it stays a number
+constexpr int64_t kMaxSteps = int64_t{1} << 40;  // what is multiplied with it stays a number
 
 // The numbers of an info, by their names in the metadata.
 template <class Info, class F>
@@ -123,7 +123,7 @@ CheckpointInfo read_checkpoint_info(const SafetensorsReader& file) {
   info.category_ids = m.list<int64_t, int64_t>("category_ids");
   for_each_number(info, [&](const char* key, auto& value) { m.read(key, value); });
   for (int64_t count : {info.step, info.epoch, info.batch, info.ema_updates})
-    if (count < 0 || count > kMostSteps)
+    if (count < 0 || count > kMaxSteps)
       fail_input("{}: damaged checkpoint: its step, epoch, batch or averages are counted as {}", file.path(),
                  count);
   if (!std::isfinite(info.best_metric))

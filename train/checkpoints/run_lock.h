@@ -3,21 +3,18 @@
 
 #include <string>
 
+#include "core/files/file_lock.h"
+
 namespace saccade {
 
-// Holds FOLDER/.lock while it lives. The lock is one of the system, so it ends with its process however that ends; the file names the
-// process. On file systems without locks nothing is held.
+// Holds FOLDER/.lock while it lives.
 class RunLock {
  public:
   // Throws InputError naming the process that holds the folder.
   explicit RunLock(const std::string& folder);
-  ~RunLock();
-  RunLock(const RunLock&) = delete;
-  RunLock& operator=(const RunLock&) = delete;
 
  private:
-  std::string path_;
-  int file_ = -1;
+  FileLock lock_;
 };
 
 }  // namespace saccade

@@ -15,7 +15,8 @@
 namespace saccade {
 
 struct TrainArguments {
-  std::string config, output, init_from, device = "auto";
+  std::string config, output, device = "auto";
+  std::string init_from;             // a file, or published weights by name
   std::string model;                 // or a recipe by its name, fitted to the data
   std::vector<std::string> data;     // in place of the recipe's data sets: folders that hold them
   std::vector<std::string> classes;  // only these; empty: the configuration's
@@ -159,12 +160,23 @@ struct ReportArguments {
 int run_report(const ReportArguments& arguments);
 
 struct ConvertArguments {
-  std::string input, output;
+  std::string input, output;        // input: or published weights by name
   std::string config, annotations;  // "": from the weights
   std::string key;                  // of the dictionary in a .pth file; "": one of the usual ones
   std::vector<std::string> set;
 };
 int run_convert(const ConvertArguments& arguments);
+
+struct WeightsListArguments {
+  std::string json;
+};
+int run_weights_list(const WeightsListArguments& arguments);
+
+struct WeightsArguments {
+  std::vector<std::string> names;  // of verify: none, then all that are in the cache
+};
+int run_weights_fetch(const WeightsArguments& arguments);
+int run_weights_verify(const WeightsArguments& arguments);
 
 struct DescribeArguments {
   // "": lists the layers; "models": the recipes, or one of their names; "config": the fields of the configuration

@@ -19,6 +19,7 @@
 #include "train/commands/commands.h"
 #include "train/config/task.h"
 #include "train/logs/print.h"
+#include "train/weights/fetch.h"
 
 namespace saccade {
 
@@ -186,8 +187,10 @@ void write_plain(const ConvertArguments& arguments, const WeightsFile& file, con
 
 }  // namespace
 
-int run_convert(const ConvertArguments& arguments) {
+int run_convert(const ConvertArguments& given) {
+  ConvertArguments arguments = given;
   const bool replaces = check_files(arguments);
+  arguments.input = weights_file("IN", given.input, "", false);
   std::unique_ptr<WeightsFile> file = open_weights(arguments.input, arguments.key);
   if (file->entries().empty()) fail_input("{}: holds no tensors", arguments.input);
   bool ours = file->metadata().contains("saccade.config");

@@ -52,7 +52,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // Of a PNG file of 8 bits; with more classes 16 are taken.
-constexpr int64_t kMostOf8Bits = 255;
+constexpr int64_t kMaxOf8Bits = 255;
 
 std::optional<DataSplits> sets_to_convert(const DataConvertArguments& arguments) {
   const bool is_asked = arguments.to == "label_maps";
@@ -86,7 +86,7 @@ class PlainFolders {
  public:
   PlainFolders(std::string folder, std::vector<std::string> classes)
       : folder_(std::move(folder)), classes_(std::move(classes)) {
-    if (std::ssize(classes_) > kMostOf8Bits) return;
+    if (std::ssize(classes_) > kMaxOf8Bits) return;
     std::vector<int64_t> values(classes_.size());
     std::iota(values.begin(), values.end(), 0);
     palette_ = label_palette(values);

@@ -97,11 +97,24 @@ bool may_hold_classes(const std::string& folder) {
   return has_others && !(has_images && has_lists);
 }
 
-// A file beside the folders that may be a list of boxes in a form that is not known; "": none. Lists of classes are none.
+// A file beside the folders that may be a list of boxes in a form that is not known, or labels of boxes beside them or in them; "": none.
+// Lists of classes are none. Of many folders and files the first are looked at.
 std::string possible_list(const std::string& folder) {
   for (const char* ending : {".json", ".xml", ".data", ".yaml", ".yml"})
     for (const std::string& name : list_files(folder, ending))
       if (name.find("class") == std::string::npos) return joined(folder, name);
+  constexpr size_t kMost = 20;
+  std::vector<std::string> places{folder};
+  for (const std::string& name : folders_in(folder)) places.push_back(joined(folder, name));
+  places.resize(std::min(places.size(), kMost));
+  for (const auto& [name, format] : data_formats().all())
+    for (const char* ending : format.label_endings)
+      for (const std::string& place : places) {
+        std::vector<std::string> files = list_files(place, ending);
+        files.resize(std::min(files.size(), kMost));
+        for (const std::string& file : files)
+          if (format.holds_labels(joined(place, file))) return joined(place, file);
+      }
   return "";
 }
 
@@ -114,9 +127,11 @@ bool holds_classes(const std::string& place) {
       for (const std::string& folder : {place, paths->images})
         if (const std::string list = possible_list(folder); !list.empty())
           fail_input(
-              "{}: may be a list of boxes, but not in a layout that is known, so the folders beside it are not taken for classes; "
-              "data convert {} OUT --images DIR reads it as COCO",
-              list, list);
+              "{}: may be a list of boxes, but not in a layout that is known, so the folders beside it are not taken for classes{}",
+              list,
+              list.ends_with(".txt")
+                  ? ""
+                  : fmt::format("; data convert {} OUT --images DIR reads it, if it is one", list));
       return sets_below(paths->images).empty();  // else a folder of data sets is no class
     }
   return false;

@@ -9,6 +9,7 @@
 #include "train/config/recipes.h"
 #include "train/config/schema/rules.h"
 #include "train/logs/print.h"
+#include "train/weights/catalogue.h"
 
 namespace saccade {
 
@@ -33,10 +34,18 @@ void list_layers() {
 
 void list_recipes() {
   Rows rows;
-  for (const Recipe& recipe : recipes()) rows.emplace_back(recipe.name, recipe.title());
+  for (const Recipe& recipe : recipes()) {
+    std::string weights;
+    for (const PublishedWeights* w : weights_of_recipe(recipe.name))
+      weights += (weights.empty() ? "" : ", ") + w->data();
+    rows.emplace_back(recipe.name,
+                      recipe.title() + (weights.empty() ? "" : fmt::format(" [weights: {}]", weights)));
+  }
   print_text(
       "Recipes (saccade describe NAME prints one, saccade train --model NAME --data FOLDER trains with it):\n");
   print_rows(rows);
+  print_text(
+      "[weights: DATA]: published ones, which train --init-from DATA fetches (saccade weights list).\n");
 }
 
 void describe_layer(const AttentionSpec& spec) {

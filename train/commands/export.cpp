@@ -94,8 +94,8 @@ std::string resize_of(const Config& config) {
                                  ? "bilinear with antialiasing (Pillow's)"
                                  : "bilinear between four pixels, without antialiasing";
   std::string how = data.val_height() == 0 ? "short side and long side bounded, the aspect ratio kept"
-                    : data.val_center() > 0
-                        ? fmt::format("short side to the size / {}, then the centre", data.val_center())
+                    : data.val_crop_pct() > 0
+                        ? fmt::format("short side to the size / {}, then the centre", data.val_crop_pct())
                         : "stretched to the size";
   return fmt::format("{}; {}", how, filter);
 }

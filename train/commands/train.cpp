@@ -25,6 +25,7 @@
 #include "train/logs/print.h"
 #include "train/logs/progress.h"
 #include "train/loop/trainer.h"
+#include "train/weights/fetch.h"
 
 namespace saccade {
 
@@ -157,7 +158,7 @@ Config configuration(const TrainArguments& arguments, Device device, std::vector
 
 // runs/NAME-1, or the first such folder that is not there yet.
 std::string new_run_folder(const TrainArguments& arguments) {
-  if (arguments.resume) fail_input("--resume needs --output: the folder of the run that goes on");
+  if (arguments.resume) fail_input("--resume needs --output: the folder of the run to continue");
   const std::string name =
       arguments.model.empty() ? fs::path(arguments.config).stem().string() : arguments.model;
   std::error_code error;
@@ -175,27 +176,27 @@ std::string resume_command(const TrainArguments& arguments, bool same_end) {
 
 std::string describe_stop(const TrainArguments& arguments, const Config& config,
                           const TrainingResult& result) {
-  const char* to_go_on = "; to go on:";
+  const char* to_continue = "; to continue:";
   switch (result.reason) {
     case StopReason::kComplete:
       return "";
     case StopReason::kStep:
-      return fmt::format("stopped after step {} (--max-steps){} {}", result.step, to_go_on,
+      return fmt::format("stopped after step {} (--max-steps){} {}", result.step, to_continue,
                          resume_command(arguments, false));
     case StopReason::kTime:
       return fmt::format("stopped after step {}: the {} minutes of train.max_minutes are over{} {}",
-                         result.step, config.train().max_minutes(), to_go_on,
+                         result.step, config.train().max_minutes(), to_continue,
                          resume_command(arguments, true));
     case StopReason::kPatience:
       return fmt::format(
           "stopped after step {}: {} has not risen for {} evaluations (train.patience){} {} --set train.patience=0",
-          result.step, result.best_name, config.train().patience(), to_go_on,
+          result.step, result.best_name, config.train().patience(), to_continue,
           resume_command(arguments, true));
     case StopReason::kSignal:
       break;
   }
   return fmt::format("stopped by {} after step {}, which is saved{} {}", signal_name(result.signal),
-                     result.step, to_go_on, resume_command(arguments, true));
+                     result.step, to_continue, resume_command(arguments, true));
 }
 
 // Trains in the folder; exit status.
@@ -215,9 +216,8 @@ int train_in(RunFolder& folder, const TrainArguments& arguments, const TrainerOp
   for (const NamedTensor& p : task->model().parameters()) frozen.match(p.name);
   frozen.finish("parameter of the model");
   check_interrupt();
-  task->model().set_recompute(
-      {config.train().checkpoint_modules().begin(), config.train().checkpoint_modules().end()},
-      "train.checkpoint_modules");
+  task->model().set_recompute({config.train().recompute().begin(), config.train().recompute().end()},
+                              "train.recompute");
   Progress console;
   auto say = [&](const std::string& line) {
     if (!line.empty() && !options.quiet) console.message(line);
@@ -260,6 +260,9 @@ int train_as_one_rank(const TrainArguments& given) {
     fail_input("--official-recipe needs --init-from and --model: other trainings follow their recipe anyway");
   if (!arguments.key.empty() && arguments.init_from.empty())
     fail_input("--key needs --init-from: it names what is taken of that file");
+  if (!arguments.init_from.empty())
+    arguments.init_from =
+        weights_file("--init-from", given.init_from, arguments.model, arguments.quiet || !group.is_first());
   TrainerOptions options;
   const DeviceChoice choice = choose_device(arguments.device, group.ranks());
   options.device = choice.device;

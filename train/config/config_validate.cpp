@@ -70,16 +70,16 @@ void check_pair(const char* a_name, int a, const char* b_name, int b) {
 // What changes whole batches, and the epochs of the strong augmentations.
 void check_batches(const config::Data& data) {
   const config::Augment& augment = data.augment();
-  const bool changed = augment.batch_mixup() > 0 || augment.batch_sizes_size() > 0;
+  const bool changed = augment.batch_mixup() > 0 || augment.multi_scale_heights_size() > 0;
   if (changed && pads_batches(data))
     fail_input(
         "data.augment.{}: changes batches without padding, expected data.augment.height and width, data.pad_multiple 1 and no "
         "random scale without pad_as_image",
-        augment.batch_mixup() > 0 ? "batch_mixup" : "batch_sizes");
-  for (int32_t height : augment.batch_sizes()) {
+        augment.batch_mixup() > 0 ? "batch_mixup" : "multi_scale_heights");
+  for (int32_t height : augment.multi_scale_heights()) {
     const double width = static_cast<double>(height) * static_cast<double>(augment.width()) /
                          static_cast<double>(augment.height());
-    check_pixels("data.augment.batch_sizes", height, std::llround(std::min(width, 1e9)));
+    check_pixels("data.augment.multi_scale_heights", height, std::llround(std::min(width, 1e9)));
   }
   const int start = augment.strong_start_epoch();
   for (auto [name, stop] : {std::pair{"strong_stop_epoch", augment.strong_stop_epoch()},
@@ -103,7 +103,7 @@ void check_parts(const config::Model& model) {
 bool pads_batches(const config::Data& data) {
   const config::Augment& augment = data.augment();
   const bool scaled = augment.crop_area_min() == 0 &&
-                      (augment.scale_min() != 1 || augment.scale_max() != 1 || augment.max_stretch() != 1);
+                      (augment.scale_min() != 1 || augment.scale_max() != 1 || augment.aspect_jitter() != 1);
   return augment.height() == 0 || data.pad_multiple() != 1 || (scaled && !augment.pad_as_image());
 }
 
@@ -129,9 +129,9 @@ void validate_config(const Config& given) {
   if (augment.crop_area_min() > 0 && augment.height() == 0)
     fail_input("data.augment.crop_area_min: {} without height and width, expected a size for the window",
                augment.crop_area_min());
-  if (data.val_center() > 0 && data.val_height() == 0)
-    fail_input("data.val_center: {} without data.val_height and data.val_width, expected the centre's size",
-               data.val_center());
+  if (data.val_crop_pct() > 0 && data.val_height() == 0)
+    fail_input("data.val_crop_pct: {} without data.val_height and data.val_width, expected the centre's size",
+               data.val_crop_pct());
   check_sizes(data);
   check_batches(data);
   task_of(config).check(config);

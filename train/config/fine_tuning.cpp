@@ -11,7 +11,7 @@
 namespace saccade {
 namespace {
 
-constexpr int64_t kMostOfTuningStep = 16, kStepsAnEpoch = 5, kImagesForMosaic = 1000;
+constexpr int64_t kMaxOfTuningStep = 16, kStepsAnEpoch = 5, kImagesForMosaic = 1000;
 constexpr double kShortestAverage = 100, kAverageShare = 50, kTuningWarmupShare = 20, kTuningPlainShare = 0.1;
 constexpr int32_t kShortestWarmup = 100, kLongestWarmup = 500;
 
@@ -40,7 +40,7 @@ class FineTuning {
 
   void fit_step() {
     const int64_t before = images_of_step(),
-                  most = std::clamp<int64_t>(size_.images / kStepsAnEpoch, 1, kMostOfTuningStep);
+                  most = std::clamp<int64_t>(size_.images / kStepsAnEpoch, 1, kMaxOfTuningStep);
     if (before <= most || quick_.batch > 0 || !is_free("data.batch_size") || !is_free("train.accumulate"))
       return;
     const int64_t batch = std::min<int64_t>(resolve_config(config_).data().batch_size(), most);

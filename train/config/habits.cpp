@@ -96,7 +96,7 @@ const std::vector<Habit>& habits() {
       {"grad_accum_steps accumulate grad_accum nbs", "train", "--set train.accumulate=N"},
       {"mosaic", "train", "--set data.augment.mosaic=P"},
       {"fliplr flip_prob", "train", "--set data.augment.horizontal_flip=P"},
-      {"multi_scale", "train", "--set data.augment.batch_sizes=[...]"},
+      {"multi_scale", "train", "--set data.augment.multi_scale_heights=[...]"},
       {"cache", "train", "--set data.cache_mb=N"},
       {"gpus nproc_per_node num_gpus devices", "train", "--processes N"},
       {"data dataset dataset_dir data_path data_dir coco_path", "train data eval score", "--data DIR"},

@@ -16,7 +16,7 @@ namespace saccade {
 namespace {
 
 AugmentFields named_fields(const Config& config, const config::Augment& augment) {
-  AugmentFields fields{.values = {{"val_center", {0}}}, .complete = true};
+  AugmentFields fields{.values = {{"val_crop_pct", {0}}}, .complete = true};
   for (const auto* field : fields_of(augment.GetDescriptor()))
     fields.values[field->name()] = numbers_of(augment, field);
   if (config.data().interpolation() == config::bicubic) fields.filter = Filter::kBicubic;
@@ -50,7 +50,7 @@ Augmentation eval_augment(const Config& config) {
   size.set_height(data.val_height());
   size.set_width(data.val_width());
   AugmentFields fields = named_fields(config, size);
-  fields.values["val_center"] = {data.val_center()};
+  fields.values["val_crop_pct"] = {data.val_crop_pct()};
   return make_augmentation(fields);
 }
 
@@ -76,9 +76,9 @@ LoaderOptions train_loader(const Config& config) {
   const AugmentFields fields = augment_fields(config);
   o.augment = make_augmentation(fields);
   o.batch_mixup = {data.augment().batch_mixup(), epochs_of(AugmentPhase::kCombining, fields)};
-  o.batch_sizes.heights = fields.integers("batch_sizes");
-  o.batch_sizes.bilinear = data.augment().batch_sizes_pixels() == "bilinear";
-  o.batch_sizes.epochs.end = epochs_of(AugmentPhase::kStrong, fields).end;
+  o.multi_scale.heights = fields.integers("multi_scale_heights");
+  o.multi_scale.bilinear = data.augment().multi_scale_pixels() == "bilinear";
+  o.multi_scale.epochs.end = epochs_of(AugmentPhase::kStrong, fields).end;
   o.mix = {data.mix().probability(), data.mix().mixup_alpha(), data.mix().cutmix_alpha(),
            data.mix().cutmix_probability()};
   o.pad_multiple = data.pad_multiple();
@@ -95,7 +95,7 @@ LoaderOptions train_loader(const Config& config) {
     o.augment = eval_augment(config);
     o.mix = {};
     o.batch_mixup = {};
-    o.batch_sizes = {};
+    o.multi_scale = {};
   }
   return o;
 }
@@ -149,8 +149,9 @@ bool has_several_sets(const Config& config) {
 }
 
 PlaceOptions place_options(const Config& config) {
-  return {
-      .wants = task_of(config).needs(config), .val_share = config.data().val_share(), .seed = config.seed()};
+  return {.wants = task_of(config).needs(config),
+          .val_fraction = config.data().val_fraction(),
+          .seed = config.seed()};
 }
 
 namespace {

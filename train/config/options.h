@@ -16,7 +16,7 @@ namespace saccade {
 // is DETR's.
 Augmentation train_augment(const Config& config);
 AugmentFields augment_fields(const Config& config);  // what it is made from
-// Evaluation: val_height x val_width (stretched, or with val_center the centre), or the short side.
+// Evaluation: val_height x val_width (stretched, or with val_crop_pct the centre), or the short side.
 Augmentation eval_augment(const Config& config);
 // What an image has at evaluation: the fixed size, or the short and the long side. Sides that are given, not 0, count instead.
 ImageSize eval_size(const Config& config, int64_t height = 0, int64_t width = 0);

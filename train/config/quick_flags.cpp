@@ -42,11 +42,12 @@ class SizeEditor : public Editor {
   SizeEditor(const config::Data& data, int64_t size, std::vector<FlagEdit>& edits)
       : Editor("--image-size", edits), size_(size), before_(named_side(data)) {
     // The sizes of multi-scale training tell what the model's maps and windows need.
-    for (const int32_t side : data.augment().batch_sizes()) step_ = std::gcd(step_, int64_t{side});
+    for (const int32_t side : data.augment().multi_scale_heights()) step_ = std::gcd(step_, int64_t{side});
     if (step_ > 0 && size % step_ != 0) {
       const int64_t low = std::max(size / step_ * step_, step_);
-      fail_input("--image-size: {} is no multiple of {}, as data.augment.batch_sizes are; expected {} or {}",
-                 size, step_, low, low + step_);
+      fail_input(
+          "--image-size: {} is no multiple of {}, as data.augment.multi_scale_heights are; expected {} or {}",
+          size, step_, low, low + step_);
     }
   }
 
@@ -97,8 +98,8 @@ void edit_size(const Config& config, int64_t size, std::vector<FlagEdit>& edits)
     edit.set_fixed("data.augment.height", augment.height());
     edit.set_fixed("data.augment.width", augment.width());
     std::vector<int64_t> heights;
-    for (const int32_t height : augment.batch_sizes()) heights.push_back(edit.fixed(height));
-    edit.set_list("data.augment.batch_sizes", heights, augment.batch_sizes());
+    for (const int32_t height : augment.multi_scale_heights()) heights.push_back(edit.fixed(height));
+    edit.set_list("data.augment.multi_scale_heights", heights, augment.multi_scale_heights());
     edit.set_bound("data.augment.scale_short_side", augment.scale_short_side());
     edit.set_bound("data.augment.scale_long_side", augment.scale_long_side());
   } else {

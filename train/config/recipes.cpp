@@ -52,11 +52,13 @@ std::vector<std::string> size_warnings(const Config& before, const Config& after
   std::vector<std::string> out;
   const config::Augment &was = before.data().augment(), &is = after.data().augment();
   if (was.height() == is.height() && was.width() == is.width()) return out;
-  if (is.batch_sizes_size() > 0 && std::ranges::equal(was.batch_sizes(), is.batch_sizes()))
+  if (is.multi_scale_heights_size() > 0 &&
+      std::ranges::equal(was.multi_scale_heights(), is.multi_scale_heights()))
     out.push_back(fmt::format(
-        "warning: batches are {} to {} pixels high (data.augment.batch_sizes), whatever data.augment.height says; --set "
-        "data.augment.batch_sizes=[] leaves them at that",
-        *std::ranges::min_element(is.batch_sizes()), *std::ranges::max_element(is.batch_sizes())));
+        "warning: batches are {} to {} pixels high (data.augment.multi_scale_heights), whatever data.augment.height says; --set "
+        "data.augment.multi_scale_heights=[] leaves them at that",
+        *std::ranges::min_element(is.multi_scale_heights()),
+        *std::ranges::max_element(is.multi_scale_heights())));
   const config::Data &old = before.data(), &data = after.data();
   if (data.val_height() > 0 && data.val_height() == old.val_height() && data.val_width() == old.val_width() &&
       (data.val_height() != is.height() || data.val_width() != is.width()))
@@ -202,7 +204,7 @@ std::vector<std::string> config_warnings(const Config& read, const Config& edite
   if (images_of_step(before) != images_of_step(after) &&
       before.optimizer().learning_rate() == after.optimizer().learning_rate())
     out.push_back(fmt::format(
-        "warning: {} images a step, where the recipe has {} with the same {} {}; in proportion it were {:.3g}",
+        "warning: {} images a step, where the recipe has {}, with the same {} {}; in proportion it would be {:.3g}",
         images_of_step(after), images_of_step(before), kRate, after.optimizer().learning_rate(),
         rate_for(after, before)));
   if (!has_weights && is_frozen_resnet(after))

@@ -36,7 +36,7 @@ ImageSize largest_of_short_side(int64_t short_side, int64_t longest, bool shapes
 
 ImageSize largest_of_fixed(const config::Augment& augment) {
   ImageSize largest{augment.height(), augment.width()};
-  for (int64_t height : augment.batch_sizes()) {
+  for (int64_t height : augment.multi_scale_heights()) {
     if (height <= largest.height) continue;
     const double ratio = static_cast<double>(augment.width()) / static_cast<double>(augment.height());
     largest = {height, std::max<int64_t>(1, std::llround(ratio * static_cast<double>(height)))};

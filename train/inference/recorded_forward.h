@@ -45,7 +45,7 @@ class RecordedForward {
   }
 
  private:
-  static constexpr int kFirstCalls = 2, kMostCalls = 1 << 20;
+  static constexpr int kFirstCalls = 2, kMaxCalls = 1 << 20;
   static constexpr size_t kMaxEntries = 64;
   struct Entry {
     std::string key;
@@ -118,7 +118,7 @@ class RecordedForward {
         entry.drop();
         // More sizes in turns than there may be recordings would be recorded again and again.
         entry.calls = 0;
-        entry.wanted = std::min(entry.wanted * 8, kMostCalls);
+        entry.wanted = std::min(entry.wanted * 8, kMaxCalls);
       }
   }
 

@@ -13,6 +13,9 @@ struct saccade_model {
 struct saccade_result {
   std::vector<std::vector<saccade::MaskedPrediction>> images;
 };
+struct saccade_image {
+  saccade::DecodedImage decoded;
+};
 
 namespace {
 
@@ -56,6 +59,12 @@ saccade::Pixels pixels_of(const saccade_pixels& p) {
   return {p.data, p.width, p.height, p.stride, static_cast<saccade::PixelOrder>(p.order)};
 }
 
+saccade::EncodedImage encoded_of(const saccade_encoded& e) { return {e.data, e.size, e.name ? e.name : ""}; }
+
+saccade_prediction prediction_of(const saccade::Prediction& p) {
+  return {p.label, 0, p.score, p.x1, p.y1, p.x2, p.y2};
+}
+
 bool has_label(const saccade_model* model, int32_t label) {
   return model && label >= 0 && static_cast<size_t>(label) < model->model.class_names().size();
 }
@@ -82,6 +91,24 @@ saccade_status saccade_model_load(const char* checkpoint, const char* device, sa
 }
 void saccade_model_free(saccade_model* model) { delete model; }
 int32_t saccade_model_is_detector(const saccade_model* model) { return model && model->model.is_detector(); }
+const char* saccade_model_task(const saccade_model* model) {
+  return model ? model->model.task().c_str() : nullptr;
+}
+int32_t saccade_model_predicts_masks(const saccade_model* model) {
+  return model && model->model.predicts_masks();
+}
+saccade_status saccade_model_image_size(const saccade_model* model, int64_t* height, int64_t* width,
+                                        int32_t* keeps_form) {
+  return with_status([&] {
+    need_pointer(model, "model");
+    need_pointer(height, "height");
+    need_pointer(width, "width");
+    need_pointer(keeps_form, "keeps_form");
+    *height = model->model.image_height();
+    *width = model->model.image_width();
+    *keeps_form = model->model.keeps_image_form();
+  });
+}
 int32_t saccade_model_is_on_gpu(const saccade_model* model) { return model && model->model.is_on_gpu(); }
 int32_t saccade_model_class_count(const saccade_model* model) {
   return model ? static_cast<int32_t>(model->model.class_names().size()) : 0;
@@ -119,6 +146,19 @@ saccade_status saccade_predict_file(const saccade_model* model, const char* path
   });
 }
 
+saccade_status saccade_predict_encoded(const saccade_model* model, const saccade_encoded* images,
+                                       size_t count, double threshold, saccade_result** result) {
+  return with_status([&] {
+    need_pointer(result, "result");
+    *result = nullptr;
+    need_pointer(model, "model");
+    if (count > 0) need_pointer(images, "images");
+    std::vector<saccade::EncodedImage> encoded;
+    for (const saccade_encoded* e = images; e != images + count; ++e) encoded.push_back(encoded_of(*e));
+    *result = new saccade_result{model->model.predict_encoded(encoded, threshold)};
+  });
+}
+
 saccade_status saccade_segment(const saccade_model* model, const saccade_pixels* image, int32_t* labels) {
   return with_status([&] {
     need_pointer(model, "model");
@@ -141,8 +181,23 @@ saccade_status saccade_result_get(const saccade_result* result, size_t image, si
     if (index >= saccade_result_count(result, image))
       throw std::invalid_argument("prediction " + std::to_string(index) + " of image " +
                                   std::to_string(image) + ": there is none");
-    const saccade::Prediction& p = result->images[image][index];
-    *prediction = {p.label, 0, p.score, p.x1, p.y1, p.x2, p.y2};
+    *prediction = prediction_of(result->images[image][index]);
+  });
+}
+
+saccade_status saccade_result_copy(const saccade_result* result, size_t image,
+                                   saccade_prediction* predictions, size_t count) {
+  return with_status([&] {
+    need_pointer(result, "result");
+    if (count > 0) need_pointer(predictions, "predictions");
+    if (image >= result->images.size())
+      throw std::invalid_argument("image " + std::to_string(image) + ": there is none");
+    const std::vector<saccade::MaskedPrediction>& found = result->images[image];
+    if (count != found.size())
+      throw std::invalid_argument("count: " + std::to_string(count) + ", expected " +
+                                  std::to_string(found.size()) + ", the predictions of image " +
+                                  std::to_string(image));
+    std::transform(found.begin(), found.end(), predictions, prediction_of);
   });
 }
 
@@ -167,4 +222,33 @@ saccade_status saccade_result_mask(const saccade_result* result, size_t image, s
 }
 
 void saccade_result_free(saccade_result* result) { delete result; }
+
+saccade_status saccade_image_read(const char* path, saccade_image** image) {
+  return with_status([&] {
+    need_pointer(image, "image");
+    *image = nullptr;
+    need_pointer(path, "path");
+    *image = new saccade_image{saccade::read_pixels(path)};
+  });
+}
+
+saccade_status saccade_image_decode(const saccade_encoded* encoded, saccade_image** image) {
+  return with_status([&] {
+    need_pointer(image, "image");
+    *image = nullptr;
+    need_pointer(encoded, "encoded");
+    *image = new saccade_image{saccade::decode_pixels(encoded_of(*encoded))};
+  });
+}
+
+saccade_status saccade_image_pixels(const saccade_image* image, saccade_pixels* pixels) {
+  return with_status([&] {
+    need_pointer(image, "image");
+    need_pointer(pixels, "pixels");
+    const saccade::DecodedImage& decoded = image->decoded;
+    *pixels = {decoded.rgb.data(), decoded.width, decoded.height, 0, SACCADE_RGB, 0};
+  });
+}
+
+void saccade_image_free(saccade_image* image) { delete image; }
 }

@@ -56,6 +56,14 @@ std::vector<Image> image_of_file(const std::string& path) {
   return image;
 }
 
+Image image_of(const EncodedImage& image, size_t place) {
+  const std::string name = image.name.empty() ? fmt::format("image {}", place) : image.name;
+  if (!image.data) fail_input("{}: no data, expected the bytes of an image", name);
+  return decode_image({image.data, image.size}, name);
+}
+
+DecodedImage decoded(Image image) { return {image.width, image.height, std::move(image.rgb)}; }
+
 std::vector<Prediction> without_masks(const std::vector<MaskedPrediction>& found) {
   return {found.begin(), found.end()};
 }
@@ -78,6 +86,10 @@ class Model::Impl {
 
   const LoadedModel& loaded() const { return *loaded_; }
   bool is_detector() const { return task_of(loaded_->config).needs(loaded_->config).boxes; }
+  bool predicts_masks() const {
+    const Contents needed = task_of(loaded_->config).needs(loaded_->config);
+    return needed.masks || needed.label_maps;
+  }
   bool is_on_gpu() const { return device_ != Device::kCpu; }
 
   std::vector<std::vector<MaskedPrediction>> predict(std::vector<Image> images, double threshold) const {
@@ -104,7 +116,8 @@ class Model::Impl {
     std::vector<int32_t> labels(static_cast<size_t>(image.height * width));
     std::vector<Image> images;
     images.push_back(std::move(image));
-    for (const Instance& i : run(std::move(images)).front())
+    const std::vector<std::vector<Instance>> found = run(std::move(images));  // lives as long as the loop
+    for (const Instance& i : found.front())
       for (const Mask::Run& run : i.mask->runs())
         for (int64_t p = run.begin; p < run.end; ++p)  // columns one after another
           labels[static_cast<size_t>(p % i.mask->size().height * width + p / i.mask->size().height)] =
@@ -146,6 +159,11 @@ Model::Model(Model&&) noexcept = default;
 Model& Model::operator=(Model&&) noexcept = default;
 
 bool Model::is_detector() const { return impl_->is_detector(); }
+const std::string& Model::task() const { return task_name(impl_->loaded().config); }
+bool Model::predicts_masks() const { return impl_->predicts_masks(); }
+int64_t Model::image_height() const { return eval_size(impl_->loaded().config).height; }
+int64_t Model::image_width() const { return eval_size(impl_->loaded().config).width; }
+bool Model::keeps_image_form() const { return impl_->loaded().config.data().val_height() == 0; }
 bool Model::is_on_gpu() const { return impl_->is_on_gpu(); }
 const std::vector<std::string>& Model::class_names() const { return impl_->loaded().class_names; }
 const std::vector<int64_t>& Model::category_ids() const { return impl_->loaded().category_ids; }
@@ -180,6 +198,23 @@ std::vector<std::vector<MaskedPrediction>> Model::predict_masks(const std::vecto
 
 std::vector<MaskedPrediction> Model::predict_masks_of_file(const std::string& path, double threshold) const {
   return with_standard_errors([&] { return impl_->predict(image_of_file(path), threshold).front(); });
+}
+
+std::vector<std::vector<MaskedPrediction>> Model::predict_encoded(const std::vector<EncodedImage>& images,
+                                                                  double threshold) const {
+  return with_standard_errors([&] {
+    std::vector<Image> pixels;
+    for (const EncodedImage& image : images) pixels.push_back(image_of(image, pixels.size()));
+    return impl_->predict(std::move(pixels), threshold);
+  });
+}
+
+DecodedImage decode_pixels(const EncodedImage& image) {
+  return with_standard_errors([&] { return decoded(image_of(image, 0)); });
+}
+
+DecodedImage read_pixels(const std::string& path) {
+  return with_standard_errors([&] { return decoded(read_image(path)); });
 }
 
 std::vector<uint8_t> PixelMask::pixels() const {

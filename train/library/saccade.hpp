@@ -3,6 +3,7 @@
 // configuration, pixels), with the line that the program would print; std::bad_alloc for memory; std::runtime_error for the rest.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -30,6 +31,24 @@ struct Pixels {
   int64_t stride = 0;  // bytes from one row to the next; 0: rows lie side by side
   PixelOrder order = PixelOrder::kRgb;
 };
+
+// An image in memory as it is in a file: JPEG, PNG, BMP, WebP, GIF or TIFF. The bytes stay the caller's.
+struct EncodedImage {
+  const uint8_t* data = nullptr;
+  size_t size = 0;
+  std::string name;  // what messages call it; "": "image 0", by its place in the call
+};
+
+// An image that the library has read.
+struct DecodedImage {
+  int64_t width = 0, height = 0;
+  std::vector<uint8_t> rgb;  // rows from top to bottom, side by side
+
+  Pixels pixels() const { return {rgb.data(), width, height}; }  // they stay this object's
+};
+// The pixels that the models see: 8-bit RGB, turned as EXIF says, of several pictures in a file the first.
+SACCADE_API DecodedImage decode_pixels(const EncodedImage& image);
+SACCADE_API DecodedImage read_pixels(const std::string& path);
 
 // What a model says about an image: a detector an object in its box, a classifier a class of the whole image, a model of label maps a class
 // that has pixels, in the box around them.
@@ -65,7 +84,13 @@ class SACCADE_API Model {
   Model& operator=(Model&&) noexcept;
 
   bool is_detector() const;                              // else a classifier, or a model of label maps
+  const std::string& task() const;                       // "detection", "classification" or "segmentation"
+  bool predicts_masks() const;                           // of objects, or of the pixels of a class
   bool is_on_gpu() const;
+  // What images are resized to. Where their form is kept, the short side and the most that the long one may have.
+  int64_t image_height() const;
+  int64_t image_width() const;
+  bool keeps_image_form() const;
   const std::vector<std::string>& class_names() const;
   const std::vector<int64_t>& category_ids() const;      // of the training annotations, one a class; a classifier has none
 
@@ -79,6 +104,9 @@ class SACCADE_API Model {
   std::vector<std::vector<MaskedPrediction>> predict_masks(const std::vector<Pixels>& images,
                                                            double threshold = 0.5) const;
   std::vector<MaskedPrediction> predict_masks_of_file(const std::string& path, double threshold = 0.5) const;
+  // Of files in memory, which go through the model together.
+  std::vector<std::vector<MaskedPrediction>> predict_encoded(const std::vector<EncodedImage>& images,
+                                                             double threshold = 0.5) const;
   // Of a model of label maps: the class of each pixel, row by row, a position in class_names(). std::invalid_argument for another model.
   std::vector<int32_t> segment(const Pixels& image) const;
 

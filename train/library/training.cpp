@@ -50,8 +50,8 @@ class Training::Impl {
     task_ = task_of(options_.config).training(options_.config);
     run_.emplace(options_, *task_, folder_);
     if (!options_.resume) folder_.refuse_run();
-    const auto& modules = options_.config.train().checkpoint_modules();
-    task_->model().set_recompute({modules.begin(), modules.end()}, "train.checkpoint_modules");
+    const auto& modules = options_.config.train().recompute();
+    task_->model().set_recompute({modules.begin(), modules.end()}, "train.recompute");
     ExecutionScope scope;
     run_->begin();
   }

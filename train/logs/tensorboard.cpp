@@ -78,14 +78,14 @@ class EventReader {
 
   // False at the end, and before what is no whole record.
   bool next(std::string& event) {
-    constexpr uint64_t kHead = 12, kTail = 4, kMost = uint64_t{256} << 20;  // more than one step's pictures
+    constexpr uint64_t kHead = 12, kTail = 4, kMax = uint64_t{256} << 20;  // more than one step's pictures
     const uint64_t left = file_.size() - end_;
     std::string head(kHead, '\0');
     if (left < kHead + kTail) return false;
     file_.read_at(head.data(), kHead, end_);
     const auto length = raw_at<uint64_t>(head, 0);
     if (raw_at<uint32_t>(head, 8) != masked(crc32c(std::string_view(head).substr(0, 8))) ||
-        length > std::min(kMost, left - kHead - kTail))
+        length > std::min(kMax, left - kHead - kTail))
       return false;
     event.resize(length + kTail);
     file_.read_at(event.data(), event.size(), end_ + kHead);

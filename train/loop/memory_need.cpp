@@ -21,7 +21,7 @@ double image_bytes(const Config& config) {
     const double shortest = *std::min_element(sides.begin(), sides.end());
     height = width = std::min<int64_t>(static_cast<int64_t>(shortest), data.augment().long_side());
   }
-  for (int64_t drawn : data.augment().batch_sizes()) {
+  for (int64_t drawn : data.augment().multi_scale_heights()) {
     if (drawn >= height) continue;
     width = std::max<int64_t>(1, width * drawn / height);
     height = drawn;

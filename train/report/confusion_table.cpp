@@ -7,7 +7,7 @@
 namespace saccade {
 namespace {
 
-constexpr size_t kMostClasses = 30, kMostConfusions = 25;
+constexpr size_t kMaxClasses = 30, kMaxConfusions = 25;
 constexpr const char* kBackground = "background";
 
 int64_t row_sum(const std::vector<int64_t>& row) {
@@ -28,11 +28,11 @@ Html confusion_table(const ConfusionMatrix& matrix, bool has_background) {
   auto name = [&](size_t k) { return k < classes ? matrix.names[k] : std::string(kBackground); };
   std::vector<size_t> shown(classes);
   std::iota(shown.begin(), shown.end(), size_t{0});
-  if (classes > kMostClasses) {
+  if (classes > kMaxClasses) {
     std::stable_sort(shown.begin(), shown.end(), [&](size_t a, size_t b) {
       return row_sum(matrix.counts[a]) > row_sum(matrix.counts[b]);
     });
-    shown.resize(kMostClasses);
+    shown.resize(kMaxClasses);
     std::sort(shown.begin(), shown.end());
   }
   if (has_background) shown.push_back(classes);
@@ -51,8 +51,8 @@ Html confusion_table(const ConfusionMatrix& matrix, bool has_background) {
     out += html("</tr>\n");
   }
   out += html("</tbody></table></div>\n");
-  if (classes > kMostClasses)
-    out += note(fmt::format("Shown are the {} classes with most objects of {}.", kMostClasses, classes));
+  if (classes > kMaxClasses)
+    out += note(fmt::format("Shown are the {} classes with most objects of {}.", kMaxClasses, classes));
 
   std::vector<std::tuple<int64_t, size_t, size_t>>
       confusions;  // negative counts, so that the first is the largest
@@ -61,7 +61,7 @@ Html confusion_table(const ConfusionMatrix& matrix, bool has_background) {
       if (r != c && matrix.counts[r][c] > 0) confusions.emplace_back(-matrix.counts[r][c], r, c);
   if (confusions.empty() || classes < 4) return out;
   std::sort(confusions.begin(), confusions.end());
-  if (confusions.size() > kMostConfusions) confusions.resize(kMostConfusions);
+  if (confusions.size() > kMaxConfusions) confusions.resize(kMaxConfusions);
   std::vector<std::vector<Html>> rows;
   for (const auto& [count, r, c] : confusions)
     rows.push_back({html("{}", name(r)), html("{}", name(c)), html("{}", count_text(-count)),

@@ -15,7 +15,7 @@ namespace saccade {
 namespace {
 
 // Of what is drawn; the rest of the lines (times, counts) is for other readers.
-constexpr size_t kMostSeries = 8;
+constexpr size_t kMaxSeries = 8;
 
 // Of the start of the program that wrote the line before.
 struct Start {
@@ -133,10 +133,10 @@ void add_run_section(Page& page, const RunMetrics& run, const std::vector<Metric
   std::vector<Html> charts;
   auto add = [&](std::vector<ChartSeries> series, ChartOptions chart, const std::string& things = "") {
     if (series.empty()) return;
-    if (series.size() > kMostSeries) {
+    if (series.size() > kMaxSeries) {
       chart.subtitle += fmt::format("{}{} of {} {}, the first by name", chart.subtitle.empty() ? "" : ", ",
-                                    kMostSeries, series.size(), things);
-      series.resize(kMostSeries);
+                                    kMaxSeries, series.size(), things);
+      series.resize(kMaxSeries);
     }
     charts.push_back(line_chart(series, chart));
   };

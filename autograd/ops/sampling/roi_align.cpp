@@ -45,10 +45,11 @@ struct RoiAlign {
 Var roi_align(const Vars& levels, const Tensor& rois, const Tensor& level_of_roi, const Tensor& image_of_roi,
               const RoiAlignOptions& options) {
   constexpr const char* op = RoiAlign::kName;
-  constexpr int64_t kMost = kernels::RoiAlignParams::kMaxLevels;
-  SACCADE_CHECK(!levels.empty() && std::ssize(levels) <= kMost && levels.size() == options.strides.size(),
-                "[{}] {} levels and {} strides, expected as many of both and at most {}", op, levels.size(),
-                options.strides.size(), kMost);
+  constexpr int64_t kMaxLevels = kernels::RoiAlignParams::kMaxLevels;
+  SACCADE_CHECK(
+      !levels.empty() && std::ssize(levels) <= kMaxLevels && levels.size() == options.strides.size(),
+      "[{}] {} levels and {} strides, expected as many of both and at most {}", op, levels.size(),
+      options.strides.size(), kMaxLevels);
   for (const Var& level : levels)
     SACCADE_CHECK(level.rank() == 4 && level.dim(0) == levels[0].dim(0) && level.dim(3) == levels[0].dim(3) &&
                       level.dim(1) > 0 && level.dim(2) > 0,

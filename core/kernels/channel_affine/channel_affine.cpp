@@ -8,22 +8,32 @@ namespace {
 
 constexpr int64_t kRows = 32;
 
-// index = block of kRows rows
+// Calls element(i, column) for all of [rows, columns]; index = block of kRows rows.
+template <class Element>
+struct EachElement {
+  Element element;
+  int64_t rows, columns;
+  SACCADE_HD void operator()(int64_t block) const {
+    int64_t end = (block + 1) * kRows < rows ? (block + 1) * kRows : rows;
+    for (int64_t r = block * kRows; r < end; ++r)
+      for (int64_t c = 0; c < columns; ++c) element(r * columns + c, c);
+  }
+};
+
+template <class Element>
+void for_each_element(const Tensor& x, const Element& element, int64_t cost = 1) {
+  int64_t rows = x.dim(0), columns = x.dim(1);
+  for_each(ceil_div(rows, kRows), EachElement<Element>{element, rows, columns}, cost * kRows * columns);
+}
+
 template <class F, class T>
 struct AffineForward {
   using A = acc_t<T>;
   const T* x;
   const A *scale, *shift;
   T* y;
-  int64_t rows, columns;
-  SACCADE_HD void operator()(int64_t block) const {
-    int64_t end = (block + 1) * kRows < rows ? (block + 1) * kRows : rows;
-    for (int64_t r = block * kRows; r < end; ++r) {
-      for (int64_t c = 0; c < columns; ++c) {
-        A z = static_cast<A>(x[r * columns + c]) * scale[c] + shift[c];
-        y[r * columns + c] = static_cast<T>(F::value(z));
-      }
-    }
+  SACCADE_HD void operator()(int64_t i, int64_t c) const {
+    y[i] = static_cast<T>(F::value(static_cast<A>(x[i]) * scale[c] + shift[c]));
   }
 };
 
@@ -33,67 +43,26 @@ struct AffineBackward {
   const T *dy, *saved;
   const A *scale, *shift;
   T* dx;
-  int64_t rows, columns;
-  SACCADE_HD void operator()(int64_t block) const {
-    int64_t end = (block + 1) * kRows < rows ? (block + 1) * kRows : rows;
-    for (int64_t r = block * kRows; r < end; ++r) {
-      for (int64_t c = 0; c < columns; ++c) {
-        int64_t i = r * columns + c;
-        A g = static_cast<A>(dy[i]) * scale[c];
-        if constexpr (!is_identity<F>) {
-          A s = static_cast<A>(saved[i]);
-          g = F::gradient(F::kFromValue ? s : s * scale[c] + shift[c], g);
-        }
-        dx[i] = static_cast<T>(g);
-      }
+  SACCADE_HD void operator()(int64_t i, int64_t c) const {
+    A g = static_cast<A>(dy[i]) * scale[c];
+    if constexpr (!is_identity<F>) {
+      A s = static_cast<A>(saved[i]);
+      g = F::gradient(F::kFromValue ? s : s * scale[c] + shift[c], g);
     }
+    dx[i] = static_cast<T>(g);
   }
 };
 
-int64_t blocks(int64_t rows) { return ceil_div(rows, kRows); }
-
-void forward_generic(const Tensor& x, const Tensor& scale, const Tensor& shift, Activation act, Tensor& y) {
-  dispatch_float(x.dtype(), "channel_affine", [&]<class T>() {
-    with_activation(act, [&]<class F>() {
-      int64_t rows = x.dim(0), columns = x.dim(1);
-      const auto *a = scale.data<acc_t<T>>(), *b = shift.data<acc_t<T>>();
-      for_each(blocks(rows), AffineForward<F, T>{x.data<T>(), a, b, y.data<T>(), rows, columns},
-               F::kCost * kRows * columns);
-    });
-  });
-}
-
-void backward_generic(const Tensor& dy, const Tensor& saved, const Tensor& scale, const Tensor& shift,
-                      Activation act, Tensor& dx) {
-  dispatch_float(dy.dtype(), "channel_affine", [&]<class T>() {
-    with_activation(act, [&]<class F>() {
-      int64_t rows = dy.dim(0), columns = dy.dim(1);
-      const auto *a = scale.data<acc_t<T>>(), *b = shift.data<acc_t<T>>();
-      const T* s = is_identity<F> ? nullptr : saved.data<T>();
-      for_each(blocks(rows), AffineBackward<F, T>{dy.data<T>(), s, a, b, dx.data<T>(), rows, columns},
-               F::kCost * kRows * columns);
-    });
-  });
-}
-
-// index = block of kRows rows
 template <class T>
 struct AffineAddRelu {
   using A = acc_t<T>;
   const T *x, *residual;
   const A *scale, *shift;
   T* y;
-  int64_t rows, columns;
-  SACCADE_HD void operator()(int64_t block) const {
-    int64_t end = (block + 1) * kRows < rows ? (block + 1) * kRows : rows;
-    for (int64_t r = block * kRows; r < end; ++r) {
-      for (int64_t c = 0; c < columns; ++c) {
-        int64_t i = r * columns + c;
-        // Rounded as if it had been written.
-        T z = static_cast<T>(static_cast<A>(x[i]) * scale[c] + shift[c]);
-        y[i] = static_cast<T>(AddRelu::value(static_cast<A>(z), static_cast<A>(residual[i])));
-      }
-    }
+  SACCADE_HD void operator()(int64_t i, int64_t c) const {
+    // Rounded as if it had been written.
+    T z = static_cast<T>(static_cast<A>(x[i]) * scale[c] + shift[c]);
+    y[i] = static_cast<T>(AddRelu::value(static_cast<A>(z), static_cast<A>(residual[i])));
   }
 };
 
@@ -103,39 +72,50 @@ struct AffineAddReluBackward {
   const T *dy, *y;
   const A* scale;
   T *dx, *dresidual;  // either may be null
-  int64_t rows, columns;
-  SACCADE_HD void operator()(int64_t block) const {
-    int64_t end = (block + 1) * kRows < rows ? (block + 1) * kRows : rows;
-    for (int64_t r = block * kRows; r < end; ++r) {
-      for (int64_t c = 0; c < columns; ++c) {
-        int64_t i = r * columns + c;
-        A g = Relu::gradient(static_cast<A>(y[i]), static_cast<A>(dy[i]));
-        if (dresidual) dresidual[i] = static_cast<T>(g);
-        if (dx) dx[i] = static_cast<T>(g * scale[c]);
-      }
-    }
+  SACCADE_HD void operator()(int64_t i, int64_t c) const {
+    A g = Relu::gradient(static_cast<A>(y[i]), static_cast<A>(dy[i]));
+    if (dresidual) dresidual[i] = static_cast<T>(g);
+    if (dx) dx[i] = static_cast<T>(g * scale[c]);
   }
 };
+
+void forward_generic(const Tensor& x, const Tensor& scale, const Tensor& shift, Activation act, Tensor& y) {
+  dispatch_float(x.dtype(), "channel_affine", [&]<class T>() {
+    using A = acc_t<T>;
+    with_activation(act, [&]<class F>() {
+      AffineForward<F, T> f{x.data<T>(), scale.data<A>(), shift.data<A>(), y.data<T>()};
+      for_each_element(x, f, F::kCost);
+    });
+  });
+}
+
+void backward_generic(const Tensor& dy, const Tensor& saved, const Tensor& scale, const Tensor& shift,
+                      Activation act, Tensor& dx) {
+  dispatch_float(dy.dtype(), "channel_affine", [&]<class T>() {
+    using A = acc_t<T>;
+    with_activation(act, [&]<class F>() {
+      const T* s = is_identity<F> ? nullptr : saved.data<T>();
+      AffineBackward<F, T> f{dy.data<T>(), s, scale.data<A>(), shift.data<A>(), dx.data<T>()};
+      for_each_element(dy, f, F::kCost);
+    });
+  });
+}
 
 void add_relu_generic(const Tensor& x, const Tensor& scale, const Tensor& shift, const Tensor& residual,
                       Tensor& y) {
   dispatch_float(x.dtype(), "affine_add_relu", [&]<class T>() {
     using A = acc_t<T>;
-    int64_t rows = x.dim(0), columns = x.dim(1);
-    AffineAddRelu<T> f{x.data<T>(), residual.data<T>(), scale.data<A>(), shift.data<A>(), y.data<T>(), rows,
-                       columns};
-    for_each(blocks(rows), f, kRows * columns);
+    AffineAddRelu<T> f{x.data<T>(), residual.data<T>(), scale.data<A>(), shift.data<A>(), y.data<T>()};
+    for_each_element(x, f);
   });
 }
 
 void add_relu_backward_generic(const Tensor& dy, const Tensor& y, const Tensor& scale, Tensor& dx,
                                Tensor& dresidual) {
   dispatch_float(dy.dtype(), "affine_add_relu", [&]<class T>() {
-    int64_t rows = dy.dim(0), columns = dy.dim(1);
-    AffineAddReluBackward<T> f{
-        dy.data<T>(), y.data<T>(), scale.data<acc_t<T>>(), data_or_null<T>(dx), data_or_null<T>(dresidual),
-        rows,         columns};
-    for_each(blocks(rows), f, kRows * columns);
+    AffineAddReluBackward<T> f{dy.data<T>(), y.data<T>(), scale.data<acc_t<T>>(), data_or_null<T>(dx),
+                               data_or_null<T>(dresidual)};
+    for_each_element(dy, f);
   });
 }
 

@@ -161,14 +161,14 @@ std::vector<CudnnDescriptor> children(const CudnnDescriptor& parent, cudnnBacken
   return found;
 }
 
-constexpr int64_t kMostKnobs = 64;  // of an engine; cuDNN 9.19 knows 44 types
+constexpr int64_t kMaxKnobs = 64;  // of an engine; cuDNN 9.19 knows 44 types
 
 ConvEngine engine_of(const CudnnDescriptor& configuration, const CudnnDescriptor& engine) {
   ConvEngine e;
   e.index = engine.values<int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1).at(0);
   // Asked for the number of knobs, cuDNN says 0: there has to be room for them.
   for (const CudnnDescriptor& knob : children(configuration, CUDNN_ATTR_ENGINECFG_KNOB_CHOICES,
-                                              CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, kMostKnobs))
+                                              CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, kMaxKnobs))
     e.knobs.emplace_back(
         knob.values<cudnnBackendKnobType_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, 1).at(0),
         knob.values<int64_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, CUDNN_TYPE_INT64, 1).at(0));

@@ -292,7 +292,7 @@ __global__ void __launch_bounds__(kThreads, kGradientBlocks<kThreads, kLevels, k
   }
 }
 
-// Threads of a block: at most kMost, and one for every lane of the 64 queries of a tile, so that all its reads
+// Threads of a block: at most kMax, and one for every lane of the 64 queries of a tile, so that all its reads
 // are in flight together. SACCADE_GATHER_THREADS = 128, 256 or 512 sets it, to measure.
 inline int gather_threads(const QueryOrder& order, int lanes) {
   static const int asked = [] {
@@ -304,11 +304,11 @@ inline int gather_threads(const QueryOrder& order, int lanes) {
   }();
   return asked > 0 ? asked : std::clamp(order.per_group * lanes, 128, 512);
 }
-template <int kLanes, int kMost, class F>
+template <int kLanes, int kMax, class F>
 void with_gather_threads(const QueryOrder& order, const F& f) {
   int threads = gather_threads(order, kLanes);
   if (threads == 128) return f.template operator()<128>();
-  if constexpr (std::min(kMost, kLanes * QueryOrder::kQueries) >= 512)
+  if constexpr (std::min(kMax, kLanes * QueryOrder::kQueries) >= 512)
     if (threads == 512) return f.template operator()<512>();
   f.template operator()<256>();
 }

@@ -9,8 +9,8 @@ namespace saccade::kernels {
 namespace {
 
 constexpr int kThreads = 256, kWarps = kThreads / cuda::kWarp;
-constexpr int kMostSize = 16;  // cells of a box's side
-constexpr int kMostCells =
+constexpr int kMaxSize = 16;  // cells of a box's side
+constexpr int kMaxCells =
     16;  // of the map in a cell of the box, on an axis; more are computed where they are needed
 constexpr int kTile = 8;  // cells of the map a side
 
@@ -41,9 +41,9 @@ struct Reach {
 template <class T, int V>
 __global__ void __launch_bounds__(kThreads)
     roi_align_forward_rows(RoiBoxes boxes, LevelMaps<const T> maps, T* y, int packs) {
-  SACCADE_SHARED(Reach, reach, kMostSize + 1);  // of the columns, and of the row
-  SACCADE_SHARED(float, across, kMostSize* kMostCells);
-  SACCADE_SHARED(float, down, kMostCells);
+  SACCADE_SHARED(Reach, reach, kMaxSize + 1);  // of the columns, and of the row
+  SACCADE_SHARED(float, across, kMaxSize* kMaxCells);
+  SACCADE_SHARED(float, down, kMaxCells);
   const int size = boxes.size, thread = static_cast<int>(threadIdx.x),
             row = static_cast<int>(blockIdx.x) % size;
   const int64_t r = blockIdx.x / static_cast<unsigned>(size), C = static_cast<int64_t>(packs) * V;
@@ -55,14 +55,14 @@ __global__ void __launch_bounds__(kThreads)
   }
   if (rows.samples == 0 || columns.samples == 0) rows.samples = columns.samples = 0;
   if (thread < size) reach[thread] = Reach::of(columns, thread);
-  if (thread == kThreads - 1) reach[kMostSize] = Reach::of(rows, row);
+  if (thread == kThreads - 1) reach[kMaxSize] = Reach::of(rows, row);
   __syncthreads();
   const float mean = rows.samples > 0 ? roi_mean(rows, columns) : 0;
-  for (int i = thread; i < size * kMostCells; i += kThreads)
-    across[i] = columns.weight(reach[i / kMostCells].first + i % kMostCells, i / kMostCells) * mean;
-  if (thread < kMostCells) down[thread] = rows.weight(reach[kMostSize].first + thread, row);
+  for (int i = thread; i < size * kMaxCells; i += kThreads)
+    across[i] = columns.weight(reach[i / kMaxCells].first + i % kMaxCells, i / kMaxCells) * mean;
+  if (thread < kMaxCells) down[thread] = rows.weight(reach[kMaxSize].first + thread, row);
   __syncthreads();
-  const Reach vertical = reach[kMostSize];
+  const Reach vertical = reach[kMaxSize];
   const int64_t level = on_map ? boxes.levels[r] : 0, W = boxes.width[level];
   const T* map = nullptr;
 #pragma unroll
@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(kThreads)
     for (int pack = thread % kPackThreads; pack < packs; pack += kPackThreads) {
       float sum[V] = {};
       for (int i = 0; i < vertical.count; ++i) {
-        const float v = i < kMostCells ? down[i] : rows.weight(vertical.first + i, row);
+        const float v = i < kMaxCells ? down[i] : rows.weight(vertical.first + i, row);
         const T* from = map + ((vertical.first + i) * W + horizontal.first) * C + pack * V;
         auto add = [&](int j, float w) {
           float values[V];
@@ -82,9 +82,9 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
           for (int k = 0; k < V; ++k) sum[k] += w * values[k];
         };
-        const int few = horizontal.count < kMostCells ? horizontal.count : kMostCells;
+        const int few = horizontal.count < kMaxCells ? horizontal.count : kMaxCells;
 #pragma unroll 4
-        for (int j = 0; j < few; ++j) add(j, v * across[q * kMostCells + j]);
+        for (int j = 0; j < few; ++j) add(j, v * across[q * kMaxCells + j]);
         for (int j = few; j < horizontal.count; ++j)
           add(j, v * (columns.weight(horizontal.first + j, q) * mean));
       }
@@ -109,7 +109,7 @@ __global__ void __launch_bounds__(kThreads, 2)
     roi_align_backward_tiles(RoiBoxes boxes, const T* dy, T* dx, int level, int tiles_across, int packs) {
   SACCADE_SHARED(int, list, kThreads);
   SACCADE_SHARED(int, counts, kWarps);
-  SACCADE_SHARED(float, weights, 2 * kTile * kMostSize);  // of the tile's rows and columns in the box's
+  SACCADE_SHARED(float, weights, 2 * kTile * kMaxSize);  // of the tile's rows and columns in the box's
   SACCADE_SHARED(int, begins, 2 * kTile);
   SACCADE_SHARED(int, ends, 2 * kTile);
   constexpr int kCells = kTile * kTile / kGroups;
@@ -138,8 +138,8 @@ __global__ void __launch_bounds__(kThreads, 2)
     for (int b = 0; b < all; ++b) {
       __syncthreads();  // the list is there, and the weights of the box before are read
       const int64_t r = list[b];
-      // Thread t: row or column t / kMostSize of the tile, cell t % kMostSize of the box.
-      const int line = thread / kMostSize, cell = thread % kMostSize;
+      // Thread t: row or column t / kMaxSize of the tile, cell t % kMaxSize of the box.
+      const int line = thread / kMaxSize, cell = thread % kMaxSize;
       const bool is_row = line < kTile;
       const RoiAxis<float> rows = boxes.rows<float>(r), columns = boxes.columns<float>(r);
       RoiAxis<float> axis;
@@ -166,10 +166,10 @@ __global__ void __launch_bounds__(kThreads, 2)
           const int i = (c * kGroups + thread / kPackThreads) / kTile,
                     j = (c * kGroups + thread / kPackThreads) % kTile + kTile;
           for (int p = begins[i]; p < ends[i]; ++p) {
-            const float v = weights[i * kMostSize + p];
+            const float v = weights[i * kMaxSize + p];
             if (v == 0) continue;
             for (int q = begins[j]; q < ends[j]; ++q) {
-              const float w = v * weights[j * kMostSize + q];
+              const float w = v * weights[j * kMaxSize + q];
               if (w == 0) continue;
               float values[V];
               cuda::load_floats<V>(from + (p * size + q) * C, values);
@@ -196,10 +196,10 @@ __global__ void __launch_bounds__(kThreads, 2)
   }
 }
 
-static_assert(2 * kTile * kMostSize == kThreads);
+static_assert(2 * kTile * kMaxSize == kThreads);
 
 bool fits(const Tensor& rois, const RoiAlignParams& p, const Tensor& y, const std::vector<Tensor>& maps) {
-  if (!takes_f32_or_bf16(y) || y.numel() == 0 || p.size > kMostSize || rois.dim(0) * p.size > INT32_MAX)
+  if (!takes_f32_or_bf16(y) || y.numel() == 0 || p.size > kMaxSize || rois.dim(0) * p.size > INT32_MAX)
     return false;
   for (const Tensor& map : maps)
     if (map.defined() &&

@@ -55,8 +55,8 @@ struct RoiAxis {
     axis.start = math::fma(static_cast<A>(first), scale, aligned ? A(-0.5) : A(0));
     axis.bin = width / static_cast<A>(size);
     const A count = std::ceil(axis.bin);
-    constexpr int kMost = RoiAlignParams::kMaxSamples;
-    axis.samples = sampling_ratio > 0 ? sampling_ratio : count < A(kMost) ? static_cast<int>(count) : kMost;
+    constexpr int kMax = RoiAlignParams::kMaxSamples;
+    axis.samples = sampling_ratio > 0 ? sampling_ratio : count < A(kMax) ? static_cast<int>(count) : kMax;
     axis.step = axis.bin / static_cast<A>(axis.samples);
     axis.length = length;
     return axis;

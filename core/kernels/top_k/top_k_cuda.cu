@@ -14,7 +14,7 @@ using namespace cuda;
 
 constexpr int kThreads = 512;
 constexpr int kDigitBits = 8, kDigits = 1 << kDigitBits;
-constexpr int64_t kMostPicks = 4096;  // whose ranks fill 32 KiB of shared memory
+constexpr int64_t kMaxPicks = 4096;  // whose ranks fill 32 KiB of shared memory
 
 // An element's rank: the greater, the earlier it comes. The score, in the order of unsigned integers, above the index counted from
 // the row's end.
@@ -116,7 +116,7 @@ void top_k_cuda(const Tensor& scores, Tensor& indices) {
 }
 
 bool few_enough(const Tensor& scores, const Tensor& indices) {
-  return indices.dim(1) <= kMostPicks && indices.numel() > 0 && scores.dim(1) <= INT32_MAX;
+  return indices.dim(1) <= kMaxPicks && indices.numel() > 0 && scores.dim(1) <= INT32_MAX;
 }
 
 // A warp a row.

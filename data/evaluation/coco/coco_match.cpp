@@ -202,12 +202,19 @@ std::string unknown_categories(std::span<const Detection> detections, const std:
                      source, left_out, detections.size(), ids);
 }
 
-// The form of the boxes, by the images that they are of.
+// The form of the boxes, by the images that they are of; where no size is known, as far as objects reach in all of them.
 BoxUnits units_of(const GroundTruth& truth, std::span<const Detection> detections,
                   const std::vector<int64_t>& images) {
+  ImageSize reached;
+  const auto farther = [](int64_t side, double far) {
+    return std::max(side, static_cast<int64_t>(std::min(far, 1e9)));
+  };
+  for (const Annotation& a : truth.annotations)
+    reached = {farther(reached.height, a.bbox[1] + a.bbox[3]), farther(reached.width, a.bbox[0] + a.bbox[2])};
   std::vector<ImageSize> sizes(images.size());
   for (const ImageInfo& image : truth.images)
-    sizes[static_cast<size_t>(position(images, image.id))] = {image.height, image.width};
+    sizes[static_cast<size_t>(position(images, image.id))] =
+        image.width > 0 ? ImageSize{image.height, image.width} : reached;
   BoxUnits units;
   int64_t last_image = 0;
   ImageSize size;  // of the last image; lists are mostly in runs of one
@@ -259,13 +266,9 @@ Matches match_detections(const GroundTruth& truth, std::span<const Detection> de
     notes.push_back(unknown_categories(detections, categories, source, left_out));
   const BoxUnits units = units_of(truth, detections, images);
   if (units.look_like_parts(false) && boxes_that_are_parts(truth).empty())
-    notes.push_back(fmt::format(
-        "{}: the boxes lie in 0 to 1: they look like parts of the image, expected pixels [x, y, width, height]",
-        source));
-  if (units.look_like_corners())
-    notes.push_back(fmt::format(
-        "{}: the boxes look like [x1, y1, x2, y2], expected [x, y, width, height]: most reach outside of their image",
-        source));
+    notes.push_back(fmt::format("{}: the boxes {}", source, units.about_parts()));
+  if (const std::string form = units.other_form(); !form.empty())
+    notes.push_back(fmt::format("{}: {}", source, form));
   for (std::string& remark : remarks_on_figures(truth)) notes.push_back(std::move(remark));
   const std::unique_ptr<Overlap> overlap =
       make_overlap(options.iou.value_or(IouType::kBoxes), truth, detections, source);

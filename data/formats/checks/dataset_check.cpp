@@ -317,7 +317,7 @@ void check_ground_truth(const GroundTruth& truth, const DataPaths& paths, int th
   if (!report.units.empty()) add_of_all(report.units);
   add_summary(truth, report.summary);
   report.remarks = truth.notes;
-  if (report.units.empty()) report.units = boxes_that_are_corners(truth, sizes);
+  if (report.units.empty()) report.units = boxes_of_other_form(truth, sizes);
   for (auto remarks : {remarks_on_boxes(truth, sizes), remarks_on_classes(truth), remarks_on_figures(truth)})
     report.remarks.insert(report.remarks.end(), remarks.begin(), remarks.end());
   add_remarks_on_repeats(truth, report.remarks);

@@ -36,16 +36,34 @@ BoxUnits units_of(const GroundTruth& truth, SeenSizes seen) {
 
 }  // namespace
 
+void BoxUnits::Forms::add(const std::array<double, 4>& bbox, double width, double height) {
+  const auto [x, y, w, h] = bbox;
+  // A little beyond the border: numbers are rounded.
+  const double right = 1.05 * width, bottom = 1.05 * height;
+  const bool has_corner_inside = w <= right && h <= bottom;
+  ++count;
+  corners += w >= x && h >= y && has_corner_inside;
+  centred_corners += w >= x + w / 2 && h >= y + h / 2 && has_corner_inside;
+  // x + w and y + h are the numbers that were taken for a corner.
+  sizes += x + w > 0 && y + h > 0 && x + (x + w) <= right && y + (y + h) <= bottom;
+  far += x + w > right || y + h > bottom;
+  outside += x < -0.01 * width || y < -0.01 * height || x + w > 1.01 * width || y + h > 1.01 * height;
+  negative += w < 0 || h < 0;
+}
+
+bool BoxUnits::Forms::fits(size_t form, size_t against, double part) const {
+  const auto all = static_cast<double>(count);
+  return count >= kFewestBoxes && static_cast<double>(form) > 0.98 * all &&
+         static_cast<double>(against) > part * all;
+}
+
 void BoxUnits::add(const std::array<double, 4>& bbox, ImageSize image) {
   const auto [x, y, w, h] = bbox;
   ++count_;
   parts_ += std::max({std::abs(x), std::abs(y), w, h}) <= kLargestPart && w > 0 && h > 0;
-  if (image.width <= 0 || image.height <= 0) return;
-  const double width = 1.05 * static_cast<double>(image.width),
-               height = 1.05 * static_cast<double>(image.height);
-  ++known_;
-  corners_ += w >= x && h >= y && w <= width && h <= height;
-  outside_ += x + w > width || y + h > height;
+  in_parts_.add(bbox, 1, 1);
+  if (image.width > 0 && image.height > 0)
+    in_pixels_.add(bbox, static_cast<double>(image.width), static_cast<double>(image.height));
 }
 
 bool BoxUnits::look_like_parts(bool all) const {
@@ -53,10 +71,20 @@ bool BoxUnits::look_like_parts(bool all) const {
   return all ? parts_ == count_ : static_cast<double>(parts_) > 0.98 * static_cast<double>(count_);
 }
 
-bool BoxUnits::look_like_corners() const {
-  const auto known = static_cast<double>(known_);
-  return known_ >= kFewestBoxes && static_cast<double>(corners_) > 0.98 * known &&
-         static_cast<double>(outside_) > 0.5 * known;
+std::string BoxUnits::about_parts() const {
+  return fmt::format(
+      "lie in 0 to 1: they look like parts of the image{}, expected pixels [x, y, width, height]",
+      in_parts_.are_corners() ? " and like [x1, y1, x2, y2]" : "");
+}
+
+std::string BoxUnits::other_form() const {
+  if (in_pixels_.are_corners())
+    return "the boxes look like [x1, y1, x2, y2], expected [x, y, width, height]: most reach outside of their image";
+  if (in_pixels_.fits(in_pixels_.centred_corners, in_pixels_.outside, 0.2))
+    return "the boxes look like [x1, y1, x2, y2], expected [centre x, centre y, width, height]: many reach outside of their image";
+  if (in_pixels_.fits(in_pixels_.sizes, in_pixels_.negative, 0.3))
+    return "the boxes look like [x, y, width, height], expected [x1, y1, x2, y2]: many have a negative size";
+  return "";
 }
 
 bool reaches_outside(const std::array<double, 4>& bbox, ImageSize image) {
@@ -76,21 +104,19 @@ bool is_empty(const std::array<double, 4>& bbox, ImageSize image) {
 }
 
 std::string boxes_that_are_parts(const GroundTruth& truth) {
-  if (!units_of(truth, {}).look_like_parts(true)) return "";
-  return fmt::format(
-      "{} of {} boxes lie in 0 to 1: they look like parts of the image, expected pixels [x, y, width, height]",
-      truth.annotations.size(), truth.annotations.size());
+  const BoxUnits units = units_of(truth, {});
+  if (!units.look_like_parts(true)) return "";
+  return fmt::format("{} of {} boxes {}", truth.annotations.size(), truth.annotations.size(),
+                     units.about_parts());
 }
 
-std::string boxes_that_are_corners(const GroundTruth& truth, SeenSizes seen) {
-  if (!units_of(truth, seen).look_like_corners()) return "";
-  return "the boxes look like [x1, y1, x2, y2], expected [x, y, width, height]: most reach outside of their image";
+std::string boxes_of_other_form(const GroundTruth& truth, SeenSizes seen) {
+  return units_of(truth, seen).other_form();
 }
 
 std::vector<std::string> remarks_on_boxes(const GroundTruth& truth, SeenSizes seen) {
   std::vector<std::string> remarks;
-  if (std::string corners = boxes_that_are_corners(truth, seen); !corners.empty())
-    remarks.push_back(std::move(corners));
+  if (std::string form = boxes_of_other_form(truth, seen); !form.empty()) remarks.push_back(std::move(form));
   constexpr double kThinnest = 0.01;  // objects of so small a part of their box are sticks, and few
   int64_t none = 0, large = 0, small = 0, boxes = 0;
   const Annotation *first_none = nullptr, *first_large = nullptr, *first_small = nullptr;

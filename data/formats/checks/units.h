@@ -19,12 +19,24 @@ class BoxUnits {
   void add(const std::array<double, 4>& bbox, ImageSize image);
   // All (of detections: nearly all) lie in 0 to 1: parts of the image.
   bool look_like_parts(bool all) const;
-  // Nearly all have their second corner right of and below the first, inside of the image, but as a width and height these lead out of it
-  // for most.
-  bool look_like_corners() const;
+  // "lie in 0 to 1: they look like parts of the image, expected ...", for those that do.
+  std::string about_parts() const;
+  // In which form they are where their numbers were taken for another: "the boxes look like [x1, y1, x2, y2], expected ...", or "".
+  std::string other_form() const;
 
  private:
-  size_t count_ = 0, parts_ = 0, known_ = 0, corners_ = 0, outside_ = 0;
+  // How many boxes fit another form, in images of some size, and what speaks against the form that they were taken for.
+  struct Forms {
+    size_t count = 0, corners = 0, centred_corners = 0, sizes = 0, far = 0, outside = 0, negative = 0;
+    void add(const std::array<double, 4>& bbox, double width, double height);
+    // Of nearly all boxes, and of more than this part of them.
+    bool fits(size_t form, size_t against, double part) const;
+    // Nearly all have their second corner right of and below the first, inside of the image, but as a width and height these lead out of
+    // it for most.
+    bool are_corners() const { return fits(corners, far, 0.5); }
+  };
+  size_t count_ = 0, parts_ = 0;
+  Forms in_pixels_, in_parts_;
 };
 
 // How far a box may pass the border of its image: annotations are often rounded.
@@ -39,8 +51,8 @@ using SeenSizes = std::span<const ImageSize>;
 // "all 66 boxes lie in 0 to 1, ...", or "".
 std::string boxes_that_are_parts(const GroundTruth& truth);
 // "the boxes look like [x1, y1, x2, y2], ...", or "".
-std::string boxes_that_are_corners(const GroundTruth& truth, SeenSizes seen);
-// What is allowed, but rarely meant: boxes that look like corners, areas that are 0, larger than their box or far
+std::string boxes_of_other_form(const GroundTruth& truth, SeenSizes seen);
+// What is allowed, but rarely meant: boxes that look like those of another form, areas that are 0, larger than their box or far
 // below it. A line each.
 std::vector<std::string> remarks_on_boxes(const GroundTruth& truth, SeenSizes seen);
 // What the figures of detections in the set do not show, a line each.

@@ -17,9 +17,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kMostSeen = 300'000;  // files and folders
-constexpr size_t kMostRead = 5000;      // whose beginnings are looked at
-constexpr size_t kMostLists = 100;
+constexpr int64_t kMaxSeen = 300'000;  // files and folders
+constexpr size_t kMaxRead = 5000;      // whose beginnings are looked at
+constexpr size_t kMaxLists = 100;
 
 // Everything is known by its name without links.
 class Search {
@@ -81,7 +81,7 @@ class Search {
     fs::recursive_directory_iterator it(root_, fs::directory_options::skip_permission_denied, error), end;
     for (int64_t seen = 0; !error && it != end; it.increment(error)) {
       const std::string& path = it->path().native();
-      if (++seen > kMostSeen) {
+      if (++seen > kMaxSeen) {
         is_whole_ = false;
         return;
       }
@@ -124,7 +124,7 @@ class Search {
     size_t looked_at = 0;
     for (const std::string& path : labels_) {
       if (!unread_.empty() && path.starts_with(unread_.back() + "/")) continue;
-      if (++looked_at > kMostRead) is_whole_ = false;
+      if (++looked_at > kMaxRead) is_whole_ = false;
       if (!is_whole_) return;
       if (format_.holds_labels(path) && !is_read(path)) unread_.push_back(place_of(path));
     }
@@ -157,7 +157,7 @@ class Search {
     texts_.insert(texts_.end(), labels_.begin(), labels_.end());
     size_t looked_at = 0;
     for (const std::string& path : texts_) {
-      if (place_of(path) != path || unread.contains(path) || looked_at == kMostLists) continue;
+      if (place_of(path) != path || unread.contains(path) || looked_at == kMaxLists) continue;
       const std::vector<std::string> labels = format_.named_in(path, listed_[0]);
       looked_at += !labels.empty();
       bool names_any = false;

@@ -28,8 +28,8 @@ bool parse_whole(const std::string& text, T& number) {
 // Ids that are no integers. Until all are known each stands for an integer at the low end of the range.
 class WordIds {
  public:
-  static constexpr int64_t kFirst = std::numeric_limits<int64_t>::min(), kMost = int64_t{1} << 32;
-  static bool is_word(int64_t id) { return id < kFirst + kMost; }
+  static constexpr int64_t kFirst = std::numeric_limits<int64_t>::min(), kMax = int64_t{1} << 32;
+  static bool is_word(int64_t id) { return id < kFirst + kMax; }
 
   // "7" is 7, but "007" is a word.
   int64_t id_of(const std::string& text) {
@@ -61,7 +61,7 @@ struct FileCategory : Category {
 };
 
 bool read_id(JsonFile& json, JsonValue value, WordIds& words, int64_t& id) {
-  if (json.read(value, id)) return !WordIds::is_word(id);
+  if (read_integer(json, value, id)) return !WordIds::is_word(id);
   std::string text;
   if (!json.read(value, text)) return false;
   id = words.id_of(text);
@@ -132,7 +132,7 @@ constexpr JsonField<FileImage> kImageFields[] = {
 constexpr JsonField<FileAnnotation> kAnnotationFields[] = {
     {"id", "an integer or a text",
      [](JsonFile& json, JsonValue v, FileAnnotation& a) {
-       if (json.read(v, a.id)) return a.has_id = true;
+       if (read_integer(json, v, a.id)) return a.has_id = true;
        std::string unused;
        return json.read(v, unused);
      },

@@ -19,7 +19,7 @@ DataPaths known_by_names(DataPaths paths);
 struct PlaceOptions {
   std::string format = {};  // the one that is meant; "": the one that knows the place
   Contents wants = {.boxes = true};
-  double val_share =
+  double val_fraction =
       0;  // of a validation split that is drawn (draw_validation) where none of the places has one
   uint64_t seed = 0;
 };

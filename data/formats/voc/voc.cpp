@@ -1,4 +1,4 @@
-// Pascal VOC (Everingham et al., 2010): an XML file for each image, all of a folder, or those that a list of ImageSets/Main names.
+// Pascal VOC (Everingham et al., 2010): an XML file for each image, all of a folder, or those that a list of ImageSets names.
 // Corners are taken as edges in pixels, as today's tools write them. Classes are numbered from 1 in the order of a classes.txt
 // beside the files or above them, or else of their names.
 #include <algorithm>
@@ -20,10 +20,21 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The lists of ImageSets/Main, or in a folder of that name of another layout.
-bool is_image_set(const std::string& path) {
-  return path.ends_with(".txt") && fs::path(path).parent_path().filename() == "Main";
+// Where lists of splits are, in the order in which they count.
+constexpr const char* kListFolders[] = {"ImageSets/Main", "ImageSets", "ImageSets/Segmentation",
+                                        "ImageSets/Layout"};
+
+// The folder of the data set that a list of ImageSets, or of a folder Main of another layout, is of.
+std::optional<std::string> root_of_list(const std::string& path) {
+  if (!path.ends_with(".txt")) return std::nullopt;
+  const fs::path folder = fs::path(path).parent_path();
+  if (folder.filename() == "ImageSets") return folder.parent_path().string();
+  if (folder.filename() == "Main" || folder.parent_path().filename() == "ImageSets")
+    return folder.parent_path().parent_path().string();
+  return std::nullopt;
 }
+
+bool is_image_set(const std::string& path) { return root_of_list(path).has_value(); }
 
 // The annotation that a line of a list names: "000001", also with what else the line says of it ("000001 -1"), in quotes, or with the
 // ending of the image.
@@ -50,10 +61,10 @@ std::string stem_of_line(const std::string& folder, const TextLine& line, const 
 
 AnnotationFiles voc_files(const std::string& annotations) {
   AnnotationFiles files;
-  if (is_image_set(annotations)) {
+  if (const std::optional<std::string> root = root_of_list(annotations)) {
     files.is_list = true;
     files.ending = ".xml";
-    files.root = fs::path(annotations).parent_path().parent_path().parent_path().string();
+    files.root = *root;
     files.folder = joined(files.root, "Annotations");
     std::set<std::string> seen;
     for (const TextLine& line : text_lines(read_text(annotations, kTextFile)))
@@ -74,15 +85,16 @@ AnnotationFiles voc_files(const std::string& annotations) {
 void note_unread_lists(const DataPaths& paths, GroundTruth& truth) {
   if (!is_folder(paths.annotations)) return;
   for (const std::string& root : {paths.annotations, fs::path(paths.annotations).parent_path().string()})
-    for (const SplitNames& split : split_names())
-      for (const std::string& name : split.names)
-        if (const std::string list = joined(root, "ImageSets/Main/" + name + ".txt"); is_file(list)) {
-          truth.notes.push_back(
-              fmt::format("all annotations in the folder are taken, whatever {} says, which takes a split "
-                          "in its place",
-                          list));
-          return;
-        }
+    for (const char* lists : kListFolders)
+      for (const SplitNames& split : split_names())
+        for (const std::string& name : split.names)
+          if (const std::string list = joined(joined(root, lists), name + ".txt"); is_file(list)) {
+            truth.notes.push_back(
+                fmt::format("all annotations in the folder are taken, whatever {} says, which takes a split "
+                            "in its place",
+                            list));
+            return;
+          }
 }
 
 std::vector<std::string> files_named_in(const std::string& list, const DataPaths&) {
@@ -110,22 +122,30 @@ GroundTruth read_voc(const DataPaths& paths, const ProblemReport& report) {
   return truth;
 }
 
-// The lists of ImageSets/Main. VOC's own trainval is the training set where there is no train; CVAT's is called "default".
+// The lists of ImageSets. VOC's own trainval is the training set where there is no train; CVAT's is called "default".
 void add_image_sets(const std::string& folder, const std::string& images, DataSplits& splits) {
-  const std::string main = joined(folder, "ImageSets/Main");
-  std::vector<std::string> lists = list_files(main, ".txt");
-  auto add = [&](std::optional<DataPaths>& split, const std::string& name) {
-    if (!split && is_file(joined(main, name + ".txt")))
-      split = DataPaths{.annotations = joined(main, name + ".txt"), .images = images};
-  };
-  for (const SplitNames& split : split_names())
-    for (const std::string& name : split.names) add(splits.*split.split, name);
-  add(splits.train, "trainval");
-  if (!splits.train && !splits.val && !splits.test) add(splits.train, "default");
-  if (!lists.empty() && !splits.train && !splits.val && !splits.test)
-    splits.notes.push_back(fmt::format(
-        "{}: none of its {} is called train, trainval, val, test or default (first {}), so all annotations are taken",
-        main, count_of(std::ssize(lists), "list", "lists"), lists.front()));
+  std::string others;
+  const bool has_boxes =
+      has_files_below(joined(folder, "Annotations"), ".xml");  // else lists are of label maps
+  for (const char* own : kListFolders) {
+    if (own != kListFolders[0] && !has_boxes) break;
+    const std::string lists = joined(folder, own);
+    auto add = [&](std::optional<DataPaths>& split, const std::string& name) {
+      if (const std::string list = joined(lists, name + ".txt"); !split && is_file(list))
+        split = DataPaths{.annotations = list, .images = images};
+    };
+    for (const SplitNames& split : split_names())
+      for (const std::string& name : split.names) add(splits.*split.split, name);
+    add(splits.train, "trainval");
+    if (!splits.train && !splits.val && !splits.test) add(splits.train, "default");
+    if (splits.train || splits.val || splits.test) return;
+    const std::vector<std::string> names = list_files(lists, ".txt");
+    if (others.empty() && !names.empty())
+      others = fmt::format(
+          "{}: none of its {} is called train, trainval, val, test or default (first {}), so all annotations are taken",
+          lists, count_of(std::ssize(names), "list", "lists"), names.front());
+  }
+  if (!others.empty()) splits.notes.push_back(std::move(others));
 }
 
 // Whether XML files lie in the folder that are none of CVAT's.
@@ -170,7 +190,7 @@ DataSplits find_voc(const std::string& folder) {
 
 [[maybe_unused]] const bool voc_registered =
     data_formats().add({.name = "voc",
-                        .summary = "Pascal VOC: a folder of XML files, or a list of them in ImageSets/Main",
+                        .summary = "Pascal VOC: a folder of XML files, or a list of them in ImageSets",
                         .recognises =
                             [](const DataPaths& paths) {
                               return is_image_set(paths.annotations) ||

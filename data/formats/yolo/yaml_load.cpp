@@ -12,8 +12,8 @@ namespace saccade {
 namespace {
 
 constexpr FileKind kYamlFile{"a data.yaml", uint64_t{8} << 20};
-constexpr size_t kMostLevels = 100;
-constexpr size_t kMostDirectives = 100;  // libyaml compares each with all before
+constexpr size_t kMaxLevels = 100;
+constexpr size_t kMaxDirectives = 100;  // libyaml compares each with all before
 
 // The tree of the first document, from libyaml's events. Nodes have numbers, so an alias is the number of its anchor's node.
 class YamlComposer {
@@ -51,8 +51,8 @@ class YamlComposer {
   void check_directives() const {
     size_t count = 0;
     for (size_t at = 0; at < text_.size(); at = text_.find('\n', at), at += at < text_.size())
-      if (text_[at] == '%' && ++count > kMostDirectives)
-        fail_input("{}: more than {} directives (lines that begin with %)", path_, kMostDirectives);
+      if (text_[at] == '%' && ++count > kMaxDirectives)
+        fail_input("{}: more than {} directives (lines that begin with %)", path_, kMaxDirectives);
   }
 
   // False at the end of the document.
@@ -92,8 +92,8 @@ class YamlComposer {
   }
 
   void open(const yaml_event_t& event, const yaml_char_t* anchor, int node) {
-    if (open_.size() >= kMostLevels)
-      fail_input("{}: line {}: more than {} levels", path_, event.start_mark.line + 1, kMostLevels);
+    if (open_.size() >= kMaxLevels)
+      fail_input("{}: line {}: more than {} levels", path_, event.start_mark.line + 1, kMaxLevels);
     add(event, anchor, node);
     open_.push_back({node, 0});
   }

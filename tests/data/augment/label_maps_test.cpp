@@ -40,9 +40,9 @@ TEST(LabelMapAugment, PixelsKeepTheirClasses) {
                                                            {"width", {50}},
                                                            {"scale_min", {0.99999}},
                                                            {"scale_max", {1}},
-                                                           {"max_stretch", {1}},
+                                                           {"aspect_jitter", {1}},
                                                            {"scale_short_side", {40}},
-                                                           {"class_share_max", {0.5}},
+                                                           {"cat_max_ratio", {0.5}},
                                                            {"horizontal_flip", {0.5}},
                                                            {"rotate90", {0.5}}}});
   for (uint64_t seed = 0; seed < 20; ++seed) {
@@ -66,7 +66,7 @@ TEST(LabelMapAugment, ScalesASizeOfItsOwn) {
                                                              {"width", {500}},
                                                              {"scale_min", {scale}},
                                                              {"scale_max", {scale}},
-                                                             {"max_stretch", {1}},
+                                                             {"aspect_jitter", {1}},
                                                              {"scale_short_side", {short_side}},
                                                              {"scale_long_side", {long_side}}}}),
                                rng);
@@ -87,9 +87,9 @@ TEST(LabelMapAugment, AWindowIsDrawnAgainWhereOneClassFillsIt) {
                                                              {"width", {64}},
                                                              {"scale_min", {0.99999}},
                                                              {"scale_max", {1}},
-                                                             {"max_stretch", {1}},
+                                                             {"aspect_jitter", {1}},
                                                              {"scale_short_side", {64}},
-                                                             {"class_share_max", {share}}}});
+                                                             {"cat_max_ratio", {share}}}});
     for (uint64_t seed = 0; seed < 200; ++seed) {
       Rng rng(seed);
       filled[share < 1] += largest_share(augment(whole, steps, rng).label_map) >= 0.75;

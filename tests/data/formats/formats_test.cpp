@@ -232,7 +232,7 @@ TEST(Layouts, ValidationImagesAreDrawnByNameAndSeed) {
     truth.annotations.push_back({.id = i, .image_id = i, .category_id = 1, .bbox = {1, 1, 2, 2}, .area = 4});
   }
   auto names_of = [&](Part part, uint64_t seed, double share) {
-    DataPaths paths{.part = part, .val_share = share, .seed = seed};
+    DataPaths paths{.part = part, .val_fraction = share, .seed = seed};
     const GroundTruth some = part_of(truth, paths);
     EXPECT_EQ(some.annotations.size(), some.images.size());
     std::set<std::string> names;

@@ -259,12 +259,12 @@ TEST(Union, OfThePlacesThatHaveASplit) {
   TestFolder dir;
   write_set(dir / "A", "coco", "train", {{"a.png", "cat"}, {"b.png", "cat"}});
   write_set(dir / "B", "yolo", "train", {{"a.png", "cat"}, {"b.png", "cat"}});
-  DataSplits splits = find_united({dir / "A", dir / "B"}, {.val_share = 0.5});
+  DataSplits splits = find_united({dir / "A", dir / "B"}, {.val_fraction = 0.5});
   EXPECT_EQ(splits.drawn.size(), 2u);
   EXPECT_EQ(read_ground_truth(*splits.train).images.size(), 2u);
   EXPECT_EQ(read_ground_truth(*splits.val).images.size(), 2u);
   write_set(dir / "B", "yolo", "val", {{"c.png", "cat"}});
-  splits = find_united({dir / "A", dir / "B"}, {.val_share = 0.5});
+  splits = find_united({dir / "A", dir / "B"}, {.val_fraction = 0.5});
   EXPECT_TRUE(splits.drawn.empty());
   EXPECT_EQ(read_ground_truth(*splits.train).images.size(), 4u);
   EXPECT_EQ(read_ground_truth(*splits.val).images.size(), 1u);

@@ -209,6 +209,12 @@ TEST(VocReader, TakesWhatImageSetsName) {
                                           "cam1/1\n\"cam 2/1\"\n"}}),
        {"voc train: cam 2/1.png(1) cam1/1.png(1)"}},
       {voc({"cam1/1", "2"}), {"voc train: 2.png(1) cam1/1.png(1)"}},
+      {both(voc({"1", "2"}), {{"ImageSets/Segmentation/train.txt", "1\n"},
+                              {"ImageSets/Segmentation/val.txt", "2\n"},
+                              {"ImageSets/Layout/test.txt", "1\n"}}),
+       {"voc train: 1.png(1) | val: 2.png(1)"}},
+      {both(voc({"1", "2"}), {{"ImageSets/train.txt", "1\n"}, {"ImageSets/valid.txt", "2\n"}}),
+       {"voc train: 1.png(1) | val: 2.png(1)"}},
       {both(voc({"1"}), {{"ImageSets/Main/mine.txt", "1\n"}}),
        {"voc train: 1.png(1)\nImageSets/Main: none of its 1 list is called train, trainval, val, test or default (first mine.txt), so all "
         "annotations are taken"}},

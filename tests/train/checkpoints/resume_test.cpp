@@ -68,7 +68,7 @@ data {
   workers: 2
   augment {
     height: 64 width: 64 photometric_distortion: 0.5 zoom_out: 0.5 iou_crop: 0.8 min_box_side: 1 mosaic: 0.5 mosaic_side: 48
-    batch_mixup: 0.5 batch_sizes: [48, 64, 64] strong_stop_epoch: 2 mosaic_stop_epoch: 1
+    batch_mixup: 0.5 multi_scale_heights: [48, 64, 64] strong_stop_epoch: 2 mosaic_stop_epoch: 1
   }
   val_height: 64
   val_width: 64
@@ -91,7 +91,7 @@ data {
   sampling: repeat_factor
   repeat_threshold: 0.9
   group_by_shape: true
-  augment { height: 64 width: 96 scale_min: 0.1 scale_max: 2 pad_as_image: true min_visible: 0.1 mosaic: 0.5 mosaic_side: 48
+  augment { height: 64 width: 96 scale_min: 0.1 scale_max: 2 pad_as_image: true min_area_ratio: 0.1 mosaic: 0.5 mosaic_side: 48
             mosaic_stop_epoch: 1 color_probability: 0.5 hue: 0.1 rotate90: 0.5 }
   val_height: 64
   val_width: 96
@@ -99,7 +99,7 @@ data {
 optimizer { clip_norm: 0.5 group { regex: "encoder.layers.0" frozen: true } group { regex: "backbone" lr_mult: 0.1 } }
 schedule { type: "cosine" warmup_steps: 2 }
 train { epochs: 3 eval_every_epochs: 1 log_every: 1 checkpoint_every_steps: 2 ema_decay: 0.9 ema_tau: 4 accumulate: 2
-        checkpoint_modules: "encoder.layers.1" patience: 9 }
+        recompute: "encoder.layers.1" patience: 9 }
 )";
 
 // Points of masks that are drawn in every step, rates that fall from layer to layer, RF-DETR's sizes.
@@ -114,8 +114,8 @@ model {
 data {
   SHAPES
   workers: 2
-  augment { height: 64 width: 64 stretch_crop: 0.5 crop_short_sides: [64, 80] crop_min: 40 crop_max: 60 batch_sizes: [48, 64]
-            batch_sizes_pixels: "bilinear" }
+  augment { height: 64 width: 64 stretch_crop: 0.5 crop_short_sides: [64, 80] crop_min: 40 crop_max: 60 multi_scale_heights: [48, 64]
+            multi_scale_pixels: "bilinear" }
   val_height: 48
   val_width: 48
 }
@@ -155,7 +155,7 @@ data {
   mix { mixup_alpha: 0.8 cutmix_alpha: 1 }
   val_height: 32
   val_width: 32
-  val_center: 0.875
+  val_crop_pct: 0.875
 }
 optimizer { no_decay_1d: true }
 schedule { type: "cosine" warmup_epochs: 1 warmup_ratio: 0.1 }

@@ -14,6 +14,7 @@
 #include "train/config/schema/config_fields.h"
 #include "train/config/schema/moved_fields.h"
 #include "train/config/schema/rules.h"
+#include "train/config/text.h"
 
 namespace saccade {
 namespace {
@@ -215,29 +216,32 @@ TEST(MovedFields, AreReadUnderTheirOldNames) {
       ++count;
       SCOPED_TRACE(old_path);
       const std::string& today = rule_of(f).moved_to();
-      const std::string value = f->message_type()                                  ? "{dim: 12}"
-                                : f->cpp_type() == FieldDescriptor::CPPTYPE_BOOL   ? "true"
-                                : f->cpp_type() == FieldDescriptor::CPPTYPE_STRING ? "\"x\""
-                                                                                   : "3";
+      std::string value = f->message_type()                                  ? "{dim: 12}"
+                          : f->cpp_type() == FieldDescriptor::CPPTYPE_BOOL   ? "true"
+                          : f->cpp_type() == FieldDescriptor::CPPTYPE_STRING ? "\"x\""
+                                                                             : "3";
+      if (f->is_repeated()) value = "[" + value + ", " + value + "]";
+      const std::string parent = path.substr(0, path.size() - 1), inner = f->name() + ": " + value;
       Config want, set, message;
+      for (Config* c : {&want, &set}) apply_set(*c, parent + "={}");
       apply_set(want, today + "=" + value);
       apply_set(set, old_path + "=" + value);
       EXPECT_EQ(path_of_today(old_path + ".dim"), today + ".dim");
       EXPECT_EQ(set.DebugString(), want.DebugString());
-      ASSERT_TRUE(path == "model.transformer.") << "the texts below";
-      const std::string inner = f->name() + ": " + value;
-      apply_set(message, "model.transformer={" + inner + "}");
-      std::vector<std::string> notes;
-      const Config file = parse_config("model { transformer { " + inner + " } }", "F", &notes);
-      EXPECT_EQ(notes, std::vector{"note: F: " + old_path + " is now " + today});
-      want.mutable_model()->mutable_transformer();
+      apply_set(message, parent + "={" + inner + "}");
       EXPECT_EQ(message.DebugString(), want.DebugString());
+      std::string text = inner;
+      const std::vector<std::string> messages = split(parent, '.');
+      for (size_t k = messages.size(); k-- > 0;) text = messages[k] + " { " + text + " }";
+      std::vector<std::string> notes;
+      const Config file = parse_config(text, "F", &notes);
+      EXPECT_EQ(notes, std::vector{"note: F: " + old_path + " is now " + today});
       EXPECT_EQ(file.DebugString(), want.DebugString());
       EXPECT_FALSE(rule_of(f).has_text() || f->has_default_value());
     }
   };
   look(all, "");
-  EXPECT_EQ(count, 12);
+  EXPECT_EQ(count, 21);
 }
 
 TEST(MovedFields, StandOnceInAFile) {
@@ -245,6 +249,8 @@ TEST(MovedFields, StandOnceInAFile) {
       input_error(
           [] { parse_config("model { transformer { eval_layers: 2 } rt_detr { eval_layers: 3 } }", "F"); }),
       "F: model.transformer.eval_layers is the old name of model.rt_detr.eval_layers, expected only one of them");
+  EXPECT_EQ(input_error([] { parse_config("train { checkpoint_modules: \"a\" recompute: \"b\" }", "F"); }),
+            "F: train.checkpoint_modules is the old name of train.recompute, expected only one of them");
   Config c = parse_config("model { rt_detr { hybrid_encoder { dim: 12 } } }", "F");
   apply_set(c, "model.transformer.hybrid_encoder.ffn_dim=34");
   EXPECT_EQ(c.model().rt_detr().hybrid_encoder().dim(), 12);

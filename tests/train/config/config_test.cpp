@@ -66,7 +66,7 @@ TEST(Config, SetChangesEveryKindOfField) {
                           "model.type=\"detr\"",
                           "data.augment.short_sides=480,512, 544",
                           "data.mean=[0.5, 0.5,0.5]",
-                          "train.checkpoint_modules=a,b",
+                          "train.recompute=a,b",
                           "model.backbone.arg.points=4",
                           "model.backbone.arg.scale=0.5",
                           "model.backbone.arg.on=true",
@@ -90,7 +90,7 @@ TEST(Config, SetChangesEveryKindOfField) {
   EXPECT_EQ(c.data().augment().short_sides_size(), 3);
   EXPECT_EQ(c.data().augment().short_sides(2), 544);
   EXPECT_EQ(c.data().mean_size(), 3);
-  EXPECT_EQ(c.train().checkpoint_modules(1), "b");
+  EXPECT_EQ(c.train().recompute(1), "b");
   EXPECT_EQ(c.optimizer().group_size(), 2);
   EXPECT_TRUE(c.optimizer().group(1).has_weight_decay());
   EXPECT_EQ(c.data().val().annotations(), "v.json");
@@ -183,21 +183,21 @@ TEST(Config, BadValuesNameTheField) {
       {"train.log_every=0", "train.log_every: 0"},
       {"data.augment.crop_area_min=0.5", "data.augment.crop_area_min: 0.5 without height and width"},
       {"data.augment.crop_ratio_min=3", "data.augment.crop_ratio_min: 3 exceeds crop_ratio_max"},
-      {"data.val_center=0.9", "data.val_center: 0.9 without data.val_height"},
+      {"data.val_crop_pct=0.9", "data.val_crop_pct: 0.9 without data.val_height"},
       {"data.augment.batch_mixup=0.5", "data.augment.batch_mixup: changes batches without padding, expected"},
-      {"data.augment.batch_sizes=64,96",
-       "data.augment.batch_sizes: changes batches without padding, expected"},
-      {"data.augment={height: 64 width: 64 scale_max: 2 batch_sizes: 32}",
-       "data.augment.batch_sizes: changes"},
-      {"data.augment={height: 1 width: 60000 batch_sizes: [1, 65536]}",
-       "data.augment.batch_sizes: makes images of"},
+      {"data.augment.multi_scale_heights=64,96",
+       "data.augment.multi_scale_heights: changes batches without padding, expected"},
+      {"data.augment={height: 64 width: 64 scale_max: 2 multi_scale_heights: 32}",
+       "data.augment.multi_scale_heights: changes"},
+      {"data.augment={height: 1 width: 60000 multi_scale_heights: [1, 65536]}",
+       "data.augment.multi_scale_heights: makes images of"},
       {"data.augment={strong_start_epoch: 4 strong_stop_epoch: 4}", "more than strong_start_epoch = 4, or 0"},
       {"data.augment={strong_start_epoch: 4 mosaic_stop_epoch: 3}",
        "data.augment.mosaic_stop_epoch: 3, expected"},
       {"schedule.warmup_shape=cubic", "schedule.warmup_shape: \"cubic\""},
       {"data.mix.mixup_alpha=1", "expected model.type \"classifier\", got \"deformable_detr\""},
       {"model.type=classifier", "data.augment.height: not set"},
-      {"train.checkpoint_modules=[", "train.checkpoint_modules.0"},
+      {"train.recompute=[", "train.recompute.0"},
   };
   for (const Case& c : kBadValues) {
     Config config;
@@ -331,18 +331,19 @@ TEST(Config, AugmentationFollowsTheChosenSize) {
   EXPECT_EQ(eval_loader(c).batch_size, 3);
   EXPECT_EQ(eval_loader(c, 7).batch_size, 7);
   EXPECT_EQ(train_loader(c).batch_size, 2);
-  apply_set(c,
-            "data.augment={height: 64 width: 64 mosaic: 0.5 batch_mixup: 0.5 batch_sizes: [32, 64, 64] "
-            "strong_start_epoch: 4 mosaic_stop_epoch: 34 strong_stop_epoch: 58}");
+  apply_set(
+      c,
+      "data.augment={height: 64 width: 64 mosaic: 0.5 batch_mixup: 0.5 multi_scale_heights: [32, 64, 64] "
+      "strong_start_epoch: 4 mosaic_stop_epoch: 34 strong_stop_epoch: 58}");
   const LoaderOptions loader = train_loader(c);
   EXPECT_EQ(loader.augment[0].name, "mosaic");
   EXPECT_EQ(loader.augment[0].epochs.begin, 4);
   EXPECT_EQ(loader.augment[0].epochs.end, 34);
   EXPECT_EQ(loader.batch_mixup.probability, 0.5);
   EXPECT_EQ(loader.batch_mixup.epochs.end, 34);
-  EXPECT_EQ(loader.batch_sizes.heights, (std::vector<int64_t>{32, 64, 64}));
-  EXPECT_EQ(loader.batch_sizes.epochs.begin, 0);
-  EXPECT_EQ(loader.batch_sizes.epochs.end, 58);
+  EXPECT_EQ(loader.multi_scale.heights, (std::vector<int64_t>{32, 64, 64}));
+  EXPECT_EQ(loader.multi_scale.epochs.begin, 0);
+  EXPECT_EQ(loader.multi_scale.epochs.end, 58);
 }
 
 }  // namespace

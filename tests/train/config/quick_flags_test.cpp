@@ -28,7 +28,7 @@ TEST(ImageSizeFlag, SetsAllThatDependsOnIt) {
   EXPECT_EQ(c.data().augment().width(), 320);
   EXPECT_EQ(c.data().val_height(), 320);
   EXPECT_EQ(c.data().val_width(), 320);
-  std::vector<int32_t> heights = listed(c.data().augment().batch_sizes());
+  std::vector<int32_t> heights = listed(c.data().augment().multi_scale_heights());
   ASSERT_FALSE(heights.empty());
   EXPECT_EQ(std::ranges::min(heights), 256) << "240 is no multiple of 32";
   EXPECT_EQ(std::ranges::max(heights), 416) << "nor is 400";
@@ -87,10 +87,12 @@ TEST(ImageSizeFlag, LeavesNothingBehind) {
 
 TEST(ImageSizeFlag, WhatItCannotChangeIsRefused) {
   const Config config = parse_config(find_recipe("rt_detr_r18", "").text, "rt_detr_r18");
-  EXPECT_EQ(input_error([&] { flag_edits(config, {.image_size = 333}); }),
-            "--image-size: 333 is no multiple of 32, as data.augment.batch_sizes are; expected 320 or 352");
-  EXPECT_EQ(input_error([&] { size_edits(config, 16); }),
-            "--image-size: 16 is no multiple of 32, as data.augment.batch_sizes are; expected 32 or 64");
+  EXPECT_EQ(
+      input_error([&] { flag_edits(config, {.image_size = 333}); }),
+      "--image-size: 333 is no multiple of 32, as data.augment.multi_scale_heights are; expected 320 or 352");
+  EXPECT_EQ(
+      input_error([&] { size_edits(config, 16); }),
+      "--image-size: 16 is no multiple of 32, as data.augment.multi_scale_heights are; expected 32 or 64");
   EXPECT_EQ(size_edits(config, 320), (std::vector<std::string>{"data.val_height=320", "data.val_width=320"}));
   EXPECT_TRUE(size_edits(config, 0).empty());
 }

@@ -221,7 +221,7 @@ TEST(Recipes, ValuesThatTheOfficialCommandsOverride) {
   for (const char* name : {"dino_r50_4scale", "dino_r50_5scale", "dino_swin_l", "dino_swin_t", "dino_dat_t"})
     EXPECT_EQ(recipe(name).model().transformer().denoising().box_noise(), 1) << name;
   for (const char* name : {"swin_t", "swin_s", "swin_b"})
-    EXPECT_EQ(recipe(name).data().val_center(), 0.875) << name;
+    EXPECT_EQ(recipe(name).data().val_crop_pct(), 0.875) << name;
 }
 
 TEST(Recipes, AreThere) {

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <locale>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -251,6 +252,100 @@ TEST_F(Library, HasACInterface) {
   saccade_model_free(nullptr);
   saccade_result_free(nullptr);
   EXPECT_EQ(saccade_result_count(nullptr, 0), 0u);
+}
+
+TEST_F(Library, TellsWhatAModelIs) {
+  const Model model(checkpoint(), "cpu");
+  EXPECT_EQ(model.task(), "detection");
+  EXPECT_FALSE(model.predicts_masks());
+  EXPECT_EQ(model.image_height(), 64);
+  EXPECT_EQ(model.image_width(), 64);
+  EXPECT_FALSE(model.keeps_image_form());
+  saccade_model* same_model = nullptr;
+  ASSERT_EQ(saccade_model_load(checkpoint().c_str(), "cpu", &same_model), SACCADE_OK) << saccade_last_error();
+  EXPECT_STREQ(saccade_model_task(same_model), "detection");
+  EXPECT_EQ(saccade_model_predicts_masks(same_model), 0);
+  int64_t height = 0, width = 0;
+  int32_t keeps_form = 1;
+  EXPECT_EQ(saccade_model_image_size(same_model, &height, &width, &keeps_form), SACCADE_OK);
+  EXPECT_TRUE(height == 64 && width == 64 && keeps_form == 0);
+  EXPECT_EQ(saccade_model_image_size(same_model, &height, nullptr, &keeps_form), SACCADE_BAD_INPUT);
+  EXPECT_EQ(saccade_model_image_size(nullptr, &height, &width, &keeps_form), SACCADE_BAD_INPUT);
+  EXPECT_EQ(saccade_model_task(nullptr), nullptr);
+  EXPECT_EQ(saccade_model_predicts_masks(nullptr), 0);
+  saccade_model_free(same_model);
+}
+
+// Files in memory are what they are on the disk, through every door.
+TEST_F(Library, ReadsFilesInMemory) {
+  const std::string path = (scratch() / image_).string();
+  const std::string bytes = read_bytes(path);
+  const EncodedImage file{.data = reinterpret_cast<const uint8_t*>(bytes.data()), .size = bytes.size()};
+  const Model model(checkpoint(), "cpu");
+  const auto want = model.predict_file(path, 0);
+  auto boxes = [](const std::vector<MaskedPrediction>& found) {
+    return std::vector<Prediction>(found.begin(), found.end());
+  };
+  EXPECT_TRUE(same(boxes(model.predict_encoded({file}, 0).front()), want));
+  const auto two = model.predict_encoded({file, file}, 0);
+  ASSERT_EQ(two.size(), 2u);
+  EXPECT_TRUE(same(boxes(two[0]), boxes(two[1])));
+  EXPECT_TRUE(same(model.predict(decode_pixels(file).pixels(), 0), want));
+  EXPECT_EQ(read_pixels(path).rgb, decode_pixels(file).rgb);
+
+  saccade_model* loaded = nullptr;
+  ASSERT_EQ(saccade_model_load(checkpoint().c_str(), "cpu", &loaded), SACCADE_OK) << saccade_last_error();
+  const saccade_encoded encoded{file.data, file.size, nullptr};
+  saccade_result* result = nullptr;
+  ASSERT_EQ(saccade_predict_encoded(loaded, &encoded, 1, 0, &result), SACCADE_OK) << saccade_last_error();
+  std::vector<saccade_prediction> found(saccade_result_count(result, 0));
+  ASSERT_EQ(found.size(), want.size());
+  ASSERT_EQ(saccade_result_copy(result, 0, found.data(), found.size()), SACCADE_OK);
+  for (size_t i = 0; i < found.size(); ++i)
+    EXPECT_TRUE(found[i].label == want[i].label && found[i].score == want[i].score &&
+                found[i].x1 == want[i].x1 && found[i].y2 == want[i].y2);
+  EXPECT_EQ(saccade_result_copy(result, 0, found.data(), found.size() - 1), SACCADE_BAD_INPUT);
+  EXPECT_STREQ(saccade_last_error(), "count: 29, expected 30, the predictions of image 0");
+  EXPECT_EQ(saccade_result_copy(result, 1, nullptr, 0), SACCADE_BAD_INPUT);
+  EXPECT_EQ(saccade_result_copy(result, 0, nullptr, found.size()), SACCADE_BAD_INPUT);
+  saccade_result_free(result);
+
+  saccade_image* image = nullptr;
+  saccade_pixels pixels;
+  for (const bool is_file : {true, false}) {
+    ASSERT_EQ(is_file ? saccade_image_read(path.c_str(), &image) : saccade_image_decode(&encoded, &image),
+              SACCADE_OK);
+    ASSERT_EQ(saccade_image_pixels(image, &pixels), SACCADE_OK);
+    EXPECT_TRUE(pixels.width == 64 && pixels.height == 64 && pixels.stride == 0 &&
+                pixels.order == SACCADE_RGB);
+    EXPECT_TRUE(std::ranges::equal(std::span(pixels.data, size_t{64} * 64 * 3), decode_pixels(file).rgb));
+    saccade_image_free(image);
+  }
+  saccade_image_free(nullptr);
+  EXPECT_EQ(saccade_image_pixels(nullptr, &pixels), SACCADE_BAD_INPUT);
+
+  // What is no image, by the name that it was given, or by its place.
+  struct Case {
+    saccade_encoded encoded;
+    const char* error;
+  };
+  const uint8_t none[] = "no image";
+  for (const Case& c : {Case{{none, 8, "a.png"}, "a.png: not an image in a format that is read: "},
+                        Case{{none, 8, nullptr}, "image 1: not an image in a format that is read: "},
+                        Case{{none, 0, nullptr}, "image 1: the file is empty, expected an image"},
+                        Case{{nullptr, 8, nullptr}, "image 1: no data, expected the bytes of an image"},
+                        Case{{file.data, file.size / 2, "a\nb"}, "a\\nb: "}}) {
+    const saccade_encoded images[2] = {encoded, c.encoded};
+    EXPECT_EQ(saccade_predict_encoded(loaded, images, 2, 0, &result), SACCADE_BAD_INPUT);
+    EXPECT_TRUE(std::string(saccade_last_error()).starts_with(c.error)) << saccade_last_error();
+    EXPECT_EQ(result, nullptr);
+    EXPECT_EQ(saccade_image_decode(&c.encoded, &image), SACCADE_BAD_INPUT);
+    EXPECT_EQ(image, nullptr);
+  }
+  EXPECT_EQ(saccade_predict_encoded(loaded, nullptr, 1, 0, &result), SACCADE_BAD_INPUT);
+  EXPECT_EQ(saccade_image_read("none.png", &image), SACCADE_BAD_INPUT);
+  EXPECT_EQ(saccade_image_read(nullptr, &image), SACCADE_BAD_INPUT);
+  saccade_model_free(loaded);
 }
 
 int64_t resident_pages() {

@@ -2,14 +2,17 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <numeric>
+#include <stdexcept>
 
 #include "data/evaluation/label_counts.h"
 #include "data/formats/data_format.h"
 #include "data/images/stored_pixels.h"
 #include "tests/run_command.h"
 #include "tests/test_folder.h"
+#include "train/library/saccade.hpp"
 
 namespace saccade {
 namespace {
@@ -36,7 +39,7 @@ class LabelMapCommands : public ::testing::Test {
     std::ofstream(path("config.textproto"))
         << kSegmenter << "data { train " << split() << " val " << split() << R"(
   batch_size: 4
-  augment { height: 48 width: 48 scale_min: 0.5 scale_max: 2 scale_short_side: 64 class_share_max: 0.75 }
+  augment { height: 48 width: 48 scale_min: 0.5 scale_max: 2 scale_short_side: 64 cat_max_ratio: 0.75 }
   val_short_side: 64 val_long_side: 96
 }
 train { epochs: 0 max_steps: 30 log_every: 1 eval_every_epochs: 5 }
@@ -104,6 +107,16 @@ TEST_F(LabelMapCommands, IsEvaluatedAsItPredicts) {
   EXPECT_DOUBLE_EQ(figure("eval.json", "mIoU"), mean_iou_of("found"));
   EXPECT_NE(read_bytes(path("found/predictions.json")).find("\"label_map\": \"label_maps/000001.png\""),
             std::string::npos);
+  // libsaccade says the same of every pixel.
+  const Model model(checkpoint(), "cpu");
+  EXPECT_TRUE(model.task() == "segmentation" && model.predicts_masks() && model.keeps_image_form());
+  for (const auto& image : std::filesystem::directory_iterator(data() + "/images")) {
+    const DecodedImage pixels = read_pixels(image.path());
+    const StoredPixels want =
+        read_stored_pixels(path("found") + "/label_maps/" + image.path().filename().string());
+    EXPECT_TRUE(std::ranges::equal(model.segment(pixels.pixels()), want.values)) << image.path();
+  }
+  EXPECT_THROW(model.segment({}), std::invalid_argument);
   // Windows, mirrored and in several sizes: evaluated as predicted again, and another result.
   const std::vector<std::string> looks{"--set",          "eval.window=40", "--set",
                                        "eval.flip=true", "--set",          "eval.scales=[0.75, 1]"};
@@ -155,7 +168,7 @@ TEST_F(LabelMapCommands, RefusesWhatIsNotForLabelMaps) {
     return run_command({"train", "--config", path("config.textproto"), "--output", path("no"), "--set", set});
   };
   EXPECT_EQ(train("data.mix.cutmix_alpha=1"), 2);
-  EXPECT_EQ(train("data.augment.batch_sizes=[32]"), 2);
+  EXPECT_EQ(train("data.augment.multi_scale_heights=[32]"), 2);
   EXPECT_EQ(train("eval.evaluator=coco"), 2);
   EXPECT_EQ(train("data.train.format=csv"), 2);
   EXPECT_EQ(train("model.num_classes=3"), 2);

@@ -70,7 +70,7 @@ TEST(DataOptions, DoWhatTheySay) {
   TestFolder dir;
   ASSERT_EQ(run_command({"data", "shapes", "--output", dir / "set", "--images", "16", "--seed", "2"}), 0);
   const Config plain = parse_config(
-      "data { batch_size: 2 workers: 1 val_share: 0 augment { height: 64 width: 64 horizontal_flip: 0 } }",
+      "data { batch_size: 2 workers: 1 val_fraction: 0 augment { height: 64 width: 64 horizontal_flip: 0 } }",
       "test");
   auto batches = [&](const std::string& sets, int64_t first_epoch = 0) {
     Config config = plain;
@@ -159,7 +159,7 @@ TEST(DataOptions, DoWhatTheySay) {
        [&](const Batches& b) {
          return sides(b) == Sizes{{64, 96}};
        }},
-      {"data.augment.batch_sizes=32,96",
+      {"data.augment.multi_scale_heights=32,96",
        [&](const Batches& b) {
          return sides(b) == Sizes{{32, 32}, {96, 96}} && objects(b) == objects(usual);
        }},

@@ -92,10 +92,11 @@ TEST(Recipes, OtherSizesThatStillCountAreSaid) {
       if (note.starts_with("warning: ")) text += note + "\n";
     return text;
   };
-  EXPECT_NE(warnings({}).find("batches are 480 to 800 pixels high (data.augment.batch_sizes)"),
+  EXPECT_NE(warnings({}).find("batches are 480 to 800 pixels high (data.augment.multi_scale_heights)"),
             std::string::npos);
   EXPECT_NE(warnings({}).find("evaluation is at 640 x 640 pixels still"), std::string::npos);
-  EXPECT_EQ(warnings({"data.augment.batch_sizes=[]", "data.val_height=320", "data.val_width=320"}), "");
+  EXPECT_EQ(warnings({"data.augment.multi_scale_heights=[]", "data.val_height=320", "data.val_width=320"}),
+            "");
 }
 
 TEST(Recipes, WarningsOfAFile) {
@@ -104,7 +105,8 @@ TEST(Recipes, WarningsOfAFile) {
   apply_set(edited, "data.batch_size=2");
   const std::vector<std::string> warnings = config_warnings(read, edited, false);
   ASSERT_EQ(warnings.size(), 2u);
-  EXPECT_NE(warnings[0].find("2 images a step, where the recipe has 16"), std::string::npos) << warnings[0];
+  EXPECT_NE(warnings[0].find("2 images a step, where the recipe has 16, with the same"), std::string::npos)
+      << warnings[0];
   EXPECT_NE(warnings[0].find("1.25e-05"), std::string::npos) << warnings[0];
   EXPECT_NE(warnings[1].find("random weights"), std::string::npos) << warnings[1];
   EXPECT_TRUE(config_warnings(read, read, true).empty());
@@ -119,7 +121,7 @@ TEST(LargestBatch, OfEachWayToSizeImages) {
   const char* lying = "augment { crop_probability: 0 }";
   const Row rows[] = {
       {"augment { height: 64 width: 96 }", {}, {64, 96}},
-      {"augment { height: 64 width: 96 batch_sizes: [32, 80] }", {}, {80, 120}},
+      {"augment { height: 64 width: 96 multi_scale_heights: [32, 80] }", {}, {80, 120}},
       {"augment { height: 60 width: 96 } pad_multiple: 32", {}, {64, 96}},
       {lying, {{480, 640}, {300, 900}}, {800, 1332}},
       {lying, {{480, 640}, {640, 480}}, {1066, 1066}},
@@ -148,7 +150,7 @@ model {
   transformer { hidden_dim: 16 heads: 2 decoder_layers: 2 ffn_dim: 16 queries: 10 dropout: 0.1
                 denoising { queries: 10 } } rt_detr { hybrid_encoder { dim: 16 ffn_dim: 16 expansion: 0.5 } }
 }
-data { batch_size: 2 augment { height: 64 width: 64 batch_sizes: [64, 96] } val_height: 64 val_width: 64 }
+data { batch_size: 2 augment { height: 64 width: 64 multi_scale_heights: [64, 96] } val_height: 64 val_width: 64 }
 optimizer { learning_rate: 1e-3 }
 schedule { type: "constant" }
 train { epochs: 0 max_steps: 4 eval_every_epochs: 0 ema_decay: 0.9 accumulate: 2 }

@@ -65,7 +65,7 @@ std::string explain(const CLI::App& app, const CLI::ParseError& error) {
   if (is_extra && !rest.empty()) {
     std::string word = rest.front();
     if (word == "-")
-      return fmt::format("{}: the standard input is no argument here (see {} --help)", name, name);
+      return fmt::format("{}: the standard input cannot be used here (see {} --help)", name, name);
     const std::string ours = ours_of_flag(word, command->get_name());
     if (!ours.empty() && (word.starts_with("-") || word.find('=') != std::string::npos))
       return fmt::format("{}: no {} {}, {} (see {} --help)", name,
@@ -157,10 +157,9 @@ CommandFailure current_failure(bool is_training) {
   } catch (const InputError& error) {
     return {2, error.what()};
   } catch (const OutOfMemory& error) {
-    return {1,
-            error.what() + std::string(is_training ? ". A smaller data.batch_size, train.checkpoint_modules "
-                                                     "or precision: bf16 need less"
-                                                   : "")};
+    return {1, error.what() + std::string(is_training ? ". A smaller data.batch_size, train.recompute "
+                                                        "or precision: bf16 need less"
+                                                      : "")};
   } catch (const std::bad_alloc&) {
     return {1, "out of memory"};
   } catch (const std::filesystem::filesystem_error& error) {
@@ -182,7 +181,8 @@ void prepare_process() {
 }
 
 int run_command_line(int argc, const char* const* argv) {
-  CLI::App app("Trains, evaluates and runs attention-based object detectors and classifiers.", "saccade");
+  CLI::App app("Trains, evaluates and runs object detectors, segmentation models and image classifiers.",
+               "saccade");
   app.set_version_flag("--version", version_text());
   app.require_subcommand(1);
   app.footer("`saccade COMMAND --help` explains a command and shows examples.");

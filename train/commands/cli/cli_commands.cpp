@@ -22,8 +22,7 @@ void add_threads(CLI::App& app) {
     command
         ->add_option_function<int>(
             "--threads", set_thread_count,
-            "threads to compute with (default: OMP_NUM_THREADS, or as many as there are "
-            "processors for this process)")
+            "compute threads (default: OMP_NUM_THREADS, or one per processor available to this process)")
         ->type_name("N")
         ->check(number<int>(fmt::format("a whole number from 1 to {}", max_threads()),
                             [](int count) { return count >= 1 && count <= max_threads(); }));
@@ -33,64 +32,71 @@ void add_threads(CLI::App& app) {
 // Of commands that read other people's weights.
 void add_key(CLI::App* c, std::string& key) {
   option(c, "--key", key, "NAME",
-         "the entry of a .pth file that holds the tensors, as ema.module (default: found)");
+         "the entry of a .pth file that holds the tensors, for example ema.module (default: detected)");
 }
 
 void add_train(CLI::App& app, Action& action) {
-  auto [c, a] = add_command(app, action, "train", "train a detector or a classifier", run_train);
+  auto [c, a] =
+      add_command(app, action, "train", "train a detector, a segmentation model or a classifier", run_train);
   option(c, "--config", a->config, "FILE",
-         "the recipe, a textproto (see configs/); with --resume by default the run's own");
+         "recipe file, a textproto (see configs/); with --resume the default is the run's own");
   option(c, "--model", a->model, "NAME",
-         "or a recipe by its name, fitted to --data (saccade describe models lists them)");
+         "a built-in recipe by name, fitted to --data (saccade describe models lists them)");
   option(c, "--output", a->output, "DIR",
-         "folder of the run: config, metrics, checkpoints (default: a new one, runs/NAME-1, -2, ...)");
+         "run folder for config, metrics and checkpoints (default: a new one, runs/NAME-1, -2, ...)");
   add_data(
       c, a->data,
-      "in place of the recipe's data: a folder as COCO, YOLO, Pascal VOC, CVAT, LabelMe or CSV, or of class folders; several, each "
-      "with its own --data, are united by the names of their classes");
-  add_classes(c, a->classes,
-              "train only these classes of the data; images stay, without the objects of others");
+      "data set that replaces the recipe's: a folder in COCO, YOLO, Pascal VOC, CVAT, LabelMe or CSV form, "
+      "or with one sub-folder per class; repeat the flag to combine several by class name");
+  add_classes(c, a->classes, "train only these classes; images without them stay");
   add_set(c, a->set);
   add_quick_flags(c, a->quick);
-  c->add_flag("--resume", a->resume, "continue the run in --output from its newest whole checkpoint");
-  option(c, "--init-from", a->init_from, "FILE", "start from the weights of a safetensors or .pth file");
+  c->add_flag("--resume", a->resume, "continue the run in --output from its newest intact checkpoint");
+  option(
+      c, "--init-from", a->init_from, "FILE|NAME",
+      "start from the weights in a safetensors or .pth file, or from published ones: coco (or another data set) for those "
+      "of --model, or a name that saccade weights list shows; fetched unless they are in the cache");
   add_key(c, a->key);
-  c->add_flag("--reinit-heads", a->reinit_heads, "with --init-from: new class heads, for other classes");
+  c->add_flag("--reinit-heads", a->reinit_heads,
+              "with --init-from: initialise the class heads anew, for other classes");
   c->add_flag(
       "--official-recipe", a->official_recipe,
-      "with --model and --init-from: as the recipe was published, not fitted to fine-tuning on few images");
-  option(c, "--freeze", a->freeze, "REGEX",
-         "do not train the parameters whose names it is found in (repeatable)")
+      "with --model and --init-from: keep the published settings instead of fitting them to fine-tuning on "
+      "few images");
+  option(c, "--freeze", a->freeze, "REGEX", "do not train parameters whose names match (repeatable)")
       ->expected(1)
       ->take_all();
   option(
       c, "--overfit", a->overfit, "N",
-      "a check: train 1000 steps on N images without augmentation and evaluate on the same, whose AP comes near 1")
+      "sanity check: train 1000 steps on N images without augmentation and evaluate on the same images; AP "
+      "should approach 1")
       ->check(at_least(1));
-  c->add_flag("--quiet", a->quiet, "print nothing but errors");
+  c->add_flag("--quiet", a->quiet, "print only errors");
   add_device(c, a->device);
-  option(
-      c, "--trial-batch", a->trial_batch, "NAME",
-      "try a step of the largest batch before the first, for its memory and time: on, off or auto, the default: on a "
-      "GPU, and on a CPU in runs of 500 batches or more")
+  option(c, "--trial-batch", a->trial_batch, "NAME",
+         "before training, try one step with the largest batch to measure its memory and time: on, off or "
+         "auto (default; on a GPU, and on a CPU in runs of 500 batches or more)")
       ->check(CLI::IsMember({"auto", "on", "off"}));
-  option(c, "--max-steps", a->max_steps, "N", "stop after this many optimizer steps; --resume goes on")
+  option(c, "--max-steps", a->max_steps, "N", "stop after this many optimizer steps; --resume continues")
       ->check(at_least(1));
-  option(
-      c, "--processes", a->processes, "N",
-      "train with N processes on this machine, which share every batch: one a GPU, or CPU processes over Open MPI")
+  option(c, "--processes", a->processes, "N",
+         "train with N processes on this machine that share every batch: one per GPU, or CPU processes over "
+         "Open MPI")
       ->check(CLI::Range(1, 1024));
-  option(c, "--rank", a->ranks.rank, "N",
-         "which of several processes this is (default: as mpirun, srun or torchrun say)")
+  option(c, "--rank", a->ranks.rank, "N", "number of this process (default: from mpirun, srun or torchrun)")
       ->check(CLI::Range(0, 65535));
-  option(c, "--ranks", a->ranks.size, "N", "how many there are")->check(CLI::Range(1, 65536));
-  option(c, "--local-rank", a->ranks.local_rank, "N", "which of those of this machine (default: --rank)")
+  option(c, "--ranks", a->ranks.size, "N", "number of processes")->check(CLI::Range(1, 65536));
+  option(c, "--local-rank", a->ranks.local_rank, "N",
+         "number of this process on this machine (default: --rank)")
       ->check(CLI::Range(0, 65535));
-  option(c, "--master", a->ranks.master, "HOST:PORT", "where rank 0 listens, for processes on GPUs");
+  option(c, "--master", a->ranks.master, "HOST:PORT",
+         "address at which rank 0 listens, for processes on GPUs");
   c->footer(
       "Examples:\n"
+      "  saccade train --data my_images --model rt_detr_r18 --init-from coco\n"
       "  saccade train --data my_images --model rt_detr_r18 --init-from weights.safetensors\n"
-      "  saccade train --data my_images --model rt_detr_r18 --epochs 30 --batch 4 --image-size 512 --lr 5e-5\n"
+      "  saccade train --data my_images --model rt_detr_r18 --epochs 30 --batch 4 --image-size 512 --lr "
+      "5e-5\n"
       "  saccade train --config configs/quickstart.textproto --output runs/quickstart\n"
       "  saccade train --config configs/bccd.textproto --output runs/a --set data.batch_size=4 --set seed=7\n"
       "  saccade train --config configs/bccd.textproto --data my_images --output runs/mine\n"
@@ -102,15 +108,15 @@ void add_train(CLI::App& app, Action& action) {
 }
 
 void add_data_split(CLI::App* c, std::vector<std::string>& data, std::string& split) {
-  add_data(c, data, "or a folder as train --data takes it; several are united");
-  option(c, "--split", split, "NAME", "with --data: train, val or test (default val)")
+  add_data(c, data, "data set folder, as for train --data (repeatable)");
+  option(c, "--split", split, "NAME", "split of --data: train, val or test (default val)")
       ->check(CLI::IsMember({"train", "val", "test"}))
       ->needs("--data");
 }
 
 void add_per_class(CLI::App* c, bool& per_class) {
   c->add_flag("--per-class", per_class,
-              "print the figures of each class of a detector too (--json always has them)");
+              "also print the metrics of each class of a detector (--json always has them)");
 }
 
 // Of what the figures of a detector are.
@@ -120,13 +126,13 @@ void add_figures(CLI::App* c, FigureOptions& figures) {
        [&figures](const std::string& type) {
          figures.iou = type == "segm" ? IouType::kMasks : IouType::kBoxes;
        },
-       "what overlaps, as pycocotools' iouType: boxes (bbox) or masks (segm); default bbox, and both of a model that predicts "
-       "masks")
+       "compare boxes (bbox) or masks (segm), like pycocotools' iouType (default: bbox, and both for a "
+       "model that predicts masks)")
       ->type_name("NAME")
       ->check(CLI::IsMember({"bbox", "segm"}));
-  option(
-      c, "--max-detections", figures.max_detections, "N",
-      "so many detections of an image and class count, at least 11 (AR_10 is always there); pycocotools counts 100")
+  option(c, "--max-detections", figures.max_detections, "N",
+         "number of detections per image and class that count, at least 11 (for AR_10; default 100, as in "
+         "pycocotools)")
       ->check(number<int64_t>("a whole number from 11 to 1000000",
                               [](int64_t n) { return n >= 11 && n <= 1'000'000; }));
   c->add_option_function<std::string>(
@@ -138,28 +144,26 @@ void add_figures(CLI::App* c, FigureOptions& figures) {
            throw CLI::ValidationError("--area-ranges", error.what());
          }
        },
-       "sizes of objects that have figures of their own, by their areas in pixels (default "
+       "ranges of object area in pixels with metrics of their own (default "
        "small:0-1024,medium:1024-9216,large:9216-)")
       ->type_name("NAME:LOW-HIGH,...");
 }
 
 void add_eval(CLI::App& app, Action& action) {
   auto [c, a] =
-      add_command(app, action, "eval", "run a checkpoint over a data set and print its figures", run_eval);
+      add_command(app, action, "eval", "evaluate a checkpoint on a data set and print its metrics", run_eval);
   required(c, "--checkpoint", a->checkpoint, "FILE", "a checkpoint that train wrote");
   option(c, "--annotations", a->annotations, "FILE",
-         "of a detector: COCO json, data.yaml, CSV, or a folder of Pascal VOC");
-  option(c, "--images", a->images, "DIR",
-         "folder of the images; of a classifier: with a sub-folder for each class");
+         "annotations for a detector: COCO json, data.yaml, CSV, or a folder of Pascal VOC");
+  option(c, "--images", a->images, "DIR", "image folder; for a classifier, with one sub-folder per class");
   add_data_split(c, a->data, a->split);
-  option(c, "--detections", a->detections, "FILE", "write the detections here (COCO result list)");
+  option(c, "--detections", a->detections, "FILE", "write the detections to this file (COCO result list)");
   add_json(c, a->json);
-  add_classes(c, a->classes, "figures and detections of these classes only");
+  add_classes(c, a->classes, "only metrics and detections of these classes");
   add_per_class(c, a->per_class);
   add_figures(c, a->figures);
-  add_batch_size(c, a->batch_size, "images at a time");
-  add_image_size(c, a->image_size,
-                 "side of the images as train --image-size takes it (default: as in training)");
+  add_batch_size(c, a->batch_size, "batch size");
+  add_image_size(c, a->image_size, "image size, as for train --image-size (default: as in training)");
   add_allow_outside(c, a->allow_outside);
   add_device(c, a->device);
   add_precision(c, a->precision);
@@ -172,22 +176,23 @@ void add_eval(CLI::App& app, Action& action) {
 }
 
 void add_score(CLI::App& app, Action& action) {
-  auto [c, a] = add_command(app, action, "score", "COCO figures of a detection file", run_score);
+  auto [c, a] = add_command(app, action, "score", "compute COCO metrics of a detection file", run_score);
   option(c, "--annotations", a->annotations, "FILE", "COCO json, data.yaml, CSV, or a folder of Pascal VOC");
-  option(c, "--images", a->images, "DIR", "folder of the images, where a format needs it (YOLO)");
+  option(c, "--images", a->images, "DIR", "image folder, if the format needs it (YOLO)");
   add_data_split(c, a->data, a->split);
   required(
       c, "--detections", a->detections, "FILE",
-      "COCO result list, or dictionary with scores; images and categories that it names are found by their names");
-  option(c, "--checkpoint", a->checkpoint, "FILE", "the annotations are of the classes of this one");
+      "COCO result list, or dictionary with scores; entries that name their image or category are matched "
+      "by name");
+  option(c, "--checkpoint", a->checkpoint, "FILE", "take the classes from this checkpoint");
   add_json(c, a->json);
-  add_classes(c, a->classes, "figures of these classes only, as pycocotools' catIds");
+  add_classes(c, a->classes, "only metrics of these classes, like pycocotools' catIds");
   add_class_set(c, a->set);
   add_per_class(c, a->per_class);
   add_figures(c, a->figures);
-  option(c, "--evaluator", a->evaluator, "NAME",
-         fmt::format("what computes them: {} (default coco)", fmt::join(detection_evaluators().names(), ", "))
-             .c_str());
+  option(
+      c, "--evaluator", a->evaluator, "NAME",
+      fmt::format("evaluator: {} (default coco)", fmt::join(detection_evaluators().names(), ", ")).c_str());
   c->footer(
       "Examples:\n"
       "  saccade score --annotations val.json --detections detections.json --json figures.json\n"
@@ -196,13 +201,13 @@ void add_score(CLI::App& app, Action& action) {
 
 void add_bench(CLI::App& app, Action& action) {
   auto [c, a] =
-      add_command(app, action, "bench", "time a checkpoint's inference on random images", run_bench);
+      add_command(app, action, "bench", "measure a checkpoint's inference speed on random images", run_bench);
   c->add_option("CKPT", a->checkpoint, "a checkpoint that train or convert wrote")
       ->required()
       ->check(not_empty());
-  add_batch_size(c, a->batch_size, "images at a time (default 1)");
-  option(c, "--height", a->height, "H", "of the images (default: the recipe's)")->check(at_least(1));
-  option(c, "--width", a->width, "W", "of the images (default: the recipe's)")->check(at_least(1));
+  add_batch_size(c, a->batch_size, "batch size (default 1)");
+  option(c, "--height", a->height, "H", "image height (default: the recipe's)")->check(at_least(1));
+  option(c, "--width", a->width, "W", "image width (default: the recipe's)")->check(at_least(1));
   option(c, "--seconds", a->seconds, "T", "how long to measure (default 5)")
       ->check(
           number<double>("a number of seconds from 0 to 3600", [](double t) { return t >= 0 && t <= 3600; }));
@@ -215,13 +220,13 @@ void add_bench(CLI::App& app, Action& action) {
 void add_export(CLI::App& app, Action& action) {
   static constexpr int64_t kMaxBatch = 1024;
   auto [c, a] = add_command(app, action, "export", "write a checkpoint as an ONNX file", run_export);
-  c->add_option("CKPT", a->checkpoint, "a checkpoint; or a recipe (*.textproto), for random weights")
+  c->add_option("CKPT", a->checkpoint, "a checkpoint, or a recipe (*.textproto) for random weights")
       ->required()
       ->check(not_empty());
   c->add_option("OUT", a->output, "the file to write (*.onnx)")->required()->check(not_empty());
-  option(c, "--height", a->height, "H", "of the images (default: the recipe's)")->check(at_least(1));
-  option(c, "--width", a->width, "W", "of the images (default: the recipe's)")->check(at_least(1));
-  add_image_size(c, a->image_size, "or: side of the images as train --image-size takes it");
+  option(c, "--height", a->height, "H", "image height (default: the recipe's)")->check(at_least(1));
+  option(c, "--width", a->width, "W", "image width (default: the recipe's)")->check(at_least(1));
+  add_image_size(c, a->image_size, "image size, as for train --image-size, instead of height and width");
   c->add_option_function<std::string>(
        "--batch",
        [batch = &a->batch](const std::string& text) {
@@ -232,33 +237,35 @@ void add_export(CLI::App& app, Action& action) {
                "--batch", fmt::format("\"{}\" does not fit, expected dynamic or a number from 1 to {}", text,
                                       kMaxBatch));
        },
-       "images at a time, or dynamic (default 1)")
+       "batch size, or dynamic (default 1)")
       ->type_name("N");
-  option(
-      c, "--input", a->input, "FORM",
-      "what the images are: normalized (default) or unit (from 0 to 1), both f32 [N, 3, H, W], or bytes (u8 [N, H, W, 3])")
+  option(c, "--input", a->input, "FORM",
+         "form of the input images: normalized (default) or unit (from 0 to 1), both f32 [N, 3, H, W], or "
+         "bytes (u8 [N, H, W, 3])")
       ->check(CLI::IsMember({"normalized", "unit", "bytes"}));
   c->add_flag(
       "--postprocess", a->postprocess,
-      "outputs labels, boxes in pixels and scores (of a classifier labels and scores), not logits and boxes");
-  c->add_flag("--raw-outputs", a->raw_outputs, "with --postprocess: logits and raw_boxes too");
-  option(
-      c, "--sample", a->sample, "FILE",
-      "write 8 images of noise, and the model's outputs for them, as safetensors: to check other programs");
-  add_set(c, a->set, "change a config field, of a recipe any: path.to.field=value (repeatable)");
+      "output labels, boxes in pixels and scores (for a classifier, labels and scores) instead of logits "
+      "and boxes");
+  c->add_flag("--raw-outputs", a->raw_outputs, "with --postprocess: also output logits and raw_boxes");
+  option(c, "--sample", a->sample, "FILE",
+         "write 8 noise images and the model's outputs for them as safetensors, to check other programs "
+         "against");
+  add_set(c, a->set, "change a config field (for a recipe, any field): path.to.field=value (repeatable)");
   c->footer(
-      "Example:\n  saccade export runs/a/checkpoints/best.safetensors model.onnx --input bytes --postprocess");
+      "Example:\n  saccade export runs/a/checkpoints/best.safetensors model.onnx --input bytes "
+      "--postprocess");
 }
 
 void add_summary(CLI::App& app, Action& action) {
-  auto [c, a] =
-      add_command(app, action, "summary", "parameters, MACs and activation memory of a model", run_summary);
-  option(c, "--config", a->config, "FILE", "the recipe, a textproto");
-  option(c, "--model", a->model, "NAME", "or a recipe by its name (saccade describe models lists them)");
+  auto [c, a] = add_command(app, action, "summary", "print parameters, MACs and activation memory of a model",
+                            run_summary);
+  option(c, "--config", a->config, "FILE", "recipe file, a textproto");
+  option(c, "--model", a->model, "NAME", "a built-in recipe by name (saccade describe models lists them)");
   add_set(c, a->set);
-  option(c, "--height", a->height, "H", "of the image (default: the recipe's)")->check(at_least(1));
-  option(c, "--width", a->width, "W", "of the image (default: the recipe's)")->check(at_least(1));
-  option(c, "--json", a->json, "FILE", "write the totals here");
+  option(c, "--height", a->height, "H", "image height (default: the recipe's)")->check(at_least(1));
+  option(c, "--width", a->width, "W", "image width (default: the recipe's)")->check(at_least(1));
+  option(c, "--json", a->json, "FILE", "write the totals to this file");
   c->footer(
       "Examples:\n"
       "  saccade summary --model rt_detr_r18 --set model.num_classes=3\n"
@@ -266,26 +273,26 @@ void add_summary(CLI::App& app, Action& action) {
 }
 
 void add_report(CLI::App& app, Action& action) {
-  auto [c, a] =
-      add_command(app, action, "report",
-                  "the curves of a run and how good its best checkpoint is, as an HTML page", run_report);
+  auto [c, a] = add_command(
+      app, action, "report",
+      "write an HTML page with the curves of a run and an evaluation of its best checkpoint", run_report);
   c->add_option("RUN", a->run, "the folder of the run")->required()->check(not_empty());
   option(c, "--output", a->output, "FILE", "the page (default RUN/report.html)");
   add_json(c, a->json);
   option(c, "--threshold", a->threshold, "T",
-         "smallest score of a detection that counts in the confusion matrix (default: the best F1's)")
+         "lowest score that counts in the confusion matrix (default: the one with the best F1)")
       ->check(between_0_and_1());
-  option(c, "--checkpoint", a->checkpoint, "FILE", "evaluate this one (default: the run's best)");
+  option(c, "--checkpoint", a->checkpoint, "FILE", "checkpoint to evaluate (default: the run's best)");
   option(c, "--detections", a->detections, "FILE",
-         "in place of evaluating: detections in the validation set, as score takes them");
-  option(c, "--annotations", a->annotations, "FILE", "of the validation set, where it has moved");
-  option(c, "--images", a->images, "DIR", "folder of its images, where they have moved");
+         "use these detections of the validation set, as for score, instead of evaluating");
+  option(c, "--annotations", a->annotations, "FILE", "annotations of the validation set, if they have moved");
+  option(c, "--images", a->images, "DIR", "image folder of the validation set, if it has moved");
   add_data_split(c, a->data, a->split);
-  add_classes(c, a->classes, "the evaluation is of these classes only");
+  add_classes(c, a->classes, "evaluate only these classes");
   add_class_set(c, a->set);
   add_figures(c, a->figures);
-  c->add_flag("--curves-only", a->curves_only, "only what the run has logged: nothing is evaluated");
-  add_batch_size(c, a->batch_size, "images at a time");
+  c->add_flag("--curves-only", a->curves_only, "show only what the run has logged, without an evaluation");
+  add_batch_size(c, a->batch_size, "batch size");
   add_allow_outside(c, a->allow_outside);
   add_device(c, a->device);
   c->footer(
@@ -295,14 +302,16 @@ void add_report(CLI::App& app, Action& action) {
 }
 
 void add_convert(CLI::App& app, Action& action) {
-  auto [c, a] = add_command(app, action, "convert", "turn weights of others into a checkpoint", run_convert);
-  c->add_option("IN", a->input, "safetensors (or its *.index.json), or a .pth file of PyTorch")
-      ->required()
-      ->check(not_empty());
+  c->add_flag("--resume", a->resume, "continue the run in --output from its newest intact checkpoint");
+  option(
+      c, "--init-from", a->init_from, "FILE|NAME",
+      "start from the weights in a safetensors or .pth file, or from published ones: coco (or another data set) for those "
+      "of --model, or a name that saccade weights list shows; fetched unless they are in the cache");
+  ->required()->check(not_empty());
   c->add_option("OUT", a->output, "the file to write, named *.safetensors")->required()->check(not_empty());
-  option(c, "--config", a->config, "FILE", "the model, where the weights do not tell it");
+  option(c, "--config", a->config, "FILE", "recipe of the model, if the weights do not identify it");
   add_set(c, a->set);
-  option(c, "--annotations", a->annotations, "FILE", "COCO json that names the classes");
+  option(c, "--annotations", a->annotations, "FILE", "COCO json with the names of the classes");
   add_key(c, a->key);
   c->footer(
       "Examples:\n"
@@ -312,19 +321,20 @@ void add_convert(CLI::App& app, Action& action) {
 }
 
 void add_describe(CLI::App& app, Action& action) {
-  auto [c, a] =
-      add_command(app, action, "describe",
-                  "a layer (arguments, shapes, cost), a recipe, or the fields of a config", run_describe);
-  c->add_option("LAYER", a->layer,
-                "its name in a config, or that of a recipe; without one, the known layers are listed; "
-                "\"models\": the recipes; \"config\": every field of a config")
+  auto [c, a] = add_command(app, action, "describe",
+                            "describe a layer (arguments, shapes, cost), a recipe, or the fields of a config",
+                            run_describe);
+  c->add_option(
+       "LAYER", a->layer,
+       "name of a layer or a recipe; \"models\" lists the recipes, \"config\" every field of a config; "
+       "without a name, the layers are listed")
       ->check(not_empty());
   c->footer("Examples:\n  saccade describe ms_deform_attn\n  saccade describe rt_detr_r18");
 }
 
 void add_completion(CLI::App& app, Action& action) {
   auto [c, a] =
-      add_command(app, action, "completion", "print the completion script of a shell", run_completion);
+      add_command(app, action, "completion", "print the completion script for a shell", run_completion);
   c->add_option("SHELL", a->shell, "bash, zsh or fish")
       ->required()
       ->check(CLI::IsMember({"bash", "zsh", "fish"}));
@@ -347,6 +357,7 @@ void add_commands(CLI::App& app, Action& action) {
   add_summary(app, action);
   add_data_commands(app, action);
   add_convert(app, action);
+  add_weights_commands(app, action);
   add_describe(app, action);
   add_completion(app, action);
   add_threads(app);

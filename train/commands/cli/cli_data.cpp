@@ -15,40 +15,43 @@ template <class Arguments>
 void add_source(CLI::App* command, Arguments& a) {
   option(command, "--annotations", a.annotations, "FILE",
          "COCO json, data.yaml, CSV, or a folder of Pascal VOC");
-  option(command, "--images", a.images, "DIR", "folder of the images");
-  add_data(command, a.data, "or a folder as train --data takes it, with all its splits; several are united");
-  add_classes(command, a.classes, "only these classes");
+  option(command, "--images", a.images, "DIR", "image folder");
+  add_data(command, a.data, "data set folder with all its splits, as for train --data (repeatable)");
+  add_classes(command, a.classes, "use only these classes");
   add_class_set(command, a.set);
 }
 
 }  // namespace
 
 void add_data_commands(CLI::App& app, Action& action) {
-  CLI::App* c = app.add_subcommand("data", "make, check, look at or convert a data set");
+  CLI::App* c = app.add_subcommand("data", "create, check, inspect or convert a data set");
   c->require_subcommand(1);
-  auto [shapes, s] =
-      add_command(*c, action, "shapes",
-                  "draw a synthetic data set: boxes and masks as COCO has them, label maps", run_data_shapes);
+  auto [shapes, s] = add_command(
+      *c, action, "shapes", "draw a synthetic data set with boxes and masks as COCO json, and label maps",
+      run_data_shapes);
   required(shapes, "--output", s->output, "DIR", "folder for annotations.json, images/ and label_maps/");
-  required(shapes, "--images", s->images, "N", "how many images")->check(at_least(1));
-  required(shapes, "--seed", s->seed, "S", "another seed, another data set")->check(at_least(0));
+  required(shapes, "--images", s->images, "N", "number of images")->check(at_least(1));
+  required(shapes, "--seed", s->seed, "S", "random seed; another seed gives another data set")
+      ->check(at_least(0));
   option(shapes, "--size", s->size, "PIXELS", "side of the images in pixels")->check(at_least(1));
   shapes->footer("Example:\n  saccade data shapes --output shapes/train --images 2000 --seed 1");
-  auto [check, k] =
-      add_command(*c, action, "check", "name every bad annotation and image of a data set", run_data_check);
+  auto [check, k] = add_command(*c, action, "check", "report every faulty annotation and image of a data set",
+                                run_data_check);
   add_source(check, *k);
   option(check, "--fix", k->fix, "OUT",
-         "write what is right as COCO json here; with --data: a folder for the json of each split")
+         "write a copy without the faulty entries as COCO json; with --data, a folder for the json of each "
+         "split")
       ->check(not_empty());
   add_allow_outside(check, k->allow_outside);
   check->footer(
       "Examples:\n"
       "  saccade data check --annotations train.json --images train/\n"
       "  saccade data check --data my_images --fix fixed");
-  auto [report, r] = add_command(
-      *c, action, "report", "what is in a data set and what looks odd, as an HTML page", run_data_report);
+  auto [report, r] =
+      add_command(*c, action, "report",
+                  "write an HTML page that describes a data set and shows what looks odd", run_data_report);
   add_source(report, *r);
-  required(report, "--output", r->output, "FILE", "the page, one HTML file");
+  required(report, "--output", r->output, "FILE", "the page, a single HTML file");
   option(report, "--look-at", r->look_at, "N", "look at this many images at most (default 20000)")
       ->check(at_least(1));
   add_allow_outside(report, r->allow_outside);
@@ -56,59 +59,63 @@ void add_data_commands(CLI::App& app, Action& action) {
   auto [show, w] = add_command(
       *c, action, "show", "draw the batches that training sees, after every augmentation", run_data_show);
   option(show, "--config", w->config, "FILE",
-         "the recipe, a textproto (see configs/), or RUN/config.textproto");
-  option(show, "--model", w->model, "NAME", "or a recipe by its name, fitted to --data as train does it");
+         "recipe file, a textproto (see configs/), or RUN/config.textproto");
+  option(show, "--model", w->model, "NAME", "a built-in recipe by name, fitted to --data as by train");
   required(show, "--output", w->output, "DIR", "folder for the pictures");
-  add_data(show, w->data,
-           "in place of the recipe's data: a folder as train --data takes it; several are united");
-  add_classes(show, w->classes, "only these classes of the data, as train --classes");
+  add_data(show, w->data, "data set folder that replaces the recipe's, as for train --data (repeatable)");
+  add_classes(show, w->classes, "use only these classes, as for train --classes");
   add_set(show, w->set);
   add_quick_flags(show, w->quick);
-  option(show, "--batches", w->batches, "N", "how many batches (default 1)")->check(at_least(1));
-  option(show, "--images", w->images, "N", "how many images, in place of whole batches")->check(at_least(1));
-  option(show, "--step", w->step, "K", "begin with what step K of the training gets (default 1)")
+  option(show, "--batches", w->batches, "N", "number of batches (default 1)")->check(at_least(1));
+  option(show, "--images", w->images, "N", "number of images, instead of whole batches")->check(at_least(1));
+  option(show, "--step", w->step, "K", "begin with the batch of training step K (default 1)")
       ->check(number<int64_t>("a whole number from 1 to 1000000000",
                               [](int64_t step) { return step >= 1 && step <= 1'000'000'000; }));
   show->footer(
       "Examples:\n"
       "  saccade data show --data my_images --model rt_detr_r18 --output seen\n"
       "  saccade data show --config configs/bccd.textproto --output seen\n"
-      "  saccade data show --config configs/bccd.textproto --set data.augment.mosaic=1 --output seen --images 20");
-  auto [convert, v] = add_command(*c, action, "convert",
-                                  "write the annotations of a data set in another form", run_data_convert);
+      "  saccade data show --config configs/bccd.textproto --set data.augment.mosaic=1 --output seen "
+      "--images 20");
+  auto [convert, v] = add_command(
+      *c, action, "convert", "convert the annotations of a data set to another format", run_data_convert);
   convert
       ->add_option("IN", v->input,
-                   "a folder as train --data takes it, or a file of annotations with --images")
+                   "data set folder, as for train --data, or an annotation file with --images")
       ->required()
       ->check(not_empty());
   convert
       ->add_option(
           "OUT_DIR", v->output,
-          "folder for train.json, val.json, test.json, or annotations.json; of other forms a new one")
+          "folder for train.json, val.json, test.json, or annotations.json; for other formats a new folder")
       ->required()
       ->check(not_empty());
-  option(convert, "--images", v->images, "DIR", "folder of the images of the file IN");
-  add_data(convert, v->data, "further folders as train --data takes them, united with IN");
-  add_classes(convert, v->classes, "only these classes");
+  option(convert, "--images", v->images, "DIR", "image folder of the file IN");
+  add_data(convert, v->data, "further data set folders to combine with IN");
+  add_classes(convert, v->classes, "use only these classes");
   add_class_set(convert, v->set);
-  option(
-      convert, "--from", v->from, "FORMAT",
-      fmt::format("{} (default: as the names look)", fmt::join(formats_with({.boxes = true}), ", ")).c_str());
+  option(convert, "--from", v->from, "FORMAT",
+         fmt::format("format of IN: {} (default: detected from the file names)",
+                     fmt::join(formats_with({.boxes = true}), ", "))
+             .c_str());
   option(convert, "--to", v->to, "FORMAT",
-         fmt::format("{} (default: coco), or label_maps", fmt::join(readable_forms(), ", ")).c_str());
+         fmt::format("format to write: {} (default: coco), or label_maps", fmt::join(readable_forms(), ", "))
+             .c_str());
   option(convert, "--rename", v->rename, "NAME=AS",
-         "a class under another name, or joined with that class (repeatable)")
+         "rename a class, or merge it with an existing class (repeatable)")
       ->expected(1)
       ->take_all();
-  option(convert, "--drop", v->drop, "NAME", "leave a class out; its images stay (repeatable)")
+  option(convert, "--drop", v->drop, "NAME", "remove a class; its images stay (repeatable)")
       ->expected(1)
       ->take_all();
   option(convert, "--split", v->shares, "SHARE,...",
-         "draw training, validation and test images of all anew, as 0.8,0.2 or 0.7,0.2,0.1")
+         "divide all images anew into training, validation and test, for example 0.8,0.2 or 0.7,0.2,0.1")
       ->delimiter(',')
       ->allow_extra_args(false);
-  option(convert, "--most", v->most, "N", "of each split so many images at most, drawn")->check(at_least(1));
-  option(convert, "--seed", v->seed, "S", "of these draws (default 0)")->check(at_least(0));
+  option(convert, "--most", v->most, "N", "keep at most N images of each split, drawn at random")
+      ->check(at_least(1));
+  option(convert, "--seed", v->seed, "S", "random seed of --split and --most (default 0)")
+      ->check(at_least(0));
   add_allow_outside(convert, v->allow_outside);
   convert->footer(
       "Examples:\n"

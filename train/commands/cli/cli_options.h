@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/tensor/error.h"
 #include "train/commands/cli/cli_commands.h"
 #include "train/config/quick_flags.h"
 #include "train/config/schema/config_changes.h"
@@ -71,7 +72,7 @@ inline void add_device(CLI::App* command, std::string& device) {
 }
 
 inline void add_json(CLI::App* command, std::string& json) {
-  option(command, "--json", json, "FILE", "write the figures here at full precision");
+  option(command, "--json", json, "FILE", "write the metrics to this file at full precision");
 }
 
 inline CLI::Option* add_set(CLI::App* command, std::vector<std::string>& set,
@@ -86,8 +87,7 @@ inline CLI::Option* add_set(CLI::App* command, std::vector<std::string>& set,
 }
 // Of a checkpoint: what inference alone depends on. Other arguments may follow.
 inline void add_inference_set(CLI::App* command, std::vector<std::string>& set) {
-  const std::string text =
-      "change a field that only inference depends on (repeatable): " + inference_fields();
+  const std::string text = "change a field that only affects inference (repeatable): " + inference_fields();
   add_set(command, set, text.c_str())->allow_extra_args(false);
 }
 
@@ -111,16 +111,16 @@ inline CLI::Option* add_image_size(CLI::App* command, int64_t& size, const char*
 }
 inline void add_quick_flags(CLI::App* command, QuickFlags& flags) {
   option(command, "--epochs", flags.epochs, "N",
-         "passes over the training images; what begins or ends at an epoch moves in proportion")
+         "passes over the training images; settings that start or end at an epoch move in proportion")
       ->check(number<int64_t>("a whole number from 1 to 1000000",
                               [](int64_t n) { return n >= 1 && n <= 1'000'000; }));
   option(command, "--batch", flags.batch, "N",
-         "images at a time; so many batches make a step that it has about as many images as before")
+         "batch size; batches are accumulated so that a step has about as many images as before")
       ->check(batch_sizes());
   add_image_size(
       command, flags.image_size,
-      "side of the images, the longer one of a fixed size, else the shorter one: of training and evaluation, and with it "
-      "all lengths in them");
+      "image size for training and evaluation: the longer side of a fixed size, otherwise the shorter "
+      "side; other lengths scale with it");
   option(command, "--lr", flags.learning_rate, "X", "the learning rate")
       ->check(
           number<double>("a number above 0 and at most 1000", [](double x) { return x > 0 && x <= 1000; }));
@@ -139,13 +139,14 @@ inline void add_classes(CLI::App* command, std::vector<std::string>& classes, co
 
 // Where there is no other --set: which classes count, and as what.
 inline void add_class_set(CLI::App* command, std::vector<std::string>& set) {
-  add_set(command, set, "classes as train --set data.class_map.NAME=AS has them (repeatable)")
+  add_set(command, set,
+          "rename, merge or drop classes, as train --set data.class_map.NAME=AS does (repeatable)")
       ->allow_extra_args(false);
 }
 
 inline void add_allow_outside(CLI::App* command, bool& allow_outside) {
   command->add_flag("--allow-outside", allow_outside,
-                    "images may lie outside of their folder: absolute names, \"..\", links");
+                    "allow images outside their folder: absolute names, \"..\", links");
 }
 
 }  // namespace saccade

@@ -8,22 +8,23 @@
 namespace saccade {
 
 void add_predict_command(CLI::App& app, Action& action) {
-  auto [c, a] = add_command(app, action, "predict",
-                            "draw the detections of a checkpoint on images and videos, or name their classes",
-                            run_predict);
+  auto [c, a] =
+      add_command(app, action, "predict",
+                  "detect objects in images and videos and draw them, or classify images", run_predict);
   required(c, "--checkpoint", a->checkpoint, "FILE", "a checkpoint that train wrote");
   required(c, "--output", a->output, "DIR",
-           "folder for the pictures and detections.json, or predictions.json");
-  option(c, "--threshold", a->threshold, "T", "smallest score that is drawn (default 0.5)")
+           "folder for the pictures and detections.json or predictions.json");
+  option(c, "--threshold", a->threshold, "T", "lowest score that is drawn (default 0.5)")
       ->check(between_0_and_1());
-  add_classes(c, a->classes, "only these classes, by name or category id");
-  option(c, "--max", a->max, "N", "at most so many detections an image, the best by score")
+  add_classes(c, a->classes, "keep only these classes, by name or category id");
+  option(c, "--max", a->max, "N", "keep at most N detections per image, those with the best scores")
       ->check(at_least(1));
-  c->add_flag("--sampling-points", a->sampling_points, "also draw where the attention looked");
+  c->add_flag("--sampling-points", a->sampling_points, "also draw the sampling points of the attention");
   c->add_flag("--crop", a->crop,
-              "also cut every object out, along its mask where it has one, into DIR/crops");
+              "also save a crop of every object in DIR/crops, cut along its mask if it has one");
   option(c, "--to", a->to, "FORMAT",
-         fmt::format("the detections as labels too, with every image, in DIR/FORMAT: {}; of videos: {}",
+         fmt::format("also write the detections as labels, with an entry for every image, to DIR/FORMAT: {}; "
+                     "or the tracks of videos as MOT results: {}",
                      fmt::join(label_forms().names(), ", "), kMot)
              .c_str())
       ->check(CLI::IsMember([] {
@@ -32,50 +33,48 @@ void add_predict_command(CLI::App& app, Action& action) {
         return names;
       }()));
   c->add_flag_callback(
-      "--no-pictures", [a] { a->pictures = false; }, "draw no pictures and videos");
-  option(c, "--picture-format", a->format, "NAME", "of the pictures: png (default) or jpg")
+      "--no-pictures", [a] { a->pictures = false; }, "do not draw pictures and videos");
+  option(c, "--picture-format", a->format, "NAME", "format of the pictures: png (default) or jpg")
       ->check(CLI::IsMember({"png", "jpg"}));
-  option(c, "--line-width", a->style.line_width, "PIXELS", "of the boxes (default: as the picture is large)")
+  option(c, "--line-width", a->style.line_width, "PIXELS",
+         "line width of the boxes (default: grows with the picture)")
       ->check(number<int64_t>("a whole number from 1 to 100", [](int64_t n) { return n >= 1 && n <= 100; }));
   option(c, "--letter-size", a->style.letter_size, "PIXELS",
-         "of names and scores; 0: none (default: as the picture is large)")
+         "letter size of names and scores; 0 for none (default: grows with the picture)")
       ->check(number<int64_t>("0, or a whole number from 6 to 400",
                               [](int64_t n) { return n == 0 || (n >= 6 && n <= 400); }));
-  option(c, "--every", a->video.every, "N", "of videos, look at every N-th frame (default 1)")
+  option(c, "--every", a->video.every, "N", "process every N-th frame of a video (default 1)")
       ->check(at_least(1));
-  option(c, "--max-frames", a->video.max_frames, "N", "of a video, look at no more frames")
+  option(c, "--max-frames", a->video.max_frames, "N", "process at most N frames of a video")
       ->check(at_least(1));
-  c->add_flag("--track", a->video.track,
-              "of videos, give the detections of one object one number (ByteTrack)");
+  c->add_flag("--track", a->video.track, "follow objects through a video (ByteTrack) and number them");
   TrackerOptions& tracking = a->video.tracking;
   option(c, "--track-threshold", tracking.high, "T",
-         "scores of at least T count first; one begins a track 0.1 above it (default 0.5)")
+         "match detections of this score first; a new track needs 0.1 more (default 0.5)")
       ->check(between_0_and_1())
       ->needs("--track");
   option(c, "--track-match", tracking.match, "D",
-         "greatest distance, 1 - IoU x score, of a track and what continues it (default 0.8)")
+         "greatest distance, 1 - IoU x score, between a track and its next detection (default 0.8)")
       ->check(between_0_and_1())
       ->needs("--track");
-  option(c, "--track-buffer", tracking.buffer, "N",
-         "frames for which a lost object is remembered (default 30)")
+  option(c, "--track-buffer", tracking.buffer, "N", "number of frames to remember a lost object (default 30)")
       ->check(number<int64_t>("a whole number from 0 to 1000000",
                               [](int64_t n) { return n >= 0 && n <= 1'000'000; }))
       ->needs("--track");
-  c->add_flag("--recursive", a->recursive, "also take the folders in folders");
+  c->add_flag("--recursive", a->recursive, "also search sub-folders");
   option(c, "--tile", a->tile, "PIXELS",
-         "see large images in overlapping tiles of this side, and once as a whole")
+         "process large images in overlapping tiles with this side, and once as a whole")
       ->check(at_least(16));
-  option(c, "--tile-overlap", a->tile_overlap, "SHARE",
-         "what neighbouring tiles have in common, of their side (default 0.25)")
+  option(c, "--tile-overlap", a->tile_overlap, "FRACTION",
+         "overlap of neighbouring tiles, as a fraction of their side (default 0.25)")
       ->check(number<double>("a number from 0 to 0.9", [](double s) { return s >= 0 && s <= 0.9; }))
       ->needs("--tile");
   add_device(c, a->device);
   add_precision(c, a->precision);
   add_inference_set(c, a->set);
-  add_image_size(c, a->image_size,
-                 "side of the images as train --image-size takes it (default: as in training)");
-  option(c, "--list", a->list, "FILE", "take the images that this file lists too, one a line");
-  add_batch_size(c, a->batch_size, "images at a time (default 1); those of several sizes may be padded");
+  add_image_size(c, a->image_size, "image size, as for train --image-size (default: as in training)");
+  option(c, "--list", a->list, "FILE", "also process the images listed in this file, one per line");
+  add_batch_size(c, a->batch_size, "batch size (default 1); images of different sizes may be padded");
   c->add_option(
        "IMAGE", a->images,
        "image files, folders of images, patterns ('shots/*.jpg'), or - for the standard input; videos, "
@@ -85,7 +84,8 @@ void add_predict_command(CLI::App& app, Action& action) {
       "Examples:\n"
       "  saccade predict --checkpoint best.safetensors --output pictures photo.jpg more_photos/\n"
       "  saccade predict --checkpoint best.safetensors --output pictures --list names.txt --batch-size 8\n"
-      "  saccade predict --checkpoint best.safetensors --output guesses --to labelstudio --no-pictures photos/\n"
+      "  saccade predict --checkpoint best.safetensors --output guesses --to labelstudio --no-pictures "
+      "photos/\n"
       "  saccade predict --checkpoint best.safetensors --output followed --track street.mp4");
 }
 

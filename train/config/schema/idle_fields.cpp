@@ -18,7 +18,8 @@ bool is_fixed(const Config& c) { return c.data().augment().height() > 0; }
 bool crops_area(const Config& c) { return is_fixed(c) && c.data().augment().crop_area_min() > 0; }
 bool is_scaled(const Config& c) {
   const Augment& a = c.data().augment();
-  return is_fixed(c) && !crops_area(c) && (a.scale_min() != 1 || a.scale_max() != 1 || a.max_stretch() != 1);
+  return is_fixed(c) && !crops_area(c) &&
+         (a.scale_min() != 1 || a.scale_max() != 1 || a.aspect_jitter() != 1);
 }
 bool is_stretched(const Config& c) { return is_fixed(c) && !crops_area(c) && !is_scaled(c); }
 bool changes_colours(const Config& c) {
@@ -47,10 +48,10 @@ struct Dependence {
 };
 
 const Dependence kDependences[] = {
-    {{"data.augment.scale_min", "data.augment.scale_max", "data.augment.max_stretch"},
+    {{"data.augment.scale_min", "data.augment.scale_max", "data.augment.aspect_jitter"},
      [](const Config& c) { return is_fixed(c) && !crops_area(c); },
      "without data.augment.height and width, or with crop_area_min"},
-    {{"data.augment.pad_as_image", "data.augment.scale_short_side", "data.augment.class_share_max"},
+    {{"data.augment.pad_as_image", "data.augment.scale_short_side", "data.augment.cat_max_ratio"},
      is_scaled,
      "without a random scale (data.augment.height, scale_min)"},
     {{"data.augment.scale_long_side"},
@@ -72,9 +73,9 @@ const Dependence kDependences[] = {
     {{"data.augment.stretch_crop"},
      is_stretched,
      "without an image that is stretched to data.augment.height and width"},
-    {{"data.augment.batch_sizes_pixels"},
-     [](const Config& c) { return c.data().augment().batch_sizes_size() > 0; },
-     "without data.augment.batch_sizes"},
+    {{"data.augment.multi_scale_pixels"},
+     [](const Config& c) { return c.data().augment().multi_scale_heights_size() > 0; },
+     "without data.augment.multi_scale_heights"},
     {{"data.augment.color_probability"},
      changes_colours,
      "without data.augment.brightness, contrast, saturation or hue"},
@@ -86,15 +87,17 @@ const Dependence kDependences[] = {
      is_strong,
      "without a strong augmentation (data.augment.mosaic, ...)"},
     {{"data.augment.strong_stop_epoch"},
-     [](const Config& c) { return is_strong(c) || c.data().augment().batch_sizes_size() > 0; },
-     "without a strong augmentation (data.augment.mosaic, ...) or batch_sizes"},
+     [](const Config& c) { return is_strong(c) || c.data().augment().multi_scale_heights_size() > 0; },
+     "without a strong augmentation (data.augment.mosaic, ...) or multi_scale_heights"},
     {{"data.val_short_side", "data.val_long_side"},
      [](const Config& c) { return c.data().val_height() == 0; },
      "with the fixed size of data.val_height and val_width"},
     {{"data.repeat_threshold"},
      [](const Config& c) { return c.data().sampling() == config::repeat_factor; },
      "without data.sampling: repeat_factor"},
-    {{"data.val_share"}, [](const Config& c) { return !c.data().folder().empty(); }, "without data.folder"},
+    {{"data.val_fraction"},
+     [](const Config& c) { return !c.data().folder().empty(); },
+     "without data.folder"},
     {{"data.mix.probability"}, mixes, "without data.mix.mixup_alpha or cutmix_alpha"},
     {{"data.mix.cutmix_probability"},
      [](const Config& c) { return c.data().mix().mixup_alpha() > 0 && c.data().mix().cutmix_alpha() > 0; },

@@ -49,9 +49,14 @@ void move(const FieldPlace& from, const FieldPlace& to) {
         ->MutableMessage(to.message, to.field)
         ->CopyFrom(r->GetMessage(*from.message, from.field));
   } else {
-    std::string text;
-    pb::TextFormat::PrintFieldValueToString(*from.message, from.field, -1, &text);
-    parse_value(*to.message, to.field, text);
+    if (from.field->is_repeated()) to.message->GetReflection()->ClearField(to.message, to.field);
+    const int count = from.field->is_repeated() ? r->FieldSize(*from.message, from.field) : 1;
+    for (int i = 0; i < count; ++i) {
+      std::string text;
+      pb::TextFormat::PrintFieldValueToString(*from.message, from.field, from.field->is_repeated() ? i : -1,
+                                              &text);
+      parse_value(*to.message, to.field, text);
+    }
   }
   r->ClearField(from.message, from.field);
 }
@@ -80,7 +85,10 @@ void move_fields(Config& config, const std::string& file, std::vector<std::strin
   for (const auto& [old_path, from] : moved) {
     const std::string& path = rule_of(from.field).moved_to();
     const FieldPlace to = place_of(config, path);
-    if (!file.empty() && to.message->GetReflection()->HasField(*to.message, to.field))
+    const pb::Reflection* r = to.message->GetReflection();
+    const bool is_set = to.field->is_repeated() ? r->FieldSize(*to.message, to.field) > 0
+                                                : r->HasField(*to.message, to.field);
+    if (!file.empty() && is_set)
       fail_input("{}: {} is the old name of {}, expected only one of them", file, old_path, path);
     move(from, to);
     names.push_back(fmt::format("{} is now {}", old_path, path));

@@ -43,7 +43,7 @@ class ClassificationTask final : public Task {
     need(field + ".images", split.images(), "a folder with one sub-folder of images for each class");
   }
   std::vector<UnreadFields> unread_fields() const override {
-    return {{{"data.augment.min_visible", "data.augment.min_box_side"}, "without boxes, in a classifier"},
+    return {{{"data.augment.min_area_ratio", "data.augment.min_box_side"}, "without boxes, in a classifier"},
             {{"criterion.class_loss", "criterion.class_weight", "criterion.bbox_weight",
               "criterion.giou_weight", "criterion.focal_alpha", "criterion.focal_gamma",
               "criterion.no_object_weight", "criterion.cost_class", "criterion.cost_bbox",

@@ -19,7 +19,7 @@
 namespace saccade {
 namespace {
 
-constexpr size_t kWorstGuesses = 24, kMostClassRows = 400;
+constexpr size_t kWorstGuesses = 24, kMaxClassRows = 400;
 constexpr int64_t kGuessSide = 240;
 
 struct Guess {
@@ -69,14 +69,14 @@ void add_class_table(Page& page, const std::vector<ClassAccuracy>& counts,
   page.section("Classes");
   std::vector<size_t> order(counts.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-  if (order.size() > kMostClassRows) {
+  if (order.size() > kMaxClassRows) {
     // The worst ones.
     std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
       return ratio(counts[a].top1, counts[a].images) < ratio(counts[b].top1, counts[b].images);
     });
-    order.resize(kMostClassRows);
+    order.resize(kMaxClassRows);
     page.add(
-        note(fmt::format("The {} classes with the lowest accuracy of {}.", kMostClassRows, counts.size())));
+        note(fmt::format("The {} classes with the lowest accuracy of {}.", kMaxClassRows, counts.size())));
   }
   std::vector<std::vector<Html>> rows;
   for (size_t i : order) {

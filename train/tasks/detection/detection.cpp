@@ -20,9 +20,9 @@ class DetectionTask final : public Task {
  public:
   void check(const Config& config) const override {
     detection_evaluator(config);
-    if (const double part = config.data().val_center(); part > 0)
+    if (const double part = config.data().val_crop_pct(); part > 0)
       fail_input(
-          "data.val_center: {} cuts the centre out of a classifier's images, expected 0 for a detector, whose boxes are of the whole image",
+          "data.val_crop_pct: {} cuts the centre out of a classifier's images, expected 0 for a detector, whose boxes are of the whole image",
           part);
     const config::Mix& mix = config.data().mix();
     if (mix.mixup_alpha() > 0 || mix.cutmix_alpha() > 0)

@@ -15,7 +15,7 @@
 namespace saccade {
 namespace {
 
-constexpr size_t kMostRows = 400, kCurveCharts = 24;
+constexpr size_t kMaxRows = 400, kCurveCharts = 24;
 
 void add_coco(Page& page, const DetectionFigures& figures) {
   page.section("COCO figures");
@@ -58,7 +58,7 @@ void add_classes(Page& page, const DetectionFigures& figures) {
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
     return figures.coco.classes[a].objects > figures.coco.classes[b].objects;
   });
-  if (order.size() > kMostRows) order.resize(kMostRows);
+  if (order.size() > kMaxRows) order.resize(kMaxRows);
   std::vector<std::vector<Html>> rows;
   for (size_t i : order) {
     const CocoClassMetrics& c = figures.coco.classes[i];

@@ -17,7 +17,7 @@
 namespace saccade {
 namespace {
 
-constexpr size_t kShownImages = 12, kMostLabelRows = 400;
+constexpr size_t kShownImages = 12, kMaxLabelRows = 400;
 constexpr int64_t kShownSide = 320;
 
 // How good the labels of an image are.
@@ -77,10 +77,10 @@ void add_label_table(Page& page, const LabelCounts& counts, const std::vector<st
   const std::vector<LabelCounts::OfClass> classes = counts.of_classes();
   std::vector<size_t> order(classes.size());
   for (size_t k = 0; k < order.size(); ++k) order[k] = k;
-  if (order.size() > kMostLabelRows) {
+  if (order.size() > kMaxLabelRows) {
     std::ranges::stable_sort(order, {}, [&](size_t k) { return classes[k].iou().value_or(2); });
-    order.resize(kMostLabelRows);
-    page.add(note(fmt::format("The {} classes with the lowest IoU of {}.", kMostLabelRows, classes.size())));
+    order.resize(kMaxLabelRows);
+    page.add(note(fmt::format("The {} classes with the lowest IoU of {}.", kMaxLabelRows, classes.size())));
   }
   const auto pixels = static_cast<double>(std::max<int64_t>(1, counts.means().pixels));
   std::vector<std::vector<Html>> rows;

@@ -23,8 +23,9 @@ class SegmentationTask final : public Task {
                                std::pair{"data.mix.cutmix_alpha", data.mix().cutmix_alpha()}})
       if (value > 0)
         fail_input("{}: {} mixes images, whose label maps cannot be mixed, expected 0", name, value);
-    if (data.augment().batch_sizes_size() > 0)
-      fail_input("data.augment.batch_sizes: resizes batches, but not their label maps, expected none");
+    if (data.augment().multi_scale_heights_size() > 0)
+      fail_input(
+          "data.augment.multi_scale_heights: resizes batches, but not their label maps, expected none");
     const config::Eval& eval = config.eval();
     if (eval.window_stride() > eval.window() && eval.window() > 0)
       fail_input("eval.window_stride: {}, expected at most eval.window, {}", eval.window_stride(),
@@ -41,7 +42,7 @@ class SegmentationTask final : public Task {
   }
   std::vector<UnreadFields> unread_fields() const override {
     return {
-        {{"data.augment.min_visible", "data.augment.min_box_side"},
+        {{"data.augment.min_area_ratio", "data.augment.min_box_side"},
          "without boxes, in a model of label maps"},
         {{"criterion.class_loss", "criterion.class_weight", "criterion.bbox_weight", "criterion.giou_weight",
           "criterion.focal_alpha", "criterion.focal_gamma", "criterion.no_object_weight",
@@ -54,7 +55,7 @@ class SegmentationTask final : public Task {
     return {"criterion.class_weights",
             "criterion.mean_over_labelled",
             "data.label_maps",
-            "data.augment.class_share_max",
+            "data.augment.cat_max_ratio",
             "eval.window",
             "eval.window_stride",
             "eval.scales",

@@ -9,7 +9,7 @@
 
 namespace saccade {
 
-struct BatchSizes {
+struct MultiScale {
   std::vector<int64_t> heights;  // one is drawn, with equal chance of each entry; empty: the size stays
   EpochRange epochs;
   bool bilinear = false;

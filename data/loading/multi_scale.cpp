@@ -1,4 +1,4 @@
-#include "data/loading/batch_sizes.h"
+#include "data/loading/multi_scale.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,0 +1,23 @@
+# Installs, beside the wheel's libsaccade (`library`), the libraries that it needs, by the names by which the loader asks for them, and the
+# licences of their packages. libc's and the compiler's are every system's own.
+set(folder "${CMAKE_INSTALL_PREFIX}/saccade/lib")
+file(GET_RUNTIME_DEPENDENCIES LIBRARIES "${library}" RESOLVED_DEPENDENCIES_VAR needed UNRESOLVED_DEPENDENCIES_VAR missing
+  PRE_EXCLUDE_REGEXES "^ld-linux" "^lib(c|m|dl|rt|pthread|stdc\\+\\+|gcc_s)\\.so")
+if(missing)
+  message(FATAL_ERROR "not found: ${missing}, which ${library} needs")
+endif()
+foreach(path IN LISTS needed)
+  get_filename_component(name "${path}" NAME)
+  file(REAL_PATH "${path}" file)
+  message(STATUS "Installing: ${folder}/${name}")
+  file(COPY_FILE "${file}" "${folder}/${name}" ONLY_IF_DIFFERENT)
+  # Of Debian: "libjpeg62-turbo:amd64: /usr/lib/..."; of other systems the licences are not known here.
+  execute_process(COMMAND dpkg-query -S "${file}" OUTPUT_VARIABLE owner RESULT_VARIABLE failed ERROR_QUIET)
+  string(REGEX MATCH "^[^:,]+" package "${owner}")
+  if(NOT failed AND EXISTS "/usr/share/doc/${package}/copyright")
+    file(REAL_PATH "/usr/share/doc/${package}/copyright" licence)
+    file(COPY_FILE "${licence}" "${folder}/${package}.copyright" ONLY_IF_DIFFERENT)
+  else()
+    message(WARNING "the licence of ${file} is not known: add it before the wheel is given to others")
+  endif()
+endforeach()

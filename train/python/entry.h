@@ -1,0 +1,20 @@
+// What the program of the Python wheel takes from the libsaccade beside it. Only that build has these two functions
+// (scripts/cmake/wheel.cmake).
+#pragma once
+
+extern "C" {
+
+// OpenMP's entry points that oneDNN and our loops run on (core/runtime/cpu/thread_team.h).
+struct SaccadeOpenMp {
+  void (*parallel)(void (*body)(void*), void* data, unsigned threads, unsigned flags);
+  void (*barrier)();
+  int (*max_threads)();
+  int (*num_threads)();
+  int (*thread_num)();
+  int (*in_parallel)();
+  void (*set_num_threads)(int count);
+};
+
+__attribute__((visibility("default"))) const SaccadeOpenMp* saccade_open_mp();
+__attribute__((visibility("default"))) int saccade_run_program(int argc, char** argv);
+}

@@ -1,0 +1,27 @@
+// The program `saccade` of the Python wheel: that of libsaccade, which lies beside it. oneDNN finds OpenMP's functions here before
+// libgomp's, as in the program of one piece; the library must not show them to the processes of others.
+#include "train/python/entry.h"
+
+namespace {
+const SaccadeOpenMp& ours() {
+  static const SaccadeOpenMp& functions = *saccade_open_mp();
+  return functions;
+}
+}  // namespace
+
+#pragma GCC visibility push(default)
+extern "C" {
+
+void GOMP_parallel(void (*body)(void*), void* data, unsigned threads, unsigned flags) {
+  ours().parallel(body, data, threads, flags);
+}
+void GOMP_barrier() { ours().barrier(); }
+int omp_get_max_threads() { return ours().max_threads(); }
+int omp_get_num_threads() { return ours().num_threads(); }
+int omp_get_thread_num() { return ours().thread_num(); }
+int omp_in_parallel() { return ours().in_parallel(); }
+void omp_set_num_threads(int count) { ours().set_num_threads(count); }
+}
+#pragma GCC visibility pop
+
+int main(int argc, char** argv) { return saccade_run_program(argc, argv); }

@@ -1,0 +1,20 @@
+"""Saccade: trained detectors, classifiers and models of label maps on images, and their training.
+
+    import saccade
+
+    model = saccade.Model("best.safetensors")
+    found = model("street.jpg", threshold=0.5)
+    for name, score, (x1, y1, x2, y2) in zip(found.names, found.scores, found.xyxy):
+        print(f"{name} {score:.2f} at {x1:.0f}, {y1:.0f}")
+
+A thin module over libsaccade (saccade.h), by ctypes, and the program `saccade`. docs/python.md has the whole of it.
+"""
+
+from ._detections import Detections
+from ._errors import Error, InputError
+from ._library import set_threads
+from ._model import Model
+from ._training import Training, train
+from ._version import __version__
+
+__all__ = ["Detections", "Error", "InputError", "Model", "Training", "__version__", "set_threads", "train"]

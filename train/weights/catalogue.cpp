@@ -1,0 +1,109 @@
+#include "train/weights/catalogue.h"
+
+#include <fmt/format.h>
+#include <google/protobuf/text_format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <set>
+#include <utility>
+
+#include "core/files/file.h"
+#include "core/files/text.h"
+#include "core/tensor/error.h"
+#include "train/config/schema/config_fields.h"
+#include "train/config/text.h"
+
+namespace saccade {
+namespace {
+
+constexpr const char* kCatalogueVariable = "SACCADE_WEIGHTS_CATALOGUE";
+
+bool is_made_of(const std::string& text, std::string_view letters) {
+  return !text.empty() && text.find_first_not_of(letters) == std::string::npos;
+}
+
+// The name becomes that of a file.
+bool is_weights_name(const std::string& name) {
+  return is_made_of(name, "abcdefghijklmnopqrstuvwxyz0123456789_") && name.size() <= 100;
+}
+
+std::string fault_of(const PublishedWeights& w) {
+  if (!is_weights_name(w.name())) return "expected a name of small letters, digits and _";
+  if (!is_weights_name(w.data())) return "data: expected a name of small letters, digits and _";
+  const std::string url = lower_case(w.url());
+  const bool has_scheme = url.starts_with("https://") || url.starts_with("http://");
+  const bool printable_url = std::ranges::all_of(w.url(), [](char c) { return c > ' ' && c < 127; });
+  if (!has_scheme || !printable_url || url.size() > 2000)
+    return "url: expected an address that begins with https:// or http://";
+  constexpr size_t kFewestDigits = 8, kMostDigits = 64;
+  if (w.has_sha256() && (!is_made_of(w.sha256(), "0123456789abcdef") || w.sha256().size() < kFewestDigits ||
+                         w.sha256().size() > kMostDigits))
+    return "sha256: expected 64 hexadecimal digits in small letters, or the first 8 or more";
+  if (w.has_bytes() && (w.bytes() == 0 || w.bytes() > kWeightsFile.max_bytes))
+    return fmt::format("bytes: expected a number from 1 to {}", kWeightsFile.max_bytes);
+  return "";
+}
+
+}  // namespace
+
+const char* own_catalogue() {
+  return
+#include "configs/weights_catalogue.inc"
+      ;
+}
+
+std::vector<PublishedWeights> parse_catalogue(const std::string& text, const std::string& name) {
+  FirstError error;
+  google::protobuf::TextFormat::Parser parser;
+  parser.RecordErrorsTo(&error);
+  config::WeightsCatalogue catalogue;
+  if (!parser.ParseFromString(text, &catalogue))
+    fail_input("{}:{}: {}", name, error.line + 1, explain(error, text));
+  std::set<std::string> names;
+  std::set<std::pair<std::string, std::string>> of_recipes;
+  for (const PublishedWeights& w : catalogue.weights()) {
+    if (const std::string fault = fault_of(w); !fault.empty())
+      fail_input("{}: weights \"{}\": {}", name, printable(w.name()), fault);
+    if (!names.insert(w.name()).second) fail_input("{}: weights \"{}\": is there twice", name, w.name());
+    for (const std::string& recipe : w.recipe())
+      if (!of_recipes.emplace(recipe, w.data()).second)
+        fail_input("{}: weights \"{}\": others of {} on {} come before", name, w.name(), printable(recipe),
+                   w.data());
+  }
+  return {catalogue.weights().begin(), catalogue.weights().end()};
+}
+
+const std::vector<PublishedWeights>& published_weights() {
+  static const std::vector<PublishedWeights> all = [] {
+    const char* path = std::getenv(kCatalogueVariable);
+    return path && *path ? parse_catalogue(read_text(path, kConfigFile), path)
+                         : parse_catalogue(own_catalogue(), "catalogue.textproto");
+  }();
+  return all;
+}
+
+const PublishedWeights* find_weights(const std::string& name) {
+  const auto& all = published_weights();
+  const auto it = std::ranges::find(all, name, [](const PublishedWeights& w) { return w.name(); });
+  return it == all.end() ? nullptr : &*it;
+}
+
+std::vector<const PublishedWeights*> weights_of_recipe(const std::string& recipe) {
+  std::vector<const PublishedWeights*> found;
+  for (const PublishedWeights& w : published_weights())
+    if (std::ranges::find(w.recipe(), recipe) != w.recipe().end()) found.push_back(&w);
+  return found;
+}
+
+std::string figure_text(const PublishedWeights& weights) {
+  return weights.has_figure() ? fmt::format("{} {}", weights.metric(), weights.figure()) : "";
+}
+
+std::string megabytes(uint64_t bytes) { return fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6); }
+
+std::string size_text(const PublishedWeights& weights) {
+  return weights.has_bytes() ? megabytes(weights.bytes()) : "size unknown";
+}
+
+}  // namespace saccade

@@ -1,0 +1,30 @@
+// The weights that others have published, by name: what `saccade weights list` shows. The list is part of the program
+// (train/weights/catalogue.textproto, schema configs/weights.proto); the file in $SACCADE_WEIGHTS_CATALOGUE takes its place.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "configs/weights.pb.h"
+
+namespace saccade {
+
+using config::PublishedWeights;
+
+// In the order of the list. Throws InputError where the list of the environment variable is wrong.
+const std::vector<PublishedWeights>& published_weights();
+// The same of a text, for messages under that name.
+std::vector<PublishedWeights> parse_catalogue(const std::string& text, const std::string& name);
+// The list that is part of the program.
+const char* own_catalogue();
+
+// Null where there are none of this name.
+const PublishedWeights* find_weights(const std::string& name);
+// Those of a recipe.
+std::vector<const PublishedWeights*> weights_of_recipe(const std::string& recipe);
+
+std::string figure_text(const PublishedWeights& weights);  // "AP 42.8"; "" where none is known
+std::string size_text(const PublishedWeights& weights);    // "15.5 MB", or "size unknown"
+std::string megabytes(uint64_t bytes);                     // "15.5 MB"
+
+}  // namespace saccade

@@ -1,0 +1,136 @@
+#include "train/weights/fetch.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <thread>
+#include <vector>
+
+#include "core/files/file_lock.h"
+#include "core/files/nearest.h"
+#include "core/runtime/interrupt.h"
+#include "core/tensor/error.h"
+#include "train/config/text.h"
+#include "train/logs/progress.h"
+#include "train/weights/cache.h"
+#include "train/weights/download.h"
+
+namespace saccade {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kTimeoutVariable = "SACCADE_WEIGHTS_TIMEOUT";
+
+void make_weights_folder(const std::string& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error || !fs::is_directory(path))
+    fail_input("{}: cannot create the folder of weights: {}; SACCADE_CACHE names another", path,
+               error ? error.message() : "it is a file");
+}
+
+// Whether the file that is there can be taken.
+bool is_fetched(const PublishedWeights& weights, const CachedWeights& cached, Progress& line, bool quiet) {
+  const auto say = [&](const std::string& text) {
+    if (!quiet) line.message(text);
+  };
+  using State = CachedWeights::State;
+  std::string sum;
+  const State state = cached.check(sum);
+  if (state == State::kMissing) return false;
+  if (state == State::kDamaged) {
+    say(fmt::format("{}: {} is damaged ({}), fetched anew", weights.name(), cached.path(),
+                    cached.sum_fault(sum)));
+    return false;
+  }
+  const char* known = state == State::kLearnt    ? ", its SHA-256 learnt now"
+                      : state == State::kUnknown ? ", with nothing to compare its SHA-256 with"
+                                                 : "";
+  say(fmt::format("{}: {}, fetched before{}", weights.name(), cached.path(), known));
+  return true;
+}
+
+std::string about(const PublishedWeights& w) {
+  std::string text = w.data();
+  if (w.has_figure()) text += ", " + figure_text(w);
+  return fmt::format("{}, {}, licence {}", text, size_text(w), w.has_licence() ? w.licence() : "not stated");
+}
+
+bool is_name(const std::string& text) {
+  return !text.empty() &&
+         text.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_") == std::string::npos;
+}
+
+const PublishedWeights& chosen_weights(const std::string& flag, const std::string& text,
+                                       const std::string& model) {
+  if (const PublishedWeights* weights = find_weights(text)) return *weights;
+  std::vector<std::string> of_model, names;
+  if (!model.empty())
+    for (const PublishedWeights* w : weights_of_recipe(model)) {
+      if (w->data() == text) return *w;
+      of_model.push_back(w->data());
+    }
+  for (const PublishedWeights& w : published_weights()) names.push_back(w.name());
+  const bool is_data =
+      std::ranges::any_of(published_weights(), [&](const PublishedWeights& w) { return w.data() == text; });
+  if (is_data && model.empty())
+    fail_input("{}: \"{}\" needs --model, whose weights they are; or take a name of saccade weights list",
+               flag, text);
+  if (is_data)
+    fail_input(
+        "{}: no published weights of {} on \"{}\" are known here, {} (saccade weights list)", flag, model,
+        text,
+        of_model.empty() ? "nor any others of it" : fmt::format("but on {}", fmt::join(of_model, ", ")));
+  fail_input(
+      "{}: there is no file and there are no published weights \"{}\", did you mean \"{}\"? (saccade weights list)",
+      flag, shortened(text), names.empty() ? "" : nearest_name(text, names));
+}
+
+}  // namespace
+
+FetchSettings fetch_settings() {
+  FetchSettings settings;
+  const char* text = std::getenv(kTimeoutVariable);
+  if (!text || !*text) return settings;
+  if (!parse_number(std::string(text), settings.timeout_seconds) || !(settings.timeout_seconds >= 1) ||
+      settings.timeout_seconds > 3600)
+    fail_input("{}: \"{}\", expected a number of seconds from 1 to 3600", kTimeoutVariable, text);
+  return settings;
+}
+
+std::string fetch_weights(const PublishedWeights& weights, const FetchSettings& settings, bool quiet) {
+  Progress line;
+  const CachedWeights cached(weights);
+  // Where it is right nothing is written, as in somebody else's folder.
+  if (is_fetched(weights, cached, line, quiet)) return cached.path();
+  make_weights_folder(weights_folder());
+  FileLock lock(cached.lock_path());
+  bool waited = false;
+  for (std::string owner; !(owner = lock.take()).empty(); waited = true) {
+    if (!waited && !quiet) line.message(fmt::format("{}: {} fetches it; waiting", weights.name(), owner));
+    check_interrupt();
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+  if (waited && is_fetched(weights, cached, line, quiet)) return cached.path();
+  if (!quiet) line.message(fmt::format("{}: {}; from {}", weights.name(), about(weights), weights.url()));
+  download(weights, cached, settings, quiet);
+  return cached.path();
+}
+
+std::string weights_file(const std::string& flag, const std::string& text, const std::string& model,
+                         bool quiet) {
+  if (!is_name(text)) return text;
+  std::error_code error;
+  if (fs::exists(text, error) && !fs::is_directory(text, error)) {
+    if (!quiet) Progress().message(fmt::format("{} {}: the file of this name is taken", flag, text));
+    return text;
+  }
+  return fetch_weights(chosen_weights(flag, text, model), fetch_settings(), quiet);
+}
+
+}  // namespace saccade
