@@ -38,6 +38,7 @@ rooms=(
   "train/export: $library"
   "train/report: $library train/config train/logs train/checkpoints train/inference"
   "train/tasks: $library train/config train/logs train/checkpoints train/video train/inference train/loop train/report train/export"
+  "train/serve: $library train/config train/logs train/checkpoints train/inference"
   "train/commands: $library train"
   "train/library: $library train/config train/optimizers train/logs train/checkpoints train/inference train/loop train/tasks"
   "train/python: train/commands train/python"

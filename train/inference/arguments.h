@@ -26,6 +26,14 @@ struct EvalArguments {
   FigureOptions figures;
 };
 
+// Labels that the model contradicts (data/evaluation/label_errors.h), in a report.
+struct LabelErrorOptions {
+  std::string folder = {};       // for the list of them and labels with what the model says instead; "": none
+  std::string form = "coco";     // of these labels
+  double least_suspicion = 0.5;  // of those that are told
+  bool operator==(const LabelErrorOptions&) const = default;
+};
+
 // Of videos.
 struct VideoArguments {
   int64_t every = 1;       // of so many frames one is looked at

@@ -191,8 +191,8 @@ class VideoReader::Decoder {
   // The next frame into frame_; false at the end.
   bool decode() {
     const Ffmpeg& f = ffmpeg();
-    constexpr int kMostFailures = 1000;  // in a row, without a packet between them
-    for (int failures = 0; failures < kMostFailures;) {
+    constexpr int kMaxFailures = 1000;  // in a row, without a packet between them
+    for (int failures = 0; failures < kMaxFailures;) {
       const int got = f.avcodec_receive_frame(codec_.get(), frame_.get());
       if (got == 0) return true;
       if (got == AVERROR_EOF) break;

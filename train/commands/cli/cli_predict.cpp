@@ -24,7 +24,7 @@ void add_predict_command(CLI::App& app, Action& action) {
               "also save a crop of every object in DIR/crops, cut along its mask if it has one");
   option(c, "--to", a->to, "FORMAT",
          fmt::format("also write the detections as labels, with an entry for every image, to DIR/FORMAT: {}; "
-                     "or the tracks of videos as MOT results: {}",
+                     "for videos: {}",
                      fmt::join(label_forms().names(), ", "), kMot)
              .c_str())
       ->check(CLI::IsMember([] {
@@ -33,7 +33,7 @@ void add_predict_command(CLI::App& app, Action& action) {
         return names;
       }()));
   c->add_flag_callback(
-      "--no-pictures", [a] { a->pictures = false; }, "do not draw pictures and videos");
+      "--no-pictures", [a] { a->pictures = false; }, "do not draw pictures or videos");
   option(c, "--picture-format", a->format, "NAME", "format of the pictures: png (default) or jpg")
       ->check(CLI::IsMember({"png", "jpg"}));
   option(c, "--line-width", a->style.line_width, "PIXELS",
@@ -43,21 +43,21 @@ void add_predict_command(CLI::App& app, Action& action) {
          "letter size of names and scores; 0 for none (default: grows with the picture)")
       ->check(number<int64_t>("0, or a whole number from 6 to 400",
                               [](int64_t n) { return n == 0 || (n >= 6 && n <= 400); }));
-  option(c, "--every", a->video.every, "N", "process every N-th frame of a video (default 1)")
+  option(c, "--every", a->video.every, "N", "process every N-th frame of videos (default 1)")
       ->check(at_least(1));
   option(c, "--max-frames", a->video.max_frames, "N", "process at most N frames of a video")
       ->check(at_least(1));
-  c->add_flag("--track", a->video.track, "follow objects through a video (ByteTrack) and number them");
+  c->add_flag("--track", a->video.track, "track objects through videos (ByteTrack): adds track_id");
   TrackerOptions& tracking = a->video.tracking;
   option(c, "--track-threshold", tracking.high, "T",
-         "match detections of this score first; a new track needs 0.1 more (default 0.5)")
+         "detections with scores of at least T are matched first; a new track needs T + 0.1 (default 0.5)")
       ->check(between_0_and_1())
       ->needs("--track");
   option(c, "--track-match", tracking.match, "D",
-         "greatest distance, 1 - IoU x score, between a track and its next detection (default 0.8)")
+         "largest distance, 1 - IoU x score, between a track and its next detection (default 0.8)")
       ->check(between_0_and_1())
       ->needs("--track");
-  option(c, "--track-buffer", tracking.buffer, "N", "number of frames to remember a lost object (default 30)")
+  option(c, "--track-buffer", tracking.buffer, "N", "keep a lost track for N frames (default 30)")
       ->check(number<int64_t>("a whole number from 0 to 1000000",
                               [](int64_t n) { return n >= 0 && n <= 1'000'000; }))
       ->needs("--track");
@@ -75,10 +75,9 @@ void add_predict_command(CLI::App& app, Action& action) {
   add_image_size(c, a->image_size, "image size, as for train --image-size (default: as in training)");
   option(c, "--list", a->list, "FILE", "also process the images listed in this file, one per line");
   add_batch_size(c, a->batch_size, "batch size (default 1); images of different sizes may be padded");
-  c->add_option(
-       "IMAGE", a->images,
-       "image files, folders of images, patterns ('shots/*.jpg'), or - for the standard input; videos, "
-       "cameras (camera:0), streams (rtsp://...)")
+  c->add_option("IMAGE", a->images,
+                "image files, folders of images, patterns ('shots/*.jpg'), - for the standard input; videos, "
+                "cameras (camera:0), streams (rtsp://...)")
       ->check(not_empty());
   c->footer(
       "Examples:\n"
@@ -86,7 +85,7 @@ void add_predict_command(CLI::App& app, Action& action) {
       "  saccade predict --checkpoint best.safetensors --output pictures --list names.txt --batch-size 8\n"
       "  saccade predict --checkpoint best.safetensors --output guesses --to labelstudio --no-pictures "
       "photos/\n"
-      "  saccade predict --checkpoint best.safetensors --output followed --track street.mp4");
+      "  saccade predict --checkpoint best.safetensors --output tracked --track street.mp4");
 }
 
 }  // namespace saccade
