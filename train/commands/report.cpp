@@ -12,7 +12,7 @@
 #include "data/images/image.h"
 #include "train/checkpoints/checkpoint.h"
 #include "train/commands/commands.h"
-#include "train/commands/data_sources.h"
+#include "train/commands/data/sources.h"
 #include "train/commands/report_runs.h"
 #include "train/config/task.h"
 #include "train/inference/device_choice.h"
