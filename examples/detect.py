@@ -13,7 +13,7 @@ class Prediction(ctypes.Structure):
 
 
 checkpoint, threshold, image = sys.argv[1].encode(), float(sys.argv[2]), sys.argv[3].encode()
-saccade = ctypes.CDLL(sys.argv[4] if len(sys.argv) > 4 else "libsaccade.so.0.1")
+saccade = ctypes.CDLL(sys.argv[4] if len(sys.argv) > 4 else "libsaccade.so.0.2")
 saccade.saccade_last_error.restype = ctypes.c_char_p
 saccade.saccade_model_class_name.restype = ctypes.c_char_p
 saccade.saccade_result_count.restype = ctypes.c_size_t

@@ -98,6 +98,7 @@ part onnx "every recipe's export in onnxruntime" onnx
 part plans "cuDNN's plans for every recipe's convolutions on all described GPUs" plans
 part tidy "clang-tidy over the whole tree" scripts/checks/clang_tidy.sh
 part toolkits "the CUDA backend with CUDA 12.4's headers, clang 19 and the newest nvcc" scripts/checks/check_cuda_compilers.sh
+part wheel "the Python wheel, built, installed and tested in an empty environment; 10000 calls" scripts/checks/check_wheel.sh --wheel
 part package "the archive for another machine" package
 
 [ "${unknown[*]}" = "" ] || { echo "error: nightly.sh: no part is called ${unknown[*]}" >&2; exit 2; }

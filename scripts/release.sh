@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes a release of the commit that is checked out: the source and the program with the library as archives, and the packages for
-# Debian, for processors with AVX2, with their SHA-256 sums, in dist/saccade-VERSION. The working tree must be clean and CHANGELOG.md
+# Makes a release of the commit that is checked out: the source and the program with the library as archives, the packages for
+# Debian and the wheel for Python, for processors with AVX2, with their SHA-256 sums, in dist/saccade-VERSION. The working tree must be clean and CHANGELOG.md
 # must have the version. CUDA is built in where nvcc is found.
 # Usage: scripts/release.sh [--cuda auto|off|on]
 set -euo pipefail
@@ -35,8 +35,9 @@ tree=$name-linux-x86_64
 cmake --install "$build" --prefix "$build/$tree" --strip > /dev/null
 tar -C "$build" --sort=name --owner=0 --group=0 --mtime="@$(git log -1 --format=%ct)" -c "$tree" | xz -9 > "$out/$tree.tar.xz"
 rm -rf "${build:?}/$tree"
+scripts/wheel.sh --cuda "$cuda" --output "$out"
 if command -v lintian > /dev/null; then
   lintian --fail-on error,warning "$out"/*.deb
 fi
-(cd "$out" && sha256sum ./*.deb ./*.tar.xz > SHA256SUMS && sha256sum -c --quiet SHA256SUMS)
+(cd "$out" && sha256sum ./*.deb ./*.tar.xz ./*.whl > SHA256SUMS && sha256sum -c --quiet SHA256SUMS)
 ls -l "$out"

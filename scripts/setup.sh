@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 
 packages=(cmake ninja-build g++ libdnnl-dev libprotobuf-dev protobuf-compiler libcli11-dev libstb-dev libsimdjson-dev
   libfmt-dev libre2-dev libjpeg-dev libpng-dev libwebp-dev libtiff-dev libexpat1-dev libyaml-dev
-  zlib1g-dev libxxhash-dev libonnx-dev libcurl4-openssl-dev libgtest-dev fonts-dejavu-core)
+  zlib1g-dev libxxhash-dev libonnx-dev libcurl4-openssl-dev libboost-dev libgtest-dev fonts-dejavu-core)
 checks=0 fuzz=0
 for argument in "$@"; do
   case "$argument" in

@@ -230,6 +230,7 @@ std::vector<Detection> read_detections(const std::string& path, const GroundTrut
   std::optional<ResultFile> read(std::in_place, path, masks);
   if (!masks && read->lacks_boxes()) read.emplace(path, true);
   ResultFile& file = *read;
+  note(notes, file.entries.empty() ? 1 : 0, fmt::format("{}: has no detections", path));
   const auto is_named = [](const Listed& e) { return e.file_name != kNoName || e.word != kNoName; };
   if (truth != nullptr) {
     if (truth->ids_are_places || std::ranges::any_of(file.entries, is_named)) {

@@ -99,7 +99,14 @@ void draw_mask(Image& image, const Mask& mask, Rgb color) {
 }
 
 void draw_boxes(Image& image, const std::vector<Instance>& boxes, const std::vector<std::string>& names,
-                const DrawStyle& style) {
+                const DrawStyle& style, const std::vector<int64_t>& tracks) {
+  SACCADE_CHECK(tracks.empty() || tracks.size() == boxes.size(), "[draw_boxes] {} tracks of {} boxes",
+                tracks.size(), boxes.size());
+  auto color_of = [&](size_t i) { return color_of_label(tracks.empty() ? boxes[i].label : tracks[i]); };
+  auto text_of = [&](size_t i) {
+    const std::string text = tag_text(boxes[i], names);
+    return tracks.empty() ? text : fmt::format("#{} {}", tracks[i], text);
+  };
   const int64_t side = std::min(image.height, image.width);
   const int64_t line = style.line_width.value_or(std::max<int64_t>(1, (side + 120) / 240));
   const int64_t letters = style.letter_size.value_or(std::max<int64_t>(10, side / 36));
@@ -117,18 +124,17 @@ void draw_boxes(Image& image, const std::vector<Instance>& boxes, const std::vec
                    [&](size_t a, size_t b) { return boxes[a].score > boxes[b].score; });
 
   for (auto it = order.rbegin(); it != order.rend(); ++it)
-    if (const Instance& box = boxes[*it]; box.mask) draw_mask(image, *box.mask, color_of_label(box.label));
+    if (const Instance& box = boxes[*it]; box.mask) draw_mask(image, *box.mask, color_of(*it));
   for (auto it = order.rbegin(); it != order.rend(); ++it) {
     Rect r = rect_of(boxes[*it]);
     frame(image, {r.x1 - 1, r.y1 - 1, r.x2 + 1, r.y2 + 1}, {0, 0, 0}, 1, 0.45);
-    frame(image, r, color_of_label(boxes[*it].label), line);
+    frame(image, r, color_of(*it), line);
   }
   if (letters == 0) return;
   std::vector<Rect> tags;
   for (size_t i : order) {
-    const Instance& box = boxes[i];
-    std::string text = tag_text(box, names);
-    Rect r = rect_of(box);
+    const std::string text = text_of(i);
+    Rect r = rect_of(boxes[i]);
     int64_t w = text_width(text, letters) + 2 * pad, h = letters + 2 * pad;
     int64_t x = std::clamp<int64_t>(r.x1, 0, std::max<int64_t>(0, image.width - w));
     int64_t right = std::clamp<int64_t>(r.x2 - w, 0, std::max<int64_t>(0, image.width - w));
@@ -146,9 +152,8 @@ void draw_boxes(Image& image, const std::vector<Instance>& boxes, const std::vec
   }
   // The most certain tags last, so that they stay readable where all places were taken.
   for (size_t k = order.size(); k-- > 0;) {
-    const Instance& box = boxes[order[k]];
-    std::string text = tag_text(box, names);
-    Rgb color = color_of_label(box.label);
+    const std::string text = text_of(order[k]);
+    Rgb color = color_of(order[k]);
     fill(image, tags[k], color, 0.88);
     draw_text(image, tags[k].x1 + pad, tags[k].y1 + pad, text,
               is_light(color) ? Rgb{0, 0, 0} : Rgb{255, 255, 255}, letters);

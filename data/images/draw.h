@@ -34,9 +34,10 @@ void draw_mask(Image& image, const Mask& mask, Rgb color);
 // Masks and outlines first, then "name score" tags in order of falling importance: a tag goes above its box, below it
 // or inside it, where it covers no tag drawn before. A
 // label without a name is written as its number, a negative score (ground truth) not at all; parts outside
-// the picture are cut.
+// the picture are cut. `tracks`: the number of each object in its video, which is written before its name and chooses its colour; empty:
+// none.
 void draw_boxes(Image& image, const std::vector<Instance>& boxes, const std::vector<std::string>& names,
-                const DrawStyle& style = {});
+                const DrawStyle& style = {}, const std::vector<int64_t>& tracks = {});
 // The bytes of a PNG file of the image, of which the mask's pixels are opaque and the others transparent. Throws Error for a mask of
 // another size.
 std::vector<uint8_t> encode_png(const Image& image, const Mask& opaque);

@@ -62,6 +62,7 @@ svg .faint{opacity:.28;stroke-width:1.2}
 .legend{display:flex;flex-wrap:wrap;gap:1px 13px;font-size:12.5px;color:var(--soft);margin-top:3px}
 .legend i{display:inline-block;width:12px;height:3px;border-radius:2px;margin-right:5px;vertical-align:middle}
 .legend span{overflow-wrap:anywhere}
+.run{display:inline-block;width:10px;height:10px;border-radius:2px;margin-right:7px}
 .pictures{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,180px),1fr));gap:14px;margin:12px 0;align-items:start}
 .wide{grid-template-columns:repeat(auto-fill,minmax(min(100%,420px),1fr))}
 .picture{margin:0;min-width:0}

@@ -1,5 +1,5 @@
 # Manual pages and completion, which the program itself makes, and the packages: `cpack` in the build folder gives saccade (the program),
-# libsaccade0.1 (the library, by its SOVERSION) and libsaccade-dev for Debian 12 and what is like it.
+# libsaccade0.2 (the library, by its SOVERSION) and libsaccade-dev for Debian 12 and what is like it.
 set(pages ${CMAKE_BINARY_DIR}/pages)
 add_custom_command(OUTPUT ${pages}/made
   COMMAND ${CMAKE_COMMAND} -E rm -rf ${pages}

@@ -7,7 +7,7 @@
 
 #include "core/files/output_file.h"
 #include "data/formats/ground_truth.h"
-#include "train/commands/data_sources.h"
+#include "train/commands/data/sources.h"
 
 namespace saccade {
 

@@ -58,6 +58,22 @@ int run_score(const ScoreArguments& arguments);
 
 int run_predict(const PredictArguments& arguments);
 
+struct ServeArguments {
+  std::string checkpoint, device = "auto";
+  std::string host = "127.0.0.1";   // an address of this machine
+  int64_t port = 8080;              // 0: a free one
+  std::string precision;            // "": the configuration's
+  std::vector<std::string> set;     // of what inference depends on
+  int64_t image_size = 0;           // 0: the configuration's, of the evaluation
+  std::optional<double> threshold;  // of boxes, where a request names none; unset: 0.5
+  int64_t max_batch = 8;            // images at a time
+  int64_t queue = 64;               // requests that wait or are answered
+  int64_t max_bytes = 20 << 20;     // of a request
+  int64_t max_pixels = 50'000'000;  // of an image
+  double timeout = 30;              // seconds in which a request must be there
+};
+int run_serve(const ServeArguments& arguments);
+
 struct BenchArguments {
   std::string checkpoint, json, device = "auto";
   std::string precision;                          // "": the configuration's
@@ -143,8 +159,10 @@ struct DataConvertArguments {
 int run_data_convert(const DataConvertArguments& arguments);
 
 struct ReportArguments {
-  std::string run, output;             // output "": RUN/report.html
+  std::string run, output;             // output "": RUN/report.html, or of several runs comparison.html
+  std::vector<std::string> others;     // runs that are compared with it
   std::string json;                    // the figures at full precision
+  std::string csv;                     // what the runs have logged
   std::string checkpoint, detections;  // in place of the run's best, and of evaluating it
   // The validation set, where it is not where the run's configuration says; as eval takes it.
   std::string annotations, images;
@@ -156,6 +174,7 @@ struct ReportArguments {
   bool allow_outside = false;
   bool curves_only = false;  // nothing is evaluated
   FigureOptions figures;
+  LabelErrorOptions label_errors;
 };
 int run_report(const ReportArguments& arguments);
 

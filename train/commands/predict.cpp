@@ -1,15 +1,18 @@
 // saccade predict: the predictions of a checkpoint for images, as a list and, of a detector, as pictures.
+#include <algorithm>
 #include <filesystem>
 #include <optional>
 #include <utility>
 
 #include "core/files/output_file.h"
+#include "core/runtime/interrupt.h"
 #include "core/tensor/error.h"
 #include "data/formats/checks/image_check.h"
 #include "data/formats/coco/coco.h"
 #include "data/labels/label_forms.h"
 #include "train/checkpoints/load_model.h"
 #include "train/commands/commands.h"
+#include "train/commands/predict_video.h"
 #include "train/config/options.h"
 #include "train/config/task.h"
 #include "train/inference/device_choice.h"
@@ -17,6 +20,7 @@
 #include "train/inference/predictor.h"
 #include "train/logs/print.h"
 #include "train/logs/progress.h"
+#include "train/video/video.h"
 
 namespace saccade {
 namespace {
@@ -76,11 +80,12 @@ std::string labels_folder(const PredictArguments& arguments) { return arguments.
 void check_labels(const PredictArguments& arguments, const Predictor& predictor,
                   const std::vector<PredictInput>& images) {
   if (arguments.to.empty()) return;
-  if (!predictor.labels())
+  if (arguments.wants_labels() && !predictor.labels())
     fail_input("--to: {} finds no objects that could be labels, expected a detector", arguments.checkpoint);
   std::error_code error;
   if (std::filesystem::exists(labels_folder(arguments), error))
     fail_input("{}: is there already, expected another --output", labels_folder(arguments));
+  if (!arguments.wants_labels()) return;
   GroundTruth names;
   for (const PredictInput& image : images) {
     ImageInfo info;
@@ -92,7 +97,7 @@ void check_labels(const PredictArguments& arguments, const Predictor& predictor,
 
 // The folder appears with all that is in it.
 void write_labels(const PredictArguments& arguments, const Predictor& predictor, Workspace& workspace) {
-  if (arguments.to.empty()) return;
+  if (!arguments.wants_labels()) return;
   const LabelList list{.truth = *predictor.labels(), .description = kWrittenFrom + arguments.checkpoint};
   const LabelFiles files = label_forms().find(arguments.to).write({&list, 1});
   for (const LabelFiles::File& file : files.files)
@@ -118,10 +123,15 @@ int run_predict(const PredictArguments& arguments) {
   const std::string list = predictor->list_name();
   check_list(arguments.output, list);
   PictureNames names(arguments.output, inputs.images);
+  check_video_flags(arguments, *predictor, inputs.images);
   check_labels(arguments, *predictor, inputs.images);
   if (predictor->has_pictures())
     for (PredictInput& input : inputs.images)
-      input.picture = names.name(std::filesystem::path(input.path).stem().string(), "." + arguments.format);
+      input.picture = input.is_video ? names.name(video_stem(input.path), kVideoExtension)
+                                     : names.name(std::filesystem::path(input.path).stem().string(),
+                                                  "." + arguments.format);
+  std::vector<PredictInput> pictures, videos;
+  for (const PredictInput& input : inputs.images) (input.is_video ? videos : pictures).push_back(input);
   Workspace workspace(arguments.output);
   if (!choice.notice.empty()) print_line(choice.notice);
   for (const std::string& note : inputs.notes) print_line(note);
@@ -130,23 +140,30 @@ int run_predict(const PredictArguments& arguments) {
   OutputFile elements(workspace.file(list));
   elements.write("[", 1);
   SeveralPictures several;
-  size_t done = 0;
+  size_t done = 0, done_videos = 0;
+  std::optional<InterruptScope> signals;
+  if (!videos.empty()) signals.emplace();  // one ends a video in its middle, with a file that plays
   with_model_of(arguments.checkpoint, eval_size(model.config), "--set data.val_..., --batch-size", [&] {
-    done = predict_all(inputs.images, static_cast<size_t>(arguments.batch_size), *predictor, workspace, names,
+    done = predict_all(pictures, static_cast<size_t>(arguments.batch_size), *predictor, workspace, names,
                        elements, several);
+    done_videos = predict_videos(videos, arguments, *predictor, workspace, names, elements);
   });
   if (several.count > 0) print_line("note: {}", note_on_several_pictures(several.count, several.first));
-  if (const std::string note = names.note(); done > 0 && !note.empty()) print_line(note);
-  const size_t bad = inputs.images.size() - done;
+  if (const std::string note = names.note(); done + done_videos > 0 && !note.empty()) print_line(note);
+  const size_t bad = inputs.images.size() - done - done_videos;
+  const int signal = interrupt_signal();
   // What is bad has been reported: the rest is done, and the exit status tells.
-  const int status = bad + inputs.problems.size() > 0 ? 2 : 0;
-  if (done == 0) return status;
+  const int status = signal != 0 ? 128 + signal : bad + inputs.problems.size() > 0 ? 2 : 0;
+  if (signal != 0)
+    print_line("stopped by {}: {}", signal_name(signal),
+               done + done_videos > 0 ? "the results up to here are whole" : "there are no results yet");
+  if (done + done_videos == 0) return status;
   elements.write("\n]\n", 3);
   elements.commit();
   workspace.publish(list);
   write_labels(arguments, *predictor, workspace);
   print_text(predictor->summary(done));
-  if (bad > 0)
+  if (bad > 0 && signal == 0)
     print_line("{}: {} of {} files could not be read", arguments.output, bad, inputs.images.size());
   return status;
 }

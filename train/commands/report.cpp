@@ -12,13 +12,15 @@
 #include "data/images/image.h"
 #include "train/checkpoints/checkpoint.h"
 #include "train/commands/commands.h"
-#include "train/commands/data_sources.h"
+#include "train/commands/data/sources.h"
+#include "train/commands/report_runs.h"
 #include "train/config/task.h"
 #include "train/inference/device_choice.h"
 #include "train/inference/evaluation_data.h"
 #include "train/inference/picture_files.h"
 #include "train/logs/print.h"
 #include "train/report/evaluation_sections.h"
+#include "train/report/label_error_files.h"
 #include "train/report/run_metrics.h"
 
 namespace saccade {
@@ -150,16 +152,16 @@ void add_facts(Page& page, const std::string& checkpoint, const Config& config, 
 }  // namespace
 
 int run_report(const ReportArguments& arguments) {
+  if (!arguments.others.empty()) return compare_runs(arguments);
   const std::string config_path = arguments.run + "/config.textproto",
                     output = arguments.output.empty() ? arguments.run + "/report.html" : arguments.output;
-  if (std::error_code error; !fs::exists(config_path, error))
-    fail_input("{}: is no folder of a run, as there is no config.textproto in it", arguments.run);
+  check_run_folder(arguments.run);
   if (arguments.output.empty()) refuse_link(output);
   const std::string checkpoint = chosen_checkpoint(arguments);
-  for (const std::string& path : {output, arguments.json})
+  for (const std::string& path : {output, arguments.json, arguments.csv})
     if (has_image_extension(path))
-      fail_input("{}: is the name of an image, expected one that ends in .html or .json", path);
-  check_outputs({{"--output", output}, {"--json", arguments.json}},
+      fail_input("{}: is the name of an image, expected one that ends in .html, .json or .csv", path);
+  check_outputs({{"--output", output}, {"--json", arguments.json}, {"--csv", arguments.csv}},
                 {{"the checkpoint", checkpoint},
                  {"the best checkpoint of the run", run_checkpoint(arguments.run, "best")},
                  {"the last checkpoint of the run", run_checkpoint(arguments.run, "last")},
@@ -167,18 +169,15 @@ int run_report(const ReportArguments& arguments) {
                  {"--detections", arguments.detections},
                  {"the configuration of the run", config_path},
                  {"the metrics of the run", arguments.run + "/metrics.jsonl"}});
+  check_label_error_folder(arguments.label_errors);
   LoadedModel model;
   const DeviceChoice choice = choose_device(arguments.device);
-  model.config = load_config(config_path);
-  validate_config(model.config);
-  model.config = resolve_config(model.config);
+  model.config = config_of_run(arguments.run);
   const Config run = model.config;
   const RunMetrics metrics = read_run_metrics(arguments.run + "/metrics.jsonl");
-  if (arguments.curves_only && (!arguments.detections.empty() || !arguments.classes.empty() ||
-                                !arguments.set.empty() || arguments.figures != FigureOptions{}))
-    fail_input(
-        "--curves-only: evaluates nothing, expected no --detections, --classes, --set, --iou, --max-detections or "
-        "--area-ranges");
+  if (arguments.curves_only)
+    if (const std::string flags = evaluation_flags(arguments); !flags.empty())
+      fail_input("--curves-only: evaluates nothing, expected no {}", flags);
   const bool evaluates = !arguments.curves_only && (!arguments.detections.empty() || !checkpoint.empty());
   if (evaluates && arguments.detections.empty()) {
     model = load_trained_model(checkpoint, choice.device);
@@ -194,15 +193,16 @@ int run_report(const ReportArguments& arguments) {
   const auto paths = evaluates ? validation_paths(arguments, model) : std::nullopt;
   if (paths)
     for (const DataPaths& set : sets_of(*paths))
-      check_outputs({{"--output", output}, {"--json", arguments.json}},
+      check_outputs({{"--output", output}, {"--json", arguments.json}, {"--csv", arguments.csv}},
                     {{"the annotations", set.annotations}});
   const bool replaces = replaces_page(output);
   const NamedJson json(arguments.json);
+  const RunsCsv csv(arguments.csv);
   find_as_many_as_count(model.config, arguments.figures);
   Page page("Run " + arguments.run,
             html("{}, trained on {} for {} steps.", model.config.model().type(),
                  trained_on(model.config.data()), count_text(std::llround(metrics.step))));
-  add_run_section(page, metrics, task_of(model.config).charts());
+  add_run_section(page, metrics, task_of(run).charts(), main_figure_of(run));
   std::string figures;
   if (paths) {
     const ReportOptions options{.paths = *paths,
@@ -213,7 +213,8 @@ int run_report(const ReportArguments& arguments) {
                                 .model = model,
                                 .classes = arguments.classes,
                                 .evaluation = evaluator_options(model.config, arguments.batch_size),
-                                .figures = arguments.figures};
+                                .figures = arguments.figures,
+                                .label_errors = arguments.label_errors};
     const auto add_sections = [&] { figures = task_of(model.config).report(page, options); };
     if (arguments.detections.empty())
       with_model_of(checkpoint, eval_size(model.config), "--batch-size", add_sections);
@@ -222,9 +223,14 @@ int run_report(const ReportArguments& arguments) {
   } else if (evaluates) {
     page.add(note("The run has no validation set, so nothing is evaluated."));
   }
-  if (!arguments.json.empty() && figures.empty())
-    fail_input("--json: {}: nothing was evaluated, so there are no figures", arguments.json);
+  for (const auto& [flag, path] :
+       {std::pair{"--json", &arguments.json}, std::pair{"--label-errors", &arguments.label_errors.folder}})
+    if (!path->empty() && figures.empty())
+      fail_input("{}: {}: nothing was evaluated, so there {}", flag, *path,
+                 path == &arguments.json ? "are no figures" : "is nothing that contradicts a label");
   json.write(figures);
+  const NamedRun logged{arguments.run, metrics};
+  csv.write({&logged, 1});
   add_facts(page, checkpoint, model.config, choice.device);
   const std::string text = page.finish("Written by saccade " SACCADE_VERSION ".");
   write_file(output, std::string_view(text));

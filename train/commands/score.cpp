@@ -12,7 +12,7 @@
 #include "data/formats/splits.h"
 #include "train/checkpoints/checkpoint.h"
 #include "train/commands/commands.h"
-#include "train/commands/data_sources.h"
+#include "train/commands/data/sources.h"
 #include "train/config/options.h"
 #include "train/config/task.h"
 #include "train/inference/evaluation_data.h"

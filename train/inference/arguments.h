@@ -8,6 +8,7 @@
 
 #include "data/evaluation/figure_options.h"
 #include "data/images/draw.h"
+#include "train/video/byte_tracker.h"
 
 namespace saccade {
 
@@ -25,19 +26,36 @@ struct EvalArguments {
   FigureOptions figures;
 };
 
+// Labels that the model contradicts (data/evaluation/label_errors.h), in a report.
+struct LabelErrorOptions {
+  std::string folder = {};       // for the list of them and labels with what the model says instead; "": none
+  std::string form = "coco";     // of these labels
+  double least_suspicion = 0.5;  // of those that are told
+  bool operator==(const LabelErrorOptions&) const = default;
+};
+
+// Of videos.
+struct VideoArguments {
+  int64_t every = 1;       // of so many frames one is looked at
+  int64_t max_frames = 0;  // no more are looked at; 0: all
+  bool track = false;      // detections of one object have one number
+  TrackerOptions tracking;
+};
+inline constexpr const char* kMot = "mot";  // `to`: tracks as the MOT challenge has them
+
 struct PredictArguments {
   std::string checkpoint, output, device = "auto";
-  std::vector<std::string> images;   // files, folders of images, or patterns (*.jpg)
-  std::string list;                  // a file with more of them, one a line
-  std::string precision;             // "": the configuration's
-  std::vector<std::string> set;      // of what inference depends on
-  int64_t batch_size = 1;            // images at a time
-  int64_t image_size = 0;            // 0: the configuration's, of the evaluation
-  std::optional<double> threshold;   // of boxes; unset: 0.5
+  std::vector<std::string> images;  // files, folders of images, or patterns (*.jpg); videos, cameras, streams
+  std::string list;                 // a file with more of them, one a line
+  std::string precision;            // "": the configuration's
+  std::vector<std::string> set;     // of what inference depends on
+  int64_t batch_size = 1;           // images at a time
+  int64_t image_size = 0;           // 0: the configuration's, of the evaluation
+  std::optional<double> threshold;  // of boxes; unset: 0.5
   std::vector<std::string> classes;  // names or category ids; empty: all
   int64_t max = 0;                   // detections of an image, the best by score; 0: the configuration's
   bool sampling_points = false;
-  std::string to;              // the detections as labels of this format, too; "": no
+  std::string to;              // the detections as labels of this format, too, or kMot; "": no
   bool pictures = true;        // whether they are drawn
   std::string format = "png";  // of the pictures
   DrawStyle style = {};
@@ -45,6 +63,9 @@ struct PredictArguments {
   bool recursive = false;      // also the folders in folders
   int64_t tile = 0;            // side of the tiles in which an image is seen, in pixels; 0: all at once
   double tile_overlap = 0.25;  // share of a side that neighbours have in common at least
+  VideoArguments video;
+
+  bool wants_labels() const { return !to.empty() && to != kMot; }
 };
 
 }  // namespace saccade

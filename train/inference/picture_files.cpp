@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <map>
 #include <set>
@@ -15,12 +16,14 @@
 
 #include "core/files/file.h"
 #include "core/files/output_file.h"
+#include "core/formats/json.h"
 #include "core/tensor/error.h"
 #include "data/formats/listing.h"
 #include "data/images/draw.h"
 #include "data/loading/loader.h"
 #include "train/config/options.h"
 #include "train/logs/print.h"
+#include "train/video/video.h"
 
 namespace saccade {
 
@@ -111,7 +114,19 @@ std::optional<std::pair<uint64_t, uint64_t>> identity(const std::string& path) {
   return std::pair{info.st_dev, info.st_ino};
 }
 
+std::string ending_of(const std::string& path, size_t bytes) {
+  try {
+    InputFile file(path, {"a file", UINT64_MAX});
+    std::string end(std::min<uint64_t>(bytes, file.size()), '\0');
+    file.read_at(end.data(), end.size(), file.size() - end.size());
+    return end;
+  } catch (const InputError&) {
+    return "";
+  }
+}
+
 bool is_drawn_by_us(const std::string& path) {
+  if (lower_extension(path) == kVideoExtension) return ending_of(path, kVideoMark.size()) == kVideoMark;
   const std::string start = beginning_of(path, kAfterPngHeader + kDrawnByUs.size());
   return start.size() > kAfterPngHeader &&
          (start.substr(kAfterPngHeader) == kDrawnByUs ||
@@ -194,6 +209,8 @@ PredictInputs collect_inputs(const std::vector<std::string>& arguments, bool rec
   PredictInputs inputs;
   auto add = [&](const std::string& path) {
     std::error_code error;
+    if (video_source(path))
+      return inputs.images.push_back({.path = path, .name = "", .picture = "", .is_video = true});
     if (path == "-") return inputs.images.push_back({kStandardInput, "", ""});
     if (is_address(path))
       return inputs.problems.push_back(fmt::format(
@@ -211,10 +228,14 @@ PredictInputs collect_inputs(const std::vector<std::string>& arguments, bool rec
     if (matches.empty()) add(argument);
   }
   std::map<std::string, int> count;
-  for (const PredictInput& input : inputs.images) ++count[fs::path(input.path).filename().string()];
+  auto short_name = [](const PredictInput& input) {
+    const std::string shown = input.is_video ? shown_video_name(input.path) : input.path;
+    return is_address(shown) ? shown : fs::path(shown).filename().string();
+  };
+  for (const PredictInput& input : inputs.images) ++count[short_name(input)];
   for (PredictInput& input : inputs.images) {
-    std::string name = fs::path(input.path).filename().string();
-    input.name = count[name] > 1 ? input.path : name;
+    const std::string name = short_name(input);
+    input.name = count[name] > 1 && !is_address(input.path) ? input.path : name;
   }
   return inputs;
 }
@@ -262,6 +283,15 @@ void check_list(const std::string& output, const std::string& name) {
   const std::string start = beginning_of(path, kBegin.size());
   if (start != kBegin && start != kEmpty)
     fail_input("{}: is there already and not from saccade predict, expected another --output", path);
+}
+
+std::string list_entry(const PredictInput& input, const std::optional<FrameTime>& frame) {
+  std::string text = fmt::format("{{\"file_name\": {}", json_quote(input.name));
+  constexpr double kMicro = 1e6;
+  if (frame)
+    text += fmt::format(", \"frame\": {}, \"time\": {}", frame->number,
+                        std::round(frame->seconds * kMicro) / kMicro);
+  return text;
 }
 
 std::vector<uint8_t> encode_drawing(const Image& image, const Mask* opaque) {

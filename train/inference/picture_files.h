@@ -23,13 +23,20 @@ namespace saccade {
 
 struct PredictInput {
   std::string path;
-  std::string name;     // in the list of results
-  std::string picture;  // file name of the picture; "": none
+  std::string name;       // in the list of results
+  std::string picture;    // file name of the picture or of the video that is drawn; "": none
+  bool is_video = false;  // a file, a camera or a stream
+};
+
+struct FrameTime {
+  int64_t number = 0;  // from 0
+  double seconds = 0;
 };
 
 struct LoadedInput {
   const PredictInput* input;
   Image image;
+  std::optional<FrameTime> frame = {};  // of a video
 };
 
 struct PredictInputs {
@@ -37,7 +44,7 @@ struct PredictInputs {
   std::vector<std::string> problems;  // folders that cannot be read or have no images
   std::vector<std::string> notes;     // what else is in the folders
 };
-// The images that the arguments name ("-": the standard input, no addresses): files as they are, folders and patterns of the shell (where no file has that name) expanded in
+// The images that the arguments name ("-": the standard input, addresses of streams alone): files as they are, folders (without their videos) and patterns of the shell (where no file has that name) expanded in
 // alphabetical order. Whether a file is an image shows when it is read.
 PredictInputs collect_inputs(const std::vector<std::string>& arguments, bool recursive);
 
@@ -86,6 +93,8 @@ void check_list(const std::string& output, const std::string& name);
 std::vector<uint8_t> encode_drawing(const Image& image, const Mask* opaque = nullptr);
 // The same as a JPEG file of a quality at which text stays sharp.
 std::vector<uint8_t> encode_jpeg_drawing(const Image& image);
+// What the list of results says first of an image or frame: "{"file_name": "clip.mp4", "frame": 3, "time": 0.12".
+std::string list_entry(const PredictInput& input, const std::optional<FrameTime>& frame);
 // The bytes of a PNG file with that in them.
 std::vector<uint8_t> marked_as_drawn(std::vector<uint8_t> png);
 

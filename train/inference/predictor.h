@@ -1,6 +1,7 @@
 // What `saccade predict` makes of images: each task has its own.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -8,6 +9,9 @@
 #include "train/inference/picture_files.h"
 
 namespace saccade {
+
+// Draws what was found on its frame. It may run on another thread, beside later predictions.
+using Drawing = std::function<void(Image&)>;
 
 // The predictions of one run: a batch of images at a time, then their list.
 class Predictor {
@@ -20,6 +24,14 @@ class Predictor {
   virtual std::string list_name() const = 0;
   virtual std::string take_list() = 0;
   virtual std::string summary(size_t images) const = 0;
+  // Of frames of a video in their order, of which it looks at many at once, the drawings. The list grows as by predict.
+  virtual std::vector<Drawing> predict_frames(const std::vector<LoadedInput>&) { return {}; }
+  virtual bool takes_videos() const { return false; }
+  virtual void begin_video() {}
+  // Lines of MOT results (--to mot) that nobody has taken yet.
+  virtual std::string take_tracks() { return ""; }
+  // What is said of the video that ends: "12 objects"; "" for nothing.
+  virtual std::string end_video() { return ""; }
   // Whether each image has a picture.
   virtual bool has_pictures() const = 0;
   // What was found in the images so far, of those that can be asked for labels (--to); null: of none.

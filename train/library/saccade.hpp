@@ -14,7 +14,7 @@
 
 namespace saccade {
 
-// "0.1.0"; SACCADE_VERSION of saccade.h is the one that a program was compiled with.
+// "0.2.0"; SACCADE_VERSION of saccade.h is the one that a program was compiled with.
 SACCADE_API std::string library_version();
 
 // How many threads one call computes with, the calling one included; at first OMP_NUM_THREADS, or else as many as there are

@@ -69,8 +69,11 @@ void Progress::finish() {
 void ProgressCounter::add(int64_t count) {
   std::lock_guard lock(mutex_);
   done_ += count;
-  if (quiet_ || done_ >= total_ || !line_.due()) return;
+  if (quiet_ || (total_ > 0 && done_ >= total_) || !line_.due()) return;
   double rate = static_cast<double>(done_) / std::max(seconds_since(start_), 1e-9);
+  if (total_ == 0)
+    return line_.update(fmt::format("{} {} {}, {:.1f} {}/s, {}", label_, done_, unit_, rate, unit_,
+                                    format_bytes(resident_bytes())));
   line_.update(fmt::format("{} {}/{} {}, {:.1f} {}/s, {} left, {}", label_, done_, total_, unit_, rate, unit_,
                            format_duration(static_cast<double>(total_ - done_) / rate),
                            format_bytes(resident_bytes())));

@@ -42,7 +42,7 @@ class Progress {
 // The progress line of a command that works through a known number of things.
 class ProgressCounter {
  public:
-  // Shows "label 120/4000 images, 310 images/s, 13 s left, 92 MB".
+  // Shows "label 120/4000 images, 310 images/s, 13 s left, 92 MB"; total 0: it is unknown.
   ProgressCounter(std::string label, int64_t total, std::string unit, bool quiet = false)
       : label_(std::move(label)), unit_(std::move(unit)), total_(total), quiet_(quiet) {}
 

@@ -2,6 +2,7 @@
 
 #include "core/distributed/process_group.h"
 #include "core/files/checksum.h"
+#include "data/formats/checks/dataset_check.h"
 #include "data/formats/splits.h"
 #include "train/config/options.h"
 
@@ -12,6 +13,9 @@ ImageTrainingTask::ImageTrainingTask(const Config& config)
       splits_(data_splits(config, &notes_)),
       train_set_(open_dataset(*splits_.train, label_scheme(config), &notes_)),
       loader_(train_loader(config)) {
+  if (!splits_.train->wants.boxes && config.data().overfit() == 0)  // of boxes remarks_on_classes has them
+    for (const std::string& remark : remarks_on_names(train_set_->ground_truth().categories))
+      notes_.push_back(fmt::format("note: {}: {}", train_set_->name(), remark));
   if (!splits_.val) return;
   const GroundTruth& training = train_set_->ground_truth();
   splits_.val->categories = training.categories;

@@ -11,8 +11,9 @@ void GOMP_parallel(void (*)(void*), void*, unsigned, unsigned);
 void GOMP_barrier();
 
 const SaccadeOpenMp* saccade_open_mp() {
-  static constexpr SaccadeOpenMp kOurs{GOMP_parallel,      GOMP_barrier,   omp_get_max_threads, omp_get_num_threads,
-                                       omp_get_thread_num, omp_in_parallel, omp_set_num_threads};
+  static constexpr SaccadeOpenMp kOurs{GOMP_parallel,       GOMP_barrier,       omp_get_max_threads,
+                                       omp_get_num_threads, omp_get_thread_num, omp_in_parallel,
+                                       omp_set_num_threads};
   return &kOurs;
 }
 

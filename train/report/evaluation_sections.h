@@ -9,6 +9,7 @@
 #include "data/formats/data_format.h"
 #include "data/pages/html.h"
 #include "train/checkpoints/load_model.h"
+#include "train/inference/arguments.h"
 #include "train/inference/evaluation.h"
 
 namespace saccade {
@@ -24,6 +25,7 @@ struct ReportOptions {
   std::vector<std::string> classes = {};  // the figures are of these only; empty: of all
   EvaluatorOptions evaluation = {};
   FigureOptions figures = {};  // of a detector
+  LabelErrorOptions label_errors = {};
 };
 
 // Of the classes with most objects where there are many, and what is confused most. `has_background`: the last row and column.

@@ -94,14 +94,6 @@ std::vector<ChartSeries> learning_rates(const MetricCurves& train) {
   return series_of(train, names);
 }
 
-double mean_of(const MetricCurves& curves, const std::string& name) {
-  const auto it = curves.find(name);
-  if (it == curves.end() || it->second.empty()) return NAN;
-  double sum = 0;
-  for (const ChartPoint& p : it->second) sum += p.y;
-  return sum / static_cast<double>(it->second.size());
-}
-
 }  // namespace
 
 RunMetrics read_run_metrics(const std::string& path) {
@@ -121,7 +113,30 @@ RunMetrics read_run_metrics(const std::string& path) {
   return run;
 }
 
-void add_run_section(Page& page, const RunMetrics& run, const std::vector<MetricChart>& charts_of_task) {
+double mean_of(const MetricCurves& curves, const std::string& metric) {
+  const auto it = curves.find(metric);
+  if (it == curves.end() || it->second.empty()) return NAN;
+  double sum = 0;
+  for (const ChartPoint& p : it->second) sum += p.y;
+  return sum / static_cast<double>(it->second.size());
+}
+
+ChartPoint best_of(const MetricCurves& curves, const std::string& metric) {
+  ChartPoint best{NAN, NAN};
+  if (const auto it = curves.find(metric); it != curves.end())
+    for (const ChartPoint& p : it->second)
+      if (p.y >= 0 && !(p.y < best.y)) best = p;
+  return best;
+}
+
+ChartPoint last_of(const MetricCurves& curves, const std::string& metric) {
+  const auto it = curves.find(metric);
+  if (it == curves.end() || it->second.empty() || it->second.back().y < 0) return {NAN, NAN};
+  return it->second.back();
+}
+
+void add_run_section(Page& page, const RunMetrics& run, const std::vector<MetricChart>& charts_of_task,
+                     const std::string& main_figure) {
   page.section("Training");
   if (run.train.empty() && run.eval.empty()) {
     page.add(note("Nothing was logged yet."));
@@ -148,12 +163,16 @@ void add_run_section(Page& page, const RunMetrics& run, const std::vector<Metric
     chart.y_low = 0;
     return chart;
   };
-  page.add(tiles(
-      {{number_text(run.step), "steps"},
-       {number_text(run.epoch), "epochs"},
-       {format_duration(run.seconds), "in all"},
-       {number_text(mean_of(run.train, "images_per_second")), "images/s, mean"},
-       {share_text(mean_of(run.train, "data_ms") / mean_of(run.train, "step_ms")), "waiting for images"}}));
+  std::vector<std::pair<std::string, std::string>> numbers{
+      {number_text(run.step), "steps"},
+      {number_text(run.epoch), "epochs"},
+      {format_duration(run.seconds), "in all"},
+      {number_text(mean_of(run.train, "images_per_second")), "images/s, mean"},
+      {share_text(mean_of(run.train, "data_ms") / mean_of(run.train, "step_ms")), "waiting for images"}};
+  if (const ChartPoint best = best_of(run.eval, main_figure); std::isfinite(best.y))
+    numbers.insert(numbers.begin(), {figure_text(best.y), fmt::format("{}, the best (step {})", main_figure,
+                                                                      number_text(best.x))});
+  page.add(tiles(numbers));
   add(series_of(run.train, {{"loss", ""}}), logarithmic(options("Loss", "all parts, all layers")));
   add(series_of(run.train, loss_parts(run.train)), logarithmic(options("Parts of the loss", "last layer")),
       "parts");

@@ -36,9 +36,9 @@ std::string fault_of(const PublishedWeights& w) {
   const bool printable_url = std::ranges::all_of(w.url(), [](char c) { return c > ' ' && c < 127; });
   if (!has_scheme || !printable_url || url.size() > 2000)
     return "url: expected an address that begins with https:// or http://";
-  constexpr size_t kFewestDigits = 8, kMostDigits = 64;
+  constexpr size_t kFewestDigits = 8, kMaxDigits = 64;
   if (w.has_sha256() && (!is_made_of(w.sha256(), "0123456789abcdef") || w.sha256().size() < kFewestDigits ||
-                         w.sha256().size() > kMostDigits))
+                         w.sha256().size() > kMaxDigits))
     return "sha256: expected 64 hexadecimal digits in small letters, or the first 8 or more";
   if (w.has_bytes() && (w.bytes() == 0 || w.bytes() > kWeightsFile.max_bytes))
     return fmt::format("bytes: expected a number from 1 to {}", kWeightsFile.max_bytes);

@@ -147,7 +147,7 @@ class Download {
 
   // One answer, over redirections.
   void fetch_once() {
-    constexpr int kMostRedirects = 10;
+    constexpr int kMaxRedirects = 10;
     std::string url = weights_.url();
     for (int hops = 0;; ++hops) {
       begun_ = false;
@@ -158,7 +158,7 @@ class Download {
       if (answer.redirect.empty()) return finish(answer);
       if (const std::string why = redirect_refusal(url, answer.redirect); !why.empty())
         give_up(fmt::format("is redirected to {}, {}", shortened(answer.redirect, 200), why));
-      if (hops == kMostRedirects) give_up(fmt::format("is redirected more than {} times", kMostRedirects));
+      if (hops == kMaxRedirects) give_up(fmt::format("is redirected more than {} times", kMaxRedirects));
       url = answer.redirect;
     }
   }

@@ -92,9 +92,9 @@ size_t take_header(char* data, size_t, size_t bytes, void* transfer) {
     const size_t at = std::min(line.find(' '), line.size() - 1) + 1;
     std::from_chars(line.data() + at, line.data() + line.size(), head.status);
   }
-  constexpr size_t kMostHeaders = 500;
+  constexpr size_t kMaxHeaders = 500;
   const size_t colon = line.find(':');
-  if (colon == std::string::npos || head.headers.size() >= kMostHeaders) return bytes;
+  if (colon == std::string::npos || head.headers.size() >= kMaxHeaders) return bytes;
   const size_t begin = line.find_first_not_of(" \t", colon + 1), end = line.find_last_not_of(" \t\r\n");
   head.headers[lower_case(line.substr(0, colon))] =
       begin == std::string::npos || end < begin ? "" : line.substr(begin, end - begin + 1);

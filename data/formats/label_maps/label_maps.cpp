@@ -75,8 +75,9 @@ GroundTruth read_label_maps(const DataPaths& paths, const ProblemReport& report)
   truth.told.push_back(fmt::format("{}: {} of {}", paths.annotations,
                                    count_of(std::ssize(truth.images), "label map", "label maps"),
                                    count_of(std::ssize(truth.categories), "class", "classes")));
-  for (const std::string& note : table.notes)
-    truth.told.push_back(fmt::format("note: {}: {}", paths.annotations, note));
+  for (const auto& notes : {table.notes, set.notes})
+    for (const std::string& note : notes)
+      truth.told.push_back(fmt::format("note: {}: {}", paths.annotations, note));
   return truth;
 }
 

@@ -86,6 +86,7 @@ LabelledImages pair_folders(const std::string& labels, const std::string& images
   if (!is_folder(images)) fail_input("{}: no such folder of images", images);
   FolderListing listing = list_tree(images);
   set.links = listing.links;
+  set.notes = notes_on_listing(listing, images);
   std::set<std::string> taken;
   for (const std::string& image : listing.images) {
     std::string stem = without_ending(image);
@@ -140,6 +141,17 @@ LabelledImages pair_list(const std::string& list, const std::string& images, con
   return set;
 }
 
+// A note on a folder or list of label maps, unless a split is read from it.
+void note_left_out(const std::string& place, const std::string& name, DataSplits& splits) {
+  std::string why = "is none of the splits and is left out";
+  for (const SplitNames& split : split_names())
+    if (const auto& taken = splits.*split.split) {
+      if (taken->annotations == place) return;
+      if (split.has(name)) why = fmt::format("is not taken, as {} is there", taken->annotations);
+    }
+  splits.notes.push_back(fmt::format("{}: {}", place, why));
+}
+
 // Splits as folders of both, or both without splits.
 void find_pairs(const std::string& images, const std::string& labels, DataSplits& splits) {
   if (!is_folder(images) || !is_folder(labels)) return;
@@ -149,6 +161,10 @@ void find_pairs(const std::string& images, const std::string& labels, DataSplits
       if (const std::string own = joined(images, name);
           !(splits.*split.split) && is_folder(own) && holds_maps(joined(labels, name)))
         splits.*split.split = DataPaths{.annotations = joined(labels, name), .images = own};
+  if (!splits.train && !splits.val && !splits.test) return;
+  for (const std::string& name : folders_in(labels))
+    if (const std::string own = joined(labels, name); is_folder(joined(images, name)) && holds_maps(own))
+      note_left_out(own, name, splits);
 }
 
 std::optional<DataPaths> plain_pair(const std::string& folder) {
@@ -176,6 +192,9 @@ void find_lists(const std::string& folder, DataSplits& splits) {
     for (const std::string& name : split.names) add(splits.*split.split, name);
   add(splits.train, "trainval");
   if (!splits.train && !splits.val && !splits.test) add(splits.train, "default");
+  for (const std::string& file : list_files(lists, ".txt"))
+    if (const std::string name = without_ending(file); lower_case(name) != "trainval")
+      note_left_out(joined(lists, file), name, splits);
 }
 
 }  // namespace

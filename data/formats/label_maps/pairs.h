@@ -20,6 +20,7 @@ struct LabelledImages {
   std::vector<LabelledImage> pairs;       // by the names of the images
   std::vector<std::string> list_folders;  // where a list of classes may lie
   std::vector<std::string> links;         // followed in the folder of images
+  std::vector<std::string> notes;         // on what of it was passed over
   bool are_all = false;                   // the images of the folder, not those of a list
 };
 

@@ -1,4 +1,5 @@
 // Label maps as ADE20K, Cityscapes, Pascal VOC and CVAT leave them, and what is wrong with them.
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -222,6 +223,30 @@ TEST_F(LabelMaps, AreCheckedFileByFile) {
   for (const char* name : {"b", "c", "d", "e"})
     for (const char* kind : {"images", "masks"}) fs::remove(folder / fmt::format("{}/{}.png", kind, name));
   expect_label_error([&] { (void)read_first(*find().train, names, 1); }, "values 77, 78");
+}
+
+TEST_F(LabelMaps, WhatIsPassedOverIsTold) {
+  pair("images/train/a.png", "masks/train/a.png", {0, 1});
+  pair("images/more/b.png", "masks/more/b.png", {0, 1});
+  write_text(folder / "images/train/c.heic", "x");
+  write_text(folder / "masks/classes.txt", "Road\nroad\n");
+  const DataSplits splits = find();
+  EXPECT_EQ(splits.notes,
+            std::vector<std::string>{folder / "masks/more: is none of the splits and is left out"});
+  const DatasetReport report = check_dataset(*splits.train);
+  const std::string told =
+      fmt::format("{} {}", fmt::join(report.summary, "\n"), fmt::join(report.remarks, "\n"));
+  for (const std::string& part :
+       {"1 image in " + (folder / "images/train") + " is of a type that is not read",
+        std::string("\"Road\" and \"road\" differ in capitals")})
+    EXPECT_NE(told.find(part), std::string::npos) << told;
+  pair("JPEGImages/d.png", "SegmentationClass/d.png", {0});
+  write_text(folder / "ImageSets/Segmentation/train.txt", "d\n");
+  write_text(folder / "ImageSets/Segmentation/holdout.txt", "d\n");
+  const DataSplits lists = find();
+  EXPECT_EQ(lists.notes,
+            std::vector<std::string>{
+                folder / "ImageSets/Segmentation/holdout.txt: is none of the splits and is left out"});
 }
 
 TEST_F(LabelMaps, AreRefusedWithTheirLists) {

@@ -212,13 +212,17 @@ TEST(Score, MoreThanAHundredObjectsAreCountedOrTold) {
 }
 
 // D-FINE #40, cocoapi #546; detr #28, cocoapi #36
-TEST(Score, TellsPartsAndAreasOfNothing) {
+TEST(Score, TellsPartsAreasOfNothingAndNoDetections) {
   TestFolder dir;
   std::string truth = kTruth;
   write_bytes(dir / "a.json", truth);
   write_bytes(dir / "d.json", R"([{"image_id":7,"category_id":2,"bbox":[0.1,0.2,0.3,0.4],"score":0.5}])");
   EXPECT_NE(scored({"--annotations", dir / "a.json", "--detections", dir / "d.json"}, dir)
                 .out.find("d.json: the boxes lie in 0 to 1: they look like parts of the image"),
+            std::string::npos);
+  write_bytes(dir / "d.json", "[]");
+  EXPECT_NE(scored({"--annotations", dir / "a.json", "--detections", dir / "d.json"}, dir)
+                .out.find("d.json: has no detections"),
             std::string::npos);
   for (size_t at; (at = truth.find("400")) != std::string::npos;) truth.replace(at, 3, "0");
   write_bytes(dir / "a.json", truth);

@@ -5,6 +5,7 @@
 #include "core/runtime/cpu/thread_team.h"
 #include "core/tensor/error.h"
 #include "data/evaluation/evaluators.h"
+#include "data/labels/label_forms.h"
 #include "train/commands/cli/cli_options.h"
 #include "train/commands/commands.h"
 
@@ -53,9 +54,9 @@ void add_train(CLI::App& app, Action& action) {
   add_quick_flags(c, a->quick);
   c->add_flag("--resume", a->resume, "continue the run in --output from its newest intact checkpoint");
   option(
-      c, "--init-from", a->init_from, "FILE|NAME",
-      "start from the weights in a safetensors or .pth file, or from published ones: coco (or another data set) for those "
-      "of --model, or a name that saccade weights list shows; fetched unless they are in the cache");
+      c, "--init-from", a->init_from, "FILE",
+      "start from the weights in a safetensors or .pth file, or from published weights: a data set, as coco, for those of "
+      "--model, or a name of saccade weights list; they are downloaded if they are not in the cache");
   add_key(c, a->key);
   c->add_flag("--reinit-heads", a->reinit_heads,
               "with --init-from: initialise the class heads anew, for other classes");
@@ -277,8 +278,11 @@ void add_report(CLI::App& app, Action& action) {
       app, action, "report",
       "write an HTML page with the curves of a run and an evaluation of its best checkpoint", run_report);
   c->add_option("RUN", a->run, "the folder of the run")->required()->check(not_empty());
-  option(c, "--output", a->output, "FILE", "the page (default RUN/report.html)");
+  c->add_option("MORE", a->others, "further runs to compare with it")->check(not_empty());
+  option(c, "--output", a->output, "FILE",
+         "the page (default RUN/report.html, or of several runs comparison.html)");
   add_json(c, a->json);
+  option(c, "--csv", a->csv, "FILE", "write the logged metrics, a line for each step and evaluation");
   option(c, "--threshold", a->threshold, "T",
          "lowest score that counts in the confusion matrix (default: the one with the best F1)")
       ->check(between_0_and_1());
@@ -291,6 +295,16 @@ void add_report(CLI::App& app, Action& action) {
   add_classes(c, a->classes, "evaluate only these classes");
   add_class_set(c, a->set);
   add_figures(c, a->figures);
+  option(c, "--label-errors", a->label_errors.folder, "DIR",
+         "write the labels that the model contradicts: a list, and corrected labels to review");
+  option(
+      c, "--to", a->label_errors.form, "FORMAT",
+      fmt::format("format of the corrected labels: {} (default coco)", fmt::join(label_forms().names(), ", "))
+          .c_str())
+      ->check(CLI::IsMember(label_forms().names()));
+  option(c, "--suspicion", a->label_errors.least_suspicion, "T",
+         "lowest suspicion of a label error that is reported (default 0.5)")
+      ->check(between_0_and_1());
   c->add_flag("--curves-only", a->curves_only, "show only what the run has logged, without an evaluation");
   add_batch_size(c, a->batch_size, "batch size");
   add_allow_outside(c, a->allow_outside);
@@ -298,16 +312,18 @@ void add_report(CLI::App& app, Action& action) {
   c->footer(
       "Examples:\n"
       "  saccade report runs/a\n"
-      "  saccade report runs/a --output a.html --data /new/place/of/my_images");
+      "  saccade report runs/a --output a.html --data /new/place/of/my_images\n"
+      "  saccade report runs/a --label-errors relabel --to labelstudio\n"
+      "  saccade report runs/a runs/b runs/c --output compared.html --csv curves.csv");
 }
 
 void add_convert(CLI::App& app, Action& action) {
-  c->add_flag("--resume", a->resume, "continue the run in --output from its newest intact checkpoint");
-  option(
-      c, "--init-from", a->init_from, "FILE|NAME",
-      "start from the weights in a safetensors or .pth file, or from published ones: coco (or another data set) for those "
-      "of --model, or a name that saccade weights list shows; fetched unless they are in the cache");
-  ->required()->check(not_empty());
+  auto [c, a] = add_command(app, action, "convert", "convert published weights to a checkpoint", run_convert);
+  c->add_option(
+       "IN", a->input,
+       "a safetensors file (or its *.index.json), a .pth file of PyTorch, or the name of published weights")
+      ->required()
+      ->check(not_empty());
   c->add_option("OUT", a->output, "the file to write, named *.safetensors")->required()->check(not_empty());
   option(c, "--config", a->config, "FILE", "recipe of the model, if the weights do not identify it");
   add_set(c, a->set);
@@ -351,6 +367,7 @@ void add_commands(CLI::App& app, Action& action) {
   add_eval(app, action);
   add_score(app, action);
   add_predict_command(app, action);
+  add_serve_command(app, action);
   add_report(app, action);
   add_bench(app, action);
   add_export(app, action);

@@ -14,5 +14,6 @@ void add_commands(CLI::App& app, Action& action);
 void add_data_commands(CLI::App& app, Action& action);  // of these, those of `saccade data`
 void add_predict_command(CLI::App& app, Action& action);
 void add_weights_commands(CLI::App& app, Action& action);
+void add_serve_command(CLI::App& app, Action& action);
 
 }  // namespace saccade

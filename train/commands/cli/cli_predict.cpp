@@ -8,8 +8,9 @@
 namespace saccade {
 
 void add_predict_command(CLI::App& app, Action& action) {
-  auto [c, a] = add_command(app, action, "predict",
-                            "detect objects in images and draw them, or classify images", run_predict);
+  auto [c, a] =
+      add_command(app, action, "predict",
+                  "detect objects in images and videos and draw them, or classify images", run_predict);
   required(c, "--checkpoint", a->checkpoint, "FILE", "a checkpoint that train wrote");
   required(c, "--output", a->output, "DIR",
            "folder for the pictures and detections.json or predictions.json");
@@ -22,12 +23,17 @@ void add_predict_command(CLI::App& app, Action& action) {
   c->add_flag("--crop", a->crop,
               "also save a crop of every object in DIR/crops, cut along its mask if it has one");
   option(c, "--to", a->to, "FORMAT",
-         fmt::format("also write the detections as labels, with an entry for every image, to DIR/FORMAT: {}",
-                     fmt::join(label_forms().names(), ", "))
+         fmt::format("also write the detections as labels, with an entry for every image, to DIR/FORMAT: {}; "
+                     "for videos: {}",
+                     fmt::join(label_forms().names(), ", "), kMot)
              .c_str())
-      ->check(CLI::IsMember(label_forms().names()));
+      ->check(CLI::IsMember([] {
+        std::vector<std::string> names = label_forms().names();
+        names.push_back(kMot);
+        return names;
+      }()));
   c->add_flag_callback(
-      "--no-pictures", [a] { a->pictures = false; }, "do not draw pictures");
+      "--no-pictures", [a] { a->pictures = false; }, "do not draw pictures or videos");
   option(c, "--picture-format", a->format, "NAME", "format of the pictures: png (default) or jpg")
       ->check(CLI::IsMember({"png", "jpg"}));
   option(c, "--line-width", a->style.line_width, "PIXELS",
@@ -37,6 +43,24 @@ void add_predict_command(CLI::App& app, Action& action) {
          "letter size of names and scores; 0 for none (default: grows with the picture)")
       ->check(number<int64_t>("0, or a whole number from 6 to 400",
                               [](int64_t n) { return n == 0 || (n >= 6 && n <= 400); }));
+  option(c, "--every", a->video.every, "N", "process every N-th frame of videos (default 1)")
+      ->check(at_least(1));
+  option(c, "--max-frames", a->video.max_frames, "N", "process at most N frames of a video")
+      ->check(at_least(1));
+  c->add_flag("--track", a->video.track, "track objects through videos (ByteTrack): adds track_id");
+  TrackerOptions& tracking = a->video.tracking;
+  option(c, "--track-threshold", tracking.high, "T",
+         "detections with scores of at least T are matched first; a new track needs T + 0.1 (default 0.5)")
+      ->check(between_0_and_1())
+      ->needs("--track");
+  option(c, "--track-match", tracking.match, "D",
+         "largest distance, 1 - IoU x score, between a track and its next detection (default 0.8)")
+      ->check(between_0_and_1())
+      ->needs("--track");
+  option(c, "--track-buffer", tracking.buffer, "N", "keep a lost track for N frames (default 30)")
+      ->check(number<int64_t>("a whole number from 0 to 1000000",
+                              [](int64_t n) { return n >= 0 && n <= 1'000'000; }))
+      ->needs("--track");
   c->add_flag("--recursive", a->recursive, "also search sub-folders");
   option(c, "--tile", a->tile, "PIXELS",
          "process large images in overlapping tiles with this side, and once as a whole")
@@ -52,14 +76,16 @@ void add_predict_command(CLI::App& app, Action& action) {
   option(c, "--list", a->list, "FILE", "also process the images listed in this file, one per line");
   add_batch_size(c, a->batch_size, "batch size (default 1); images of different sizes may be padded");
   c->add_option("IMAGE", a->images,
-                "image files, folders of images, patterns ('shots/*.jpg'), or - for the standard input")
+                "image files, folders of images, patterns ('shots/*.jpg'), - for the standard input; videos, "
+                "cameras (camera:0), streams (rtsp://...)")
       ->check(not_empty());
   c->footer(
       "Examples:\n"
       "  saccade predict --checkpoint best.safetensors --output pictures photo.jpg more_photos/\n"
       "  saccade predict --checkpoint best.safetensors --output pictures --list names.txt --batch-size 8\n"
       "  saccade predict --checkpoint best.safetensors --output guesses --to labelstudio --no-pictures "
-      "photos/");
+      "photos/\n"
+      "  saccade predict --checkpoint best.safetensors --output tracked --track street.mp4");
 }
 
 }  // namespace saccade

@@ -2,13 +2,16 @@
 
 #include <fmt/format.h>
 
+#include "train/video/video.h"
+
 namespace saccade {
 
 // The macros are of this file alone, so that a commit compiles nothing else anew (CMakeLists.txt).
 std::string version_text() {
-  return fmt::format("saccade {} (commit {})\nCPU: oneDNN, -march={}, compiled by {} {}\nCUDA: {}",
-                     SACCADE_VERSION, SACCADE_COMMIT, SACCADE_MARCH, SACCADE_COMPILER, __VERSION__,
-                     SACCADE_CUDA_FOUND);
+  return fmt::format(
+      "saccade {} (commit {})\nCPU: oneDNN, -march={}, compiled by {} {}\nCUDA: {}\nVideos: {}",
+      SACCADE_VERSION, SACCADE_COMMIT, SACCADE_MARCH, SACCADE_COMPILER, __VERSION__, SACCADE_CUDA_FOUND,
+      video_support());
 }
 
 }  // namespace saccade

@@ -5,6 +5,6 @@
 
 namespace saccade {
 
-std::string version_text();  // lines: "saccade 0.1.0 (commit 1234abc)", then what was built in
+std::string version_text();  // lines: "saccade 0.2.0 (commit 1234abc)", then what was built in
 
 }  // namespace saccade

@@ -18,7 +18,7 @@ class Detections:
         scores: float64 [N], 0 to 1.
         labels: int64 [N], places in Model.names.
         names: N strings, the classes.
-        image_size: (height, width) in pixels, of the image as it was given; one from a file or from bytes is turned as EXIF says.
+        image_size: (height, width) in pixels, of the image as it was given; files and bytes are turned as EXIF says.
         class_scores: of a classifier, float64 [K], 0 to 1, the scores of all classes of Model.names, whatever the threshold.
         label_map: of a model of label maps, int32 [height, width], the class of each pixel, whatever the threshold.
     """

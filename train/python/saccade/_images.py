@@ -13,6 +13,7 @@ from ._library import BGR, GREY, RGB, Encoded, Pixels, check, encoded_path, libr
 #: One image: an array, a PIL image, the path of a file, or the bytes of one.
 Image = Union[np.ndarray, "os.PathLike[str]", str, bytes, bytearray, memoryview, Any]
 
+MOST_PIXELS = 178_956_970  # kMaxImagePixels
 EXPECTED = "a uint8 array (height, width, 3) or (height, width), a PIL image, a path, or the bytes of an image file"
 # What PIL makes RGB of without a loss that the library's own reader would not have: alpha is dropped.
 PIL_MODES = ("1", "P", "PA", "LA", "RGBA", "RGBX", "CMYK", "YCbCr")
@@ -54,6 +55,8 @@ class Picture:
         side = 1 if array.ndim == 2 else 3
         rows = array.strides[0] >= array.shape[1] * side and array.strides[1:] == ((1,) if side == 1 else (3, 1))
         if not rows:
+            if array.shape[0] * array.shape[1] > MOST_PIXELS:  # the library says the same of what is not copied
+                raise InputError(f"{name}: {array.shape[1]} x {array.shape[0]} pixels, expected at most {MOST_PIXELS} in all")
             array = np.ascontiguousarray(array)
         self.owner = array
         self.pixels = Pixels(

@@ -21,7 +21,7 @@ def program() -> str:
 
 
 def flags_of(flags: Dict[str, Any]) -> List[str]:
-    """max_steps=20 as --max-steps=20, resume=True as --resume. Lists repeat a flag, dicts too (set={"seed": 7}); None is none."""
+    """max_steps=20 as --max-steps=20, resume=True as --resume. Lists and dicts repeat a flag: set={"seed": 7}. None is none."""
     words: List[str] = []
     for keyword, value in flags.items():
         name = "--" + keyword.replace("_", "-")

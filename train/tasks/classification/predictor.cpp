@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "core/files/text.h"
@@ -29,33 +30,44 @@ class ClassPredictor : public Predictor {
           std::pair{"--picture-format", arguments.format != "png"},
           std::pair{"--line-width", arguments.style.line_width.has_value()},
           std::pair{"--letter-size", arguments.style.letter_size.has_value()},
-          std::pair{"--crop", arguments.crop}, std::pair{"--tile", arguments.tile > 0}})
+          std::pair{"--crop", arguments.crop}, std::pair{"--tile", arguments.tile > 0},
+          std::pair{"--track", arguments.video.track}})
       if (given) fail_input("{}: {} is a classifier, expected a detector", flag, arguments.checkpoint);
   }
 
   std::vector<std::string> predict(std::vector<LoadedInput> images, const Workspace&,
                                    PictureNames&) override {
     const auto found = inference_.run(batch_of(images, model_.config));
-    for (size_t n = 0; n < images.size(); ++n) add(*images[n].input, found[n]);
+    for (size_t n = 0; n < images.size(); ++n) add(images[n], found[n]);
+    return {};
+  }
+  bool takes_videos() const override { return true; }
+  std::vector<Drawing> predict_frames(const std::vector<LoadedInput>& frames) override {
+    const auto found = inference_.run(batch_of(frames, model_.config));
+    for (size_t n = 0; n < frames.size(); ++n) add_to_list(frames[n], found[n]);
     return {};
   }
   std::string list_name() const override { return "predictions.json"; }
   std::string take_list() override { return std::exchange(list_, {}); }
   std::string summary(size_t images) const override {
-    return fmt::format("{}{}: predictions.json with the best classes of {} images\n", lines_,
-                       escaped(output_), images);
+    return fmt::format("{}{}: predictions.json with the best classes of {} {}\n", lines_, escaped(output_),
+                       std::max(count_, static_cast<int64_t>(images)),
+                       count_ > static_cast<int64_t>(images) ? "images and frames" : "images");
   }
   bool has_pictures() const override { return false; }
 
  private:
-  void add(const PredictInput& input, const std::vector<Instance>& classes) {
-    std::string line = escaped(input.name) + ":";
+  void add(const LoadedInput& loaded, const std::vector<Instance>& classes) {
+    std::string line = escaped(loaded.input->name) + ":";
     for (const Instance& c : best_classes(classes))
       line +=
           fmt::format(" {} {:.3f}", printable(model_.class_names.at(static_cast<size_t>(c.label))), c.score);
-    list_ += fmt::format("{}\n{{\"file_name\": {}, \"classes\": [{}]}}", count_++ ? "," : "",
-                         json_quote(input.name), best_classes_json(classes, model_));
     lines_ += line + "\n";
+    add_to_list(loaded, classes);
+  }
+  void add_to_list(const LoadedInput& loaded, const std::vector<Instance>& classes) {
+    list_ += fmt::format("{}\n{}, \"classes\": [{}]}}", count_++ ? "," : "",
+                         list_entry(*loaded.input, loaded.frame), best_classes_json(classes, model_));
   }
 
   std::string output_;

@@ -14,6 +14,7 @@
 #include "train/inference/evaluation_data.h"
 #include "train/logs/print.h"
 #include "train/report/evaluation_sections.h"
+#include "train/report/label_error_files.h"
 #include "train/tasks/classification/runner.h"
 
 namespace saccade {
@@ -115,6 +116,30 @@ void add_worst(Page& page, const Dataset& images, std::vector<Guess> guesses,
   page.add(shown.empty() ? note("Every image has its own class.") : grid("pictures", shown));
 }
 
+// Labels that the model contradicts, as find_label_errors has it for boxes.
+std::vector<LabelErrorEntry> contradicted(const Dataset& images, const std::vector<Guess>& guesses,
+                                          const std::vector<std::string>& names, double least_suspicion) {
+  UsualScores usual;
+  for (const Guess& g : guesses)
+    if (g.best == g.label) usual.add(static_cast<int64_t>(g.label), g.own);
+  auto confidence = [&](size_t label, double score) {
+    return usual.confidence(static_cast<int64_t>(label), score);
+  };
+  std::vector<LabelErrorEntry> entries;
+  for (const Guess& g : guesses) {
+    const double suspicion = confidence(g.best, g.of_best) * (1 - confidence(g.label, g.own));
+    if (g.best == g.label || suspicion < least_suspicion) continue;
+    entries.push_back({.kind = LabelErrorKind::kWrongClass,
+                       .suspicion = suspicion,
+                       .image = &images.image(g.index),
+                       .label = ToldLabel{names[g.label]},
+                       .suggestion = ToldLabel{names[g.best]},
+                       .score = g.of_best});
+  }
+  std::ranges::stable_sort(entries, std::ranges::greater(), &LabelErrorEntry::suspicion);
+  return entries;
+}
+
 std::string guesses_json(const Evaluation& evaluation, const ConfusionMatrix& matrix,
                          const std::vector<ClassAccuracy>& counts) {
   std::string names, rows, classes;
@@ -139,6 +164,9 @@ std::string add_classification_sections(Page& page, const ReportOptions& options
   if (options.figures != FigureOptions())
     fail_input(
         "--iou, --max-detections, --area-ranges: the run is of a classifier, expected that of a detector");
+  if (options.label_errors.form != LabelErrorOptions().form)
+    fail_input(
+        "--to: the run is of a classifier, expected that of a detector: of images there is a list alone");
   if (!options.paths.annotations.empty())
     fail_input("--annotations: the run is of a classifier, expected only --images or --data");
   const LoadedModel& model = options.model;
@@ -177,7 +205,12 @@ std::string add_classification_sections(Page& page, const ReportOptions& options
   add_class_table(page, counts, model.class_names);
   page.section("Confusion matrix");
   page.add(confusion_table(matrix, false));
+  const std::vector<LabelErrorEntry> errors =
+      contradicted(*images, guesses, model.class_names, options.label_errors.least_suspicion);
   add_worst(page, *images, std::move(guesses), model.class_names);
+  page.add(note(fmt::format("Labels that the model contradicts with a suspicion of at least {}: {}.",
+                            figure_text(options.label_errors.least_suspicion), errors.size())));
+  write_label_errors(options.label_errors, errors, nullptr, "");
   return guesses_json(evaluation, matrix, counts);
 }
 

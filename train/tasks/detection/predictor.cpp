@@ -21,6 +21,7 @@
 #include "train/tasks/detection/runner.h"
 #include "train/tasks/detection/sampling_points.h"
 #include "train/tasks/detection/tiles.h"
+#include "train/video/byte_tracker.h"
 
 namespace saccade {
 namespace {
@@ -63,38 +64,43 @@ class BoxPredictor : public Predictor {
     if (arguments.tile > 0 && arguments.sampling_points)
       fail_input(
           "--sampling-points: with --tile there is no one place for them, expected only one of the two");
+    if (arguments.video.track && arguments.threshold)
+      fail_input("--threshold: with --track a detection counts by its track, expected --track-threshold");
   }
 
   std::vector<std::string> predict(std::vector<LoadedInput> images, const Workspace& workspace,
                                    PictureNames& names) override {
     std::vector<std::string> pictures;
-    if (arguments_.tile > 0) {
-      for (LoadedInput& loaded : images)
-        draw(*loaded.input, loaded.image, in_tiles(loaded), {}, {}, 0, workspace, names, pictures);
-      return pictures;
-    }
-    const Batch batch = batch_of(images, model_.config);
-    const auto output = runner_.run(batch, arguments_.sampling_points);
-    if (arguments_.sampling_points &&
-        (output->sampling.empty() || !output->sampling.back().locations.defined()))
-      fail_input("--sampling-points: the decoder of {} attends to every position, it samples none",
-                 arguments_.checkpoint);
-    const auto detections = detector_.postprocess(*output, batch.targets, post_);
-    for (size_t n = 0; n < images.size(); ++n)
-      draw(*images[n].input, images[n].image, detections[n], output->sampling, batch, static_cast<int64_t>(n),
-           workspace, names, pictures);
+    for (size_t n = 0; const Found& found : look_at(images))
+      draw(images[n++], found, workspace, names, pictures);
     return pictures;
+  }
+  bool takes_videos() const override { return true; }
+  void begin_video() override { tracker_ = ByteTracker(arguments_.video.tracking); }
+  std::vector<Drawing> predict_frames(const std::vector<LoadedInput>& frames) override {
+    std::vector<Drawing> drawings;
+    for (size_t n = 0; Found & found : look_at(frames))
+      drawings.push_back(add_frame(frames[n++], std::move(found)));
+    return drawings;
+  }
+  std::string take_tracks() override { return std::exchange(mot_, {}); }
+  std::string end_video() override {
+    return arguments_.video.track ? fmt::format("{} objects followed", tracker_.count()) : "";
   }
   std::string list_name() const override { return "detections.json"; }
   std::string take_list() override { return std::exchange(list_, {}); }
   std::string summary(size_t images) const override {
     const std::string labels =
-        arguments_.to.empty() ? "" : fmt::format(", labels of all images in {}/", arguments_.to);
+        arguments_.wants_labels() ? fmt::format(", labels of all images in {}/", arguments_.to) : "";
+    const std::string pictures =
+        images == 0 ? "" : fmt::format("{} {}, ", images, arguments_.pictures ? "pictures" : "images");
     std::string text =
-        table() + fmt::format("{}: {} {}, detections.json with {} detections of score {} or more{}\n",
-                              escaped(arguments_.output), images, arguments_.pictures ? "pictures" : "images",
-                              count_, threshold_, labels);
-    if (count_ == 0 && best_ > 0)
+        table() + fmt::format("{}: {}detections.json with {} detections of {}{}\n",
+                              escaped(arguments_.output), pictures, count_,
+                              arguments_.video.track ? "objects that were followed"
+                                                     : fmt::format("score {} or more", threshold_),
+                              labels);
+    if (count_ == 0 && best_ > 0 && !arguments_.video.track)
       text += fmt::format("note: the best score is {:.3f}; a lower --threshold shows what has it\n", best_);
     return text;
   }
@@ -102,6 +108,88 @@ class BoxPredictor : public Predictor {
   const GroundTruth* labels() const override { return &labels_; }
 
  private:
+  // Of an image: what is shown of it.
+  struct Found {
+    std::vector<ImageDetection> objects;
+    std::vector<DrawnPoint> points;
+    std::vector<int64_t> tracks = {};  // of the objects, 0: none; empty: nothing is followed
+  };
+
+  std::vector<Found> look_at(const std::vector<LoadedInput>& images) {
+    std::vector<Found> found;
+    if (arguments_.tile > 0) {
+      for (const LoadedInput& loaded : images)
+        found.push_back({shown(in_tiles(loaded), loaded.frame.has_value()), {}});
+      return found;
+    }
+    const Batch batch = batch_of(images, model_.config);
+    const auto output = runner_.run(batch, arguments_.sampling_points);
+    if (arguments_.sampling_points &&
+        (output->sampling.empty() || !output->sampling.back().locations.defined()))
+      fail_input("--sampling-points: the decoder of {} attends to every position, it samples none",
+                 arguments_.checkpoint);
+    auto detections = detector_.postprocess(*output, batch.targets, post_);
+    for (size_t n = 0; n < images.size(); ++n) {
+      found.push_back({shown(std::move(detections[n]), images[n].frame.has_value()), {}});
+      if (!arguments_.sampling_points) continue;
+      const std::vector<ImageDetection>& objects = found.back().objects;
+      for (size_t k = 0; k < std::min(objects.size(), kSampledDetections); ++k)
+        add_sampling_points(output->sampling.back(), batch, static_cast<int64_t>(n), objects[k].query,
+                            objects[k].label, found.back().points);
+    }
+    return found;
+  }
+
+  // Of a frame that is followed also what has a low score.
+  std::vector<ImageDetection> shown(std::vector<ImageDetection> detections, bool is_frame) {
+    const double threshold = lowest_score(is_frame);
+    std::vector<ImageDetection> kept;
+    for (ImageDetection& d : detections) {
+      if (!shown_[static_cast<size_t>(d.label)]) continue;
+      best_ = std::max(best_, d.score);
+      if (d.score < threshold) continue;
+      if (arguments_.max > 0 && std::ssize(kept) == arguments_.max) break;
+      kept.push_back(std::move(d));
+    }
+    return kept;
+  }
+  double lowest_score(bool is_frame) const {
+    const VideoArguments& video = arguments_.video;
+    return is_frame && video.track ? std::min(video.tracking.low, video.tracking.high) : threshold_;
+  }
+
+  // Lists a frame's detections, of what is followed those that have a track, and says how they are drawn.
+  Drawing add_frame(const LoadedInput& frame, Found found) {
+    if (arguments_.video.track) {
+      std::vector<TrackedBox> boxes;
+      for (const ImageDetection& d : found.objects) boxes.push_back({d.box, d.score, d.label});
+      const std::vector<int64_t> ids = tracker_.update(boxes);
+      size_t kept = 0;
+      for (size_t k = 0; k < ids.size(); ++k) {
+        if (ids[k] == 0) continue;
+        found.tracks.push_back(ids[k]);
+        if (k != kept) found.objects[kept] = std::move(found.objects[k]);
+        ++kept;
+      }
+      found.objects.resize(kept);
+    }
+    for (size_t k = 0; k < found.objects.size(); ++k) {
+      const ImageDetection& d = found.objects[k];
+      add_to_list(frame, d, "", found.tracks.empty() ? 0 : found.tracks[k]);
+      if (arguments_.to == kMot)
+        mot_ += fmt::format("{},{},{:.2f},{:.2f},{:.2f},{:.2f},{:.4f},-1,-1,-1\n", frame.frame->number + 1,
+                            found.tracks[k], d.box.x1, d.box.y1, d.box.width(), d.box.height(), d.score);
+    }
+    return [this, found = std::move(found)](Image& image) { draw_found(image, found); };
+  }
+
+  void draw_found(Image& image, const Found& found) const {
+    draw_points(image, found.points,
+                std::max(1.5, static_cast<double>(std::min(image.height, image.width)) / 200));
+    draw_boxes(image, {found.objects.begin(), found.objects.end()}, model_.class_names, arguments_.style,
+               found.tracks);
+  }
+
   // --batch-size tiles at a time.
   std::vector<ImageDetection> in_tiles(const LoadedInput& loaded) {
     const ImageSize size{loaded.image.height, loaded.image.width};
@@ -115,50 +203,45 @@ class BoxPredictor : public Predictor {
       }
       const Batch batch = batch_of(parts, model_.config);
       for (auto& detections : detector_.postprocess(*runner_.run(batch), batch.targets, post_)) {
-        std::erase_if(detections, [&](const ImageDetection& d) { return d.score < threshold_; });
+        const double threshold = lowest_score(loaded.frame.has_value());
+        std::erase_if(detections, [&](const ImageDetection& d) { return d.score < threshold; });
         found.push_back(std::move(detections));
       }
     }
     return merge_tiles(size, tiles, found);
   }
 
-  // Image n of the batch; adds the names of what it draws.
-  void draw(const PredictInput& input, Image& image, const std::vector<ImageDetection>& detections,
-            const std::vector<SamplingRecord>& sampling, const Batch& batch, int64_t n,
-            const Workspace& workspace, PictureNames& names, std::vector<std::string>& pictures) {
-    std::vector<Instance> boxes;
-    std::vector<DrawnPoint> points;
-    if (!arguments_.to.empty()) add_labels_image(input, image);
-    for (const ImageDetection& d : detections) {
-      if (shown_[static_cast<size_t>(d.label)]) best_ = std::max(best_, d.score);
-      if (d.score < threshold_ || !shown_[static_cast<size_t>(d.label)]) continue;
-      if (arguments_.max > 0 && std::ssize(boxes) == arguments_.max) break;
+  // Adds the names of what it draws.
+  void draw(LoadedInput& loaded, const Found& found, const Workspace& workspace, PictureNames& names,
+            std::vector<std::string>& pictures) {
+    const PredictInput& input = *loaded.input;
+    if (arguments_.wants_labels()) add_labels_image(input, loaded.image);
+    for (const ImageDetection& d : found.objects) {
       std::string crop;
       if (arguments_.crop) {
         const std::filesystem::path file = input.picture.empty() ? input.path : input.picture;
         crop = names.name("crops/" + file.stem().string());
-        write_file(workspace.file(crop), cut_out(image, d));
+        write_file(workspace.file(crop), cut_out(loaded.image, d));
         pictures.push_back(crop);
       }
-      add_to_list(input, d, crop);
-      if (!arguments_.to.empty()) add_label(d);
-      if (arguments_.sampling_points && boxes.size() < kSampledDetections)
-        add_sampling_points(sampling.back(), batch, n, d.query, d.label, points);
-      boxes.push_back(d);
+      add_to_list(loaded, d, crop);
+      if (arguments_.wants_labels()) add_label(d);
     }
     if (!arguments_.pictures) return;
     pictures.push_back(input.picture);
-    draw_points(image, points, std::max(1.5, static_cast<double>(std::min(image.height, image.width)) / 200));
-    draw_boxes(image, boxes, model_.class_names, arguments_.style);
+    draw_found(loaded.image, found);
     write_file(workspace.file(input.picture),
-               arguments_.format == "jpg" ? encode_jpeg_drawing(image) : encode_drawing(image));
+               arguments_.format == "jpg" ? encode_jpeg_drawing(loaded.image) : encode_drawing(loaded.image));
   }
 
-  // `crop`: "" for none
-  void add_to_list(const PredictInput& input, const Instance& found, const std::string& crop) {
-    list_ += fmt::format("{}\n{{\"file_name\": {}, {}", count_++ ? "," : "", json_quote(input.name),
-                         object_json(found, model_));
-    if (!input.picture.empty()) list_ += fmt::format(", \"picture\": {}", json_quote(input.picture));
+  // `crop`: "" for none; `track`: 0 for none
+  void add_to_list(const LoadedInput& loaded, const Instance& found, const std::string& crop,
+                   int64_t track = 0) {
+    list_ += fmt::format("{}\n{}", count_++ ? "," : "", list_entry(*loaded.input, loaded.frame));
+    if (track > 0) list_ += fmt::format(", \"track_id\": {}", track);
+    list_ += ", " + object_json(found, model_);
+    if (const std::string& picture = loaded.input->picture; !picture.empty())
+      list_ += fmt::format(", \"picture\": {}", json_quote(picture));
     list_ += segmentation_json(found);
     list_ += crop.empty() ? "}" : fmt::format(", \"crop\": {}}}", json_quote(crop));
     ++counts_[static_cast<size_t>(found.label)];
@@ -214,6 +297,8 @@ class BoxPredictor : public Predictor {
   int64_t count_ = 0;
   double best_ = 0;     // score
   GroundTruth labels_;  // for --to
+  ByteTracker tracker_{TrackerOptions()};
+  std::string mot_;
 };
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "train/report/evaluation_sections.h"
 #include "train/tasks/detection/evaluate.h"
 #include "train/tasks/detection/figures.h"
+#include "train/tasks/detection/label_error_section.h"
 #include "train/tasks/detection/report_pictures.h"
 
 namespace saccade {
@@ -164,7 +165,8 @@ std::string add_detection_sections(Page& page, const ReportOptions& options) {
   const DataPaths paths = with_masks_of(wanted, options.paths);
   auto dataset = open_dataset(paths, LabelScheme::kContiguous, &notes);
   settle_masks(wanted, *dataset, notes);
-  for (std::string& line : notes_on_judged(*dataset, paths, options.model)) notes.push_back(std::move(line));
+  const std::vector<std::string> remarks = notes_on_judged(*dataset, paths, options.model);
+  notes.insert(notes.end(), remarks.begin(), remarks.end());
   for (const std::string& line : notes) print_line(line);
   const LoadedModel& model = options.model;
   check_categories(*dataset, model.category_ids, model.class_names, options.checkpoint);
@@ -191,6 +193,7 @@ std::string add_detection_sections(Page& page, const ReportOptions& options) {
       figure_text(figures.threshold))));
   page.add(confusion_table(figures.confusion, true));
   add_detection_pictures(page, *dataset, detections, figures, options);
+  add_label_errors(page, *dataset, detections, options, remarks);
   return figures_json(figures);
 }
 

@@ -35,7 +35,7 @@ class LabelPredictor : public Predictor {
           std::pair{"--picture-format", arguments.format != "png"},
           std::pair{"--line-width", arguments.style.line_width.has_value()},
           std::pair{"--letter-size", arguments.style.letter_size.has_value()},
-          std::pair{"--crop", arguments.crop}})
+          std::pair{"--crop", arguments.crop}, std::pair{"--track", arguments.video.track}})
       if (given) fail_input("{}: {} makes label maps, expected a detector", flag, arguments.checkpoint);
     if (arguments.tile > 0)
       fail_input("--tile: {} makes label maps; --set eval.window={} looks at an image part by part",
@@ -44,9 +44,7 @@ class LabelPredictor : public Predictor {
 
   std::vector<std::string> predict(std::vector<LoadedInput> images, const Workspace& workspace,
                                    PictureNames& names) override {
-    std::vector<Batch> views;
-    for (const Config& view : runner_.views()) views.push_back(batch_of(images, view));
-    const std::vector<LabelMap> found = runner_.run(views);
+    const std::vector<LabelMap> found = label_maps(images);
     std::vector<std::string> pictures;
     for (size_t n = 0; n < images.size(); ++n) {
       const PredictInput& input = *images[n].input;
@@ -56,9 +54,21 @@ class LabelPredictor : public Predictor {
       paint_labels(images[n].image, found[n], model_.class_names);
       write_file(workspace.file(input.picture), encode_drawing(images[n].image));
       pictures.insert(pictures.end(), {input.picture, map});
-      add_to_list(input, map, found[n]);
+      add_to_list(images[n], map, found[n]);
     }
     return pictures;
+  }
+  bool takes_videos() const override { return true; }
+  // Without a file of the label map of each.
+  std::vector<Drawing> predict_frames(const std::vector<LoadedInput>& frames) override {
+    std::vector<Drawing> drawings;
+    for (size_t n = 0; LabelMap & found : label_maps(frames)) {
+      add_to_list(frames[n++], "", found);
+      drawings.push_back([this, labels = std::move(found)](Image& image) {
+        paint_labels(image, labels, model_.class_names);
+      });
+    }
+    return drawings;
   }
   std::string list_name() const override { return "predictions.json"; }
   std::string take_list() override { return std::exchange(list_, {}); }
@@ -73,19 +83,27 @@ class LabelPredictor : public Predictor {
         out +=
             fmt::format("{:5.1f} %  {}\n", 100.0 * static_cast<double>(pixels_[k]) / static_cast<double>(all),
                         printable(model_.class_names[k]));
-    return out + fmt::format("{}: {} pictures, their label maps in label_maps, predictions.json\n",
-                             escaped(output_), images);
+    const std::string pictures =
+        images > 0 ? fmt::format("{} pictures, their label maps in label_maps, ", images) : "";
+    return out + fmt::format("{}: {}predictions.json\n", escaped(output_), pictures);
   }
   bool has_pictures() const override { return true; }
 
  private:
-  void add_to_list(const PredictInput& input, const std::string& map, const LabelMap& labels) {
+  std::vector<LabelMap> label_maps(const std::vector<LoadedInput>& images) {
+    std::vector<Batch> views;
+    for (const Config& view : runner_.views()) views.push_back(batch_of(images, view));
+    return runner_.run(views);
+  }
+
+  // `map`: "" for none
+  void add_to_list(const LoadedInput& loaded, const std::string& map, const LabelMap& labels) {
     const std::vector<int64_t> counts = files_.counts(labels);
     for (size_t k = 0; k < counts.size(); ++k) pixels_[k] += counts[k];
-    list_ += fmt::format(
-        "{}\n{{\"file_name\": {}, \"width\": {}, \"height\": {}, \"classes\": [{}], \"picture\": {}, \"label_map\": {}}}",
-        count_++ ? "," : "", json_quote(input.name), labels.size.width, labels.size.height,
-        files_.classes_json(counts), json_quote(input.picture), json_quote(map));
+    list_ += fmt::format("{}\n{}, \"width\": {}, \"height\": {}, \"classes\": [{}], \"picture\": {}{}}}",
+                         count_++ ? "," : "", list_entry(*loaded.input, loaded.frame), labels.size.width,
+                         labels.size.height, files_.classes_json(counts), json_quote(loaded.input->picture),
+                         map.empty() ? "" : fmt::format(", \"label_map\": {}", json_quote(map)));
   }
 
   std::string output_;

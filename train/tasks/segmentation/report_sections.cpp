@@ -117,6 +117,9 @@ std::string add_segmentation_sections(Page& page, const ReportOptions& options) 
   if (!options.model.module)
     fail_input("--detections: the run is of label maps, expected that of a detector");
   if (options.threshold) fail_input("--threshold: the run is of label maps, expected that of a detector");
+  if (options.label_errors != LabelErrorOptions())
+    fail_input(
+        "--label-errors, --to, --suspicion: the run is of label maps, expected that of a detector or a classifier");
   const LoadedModel& model = options.model;
   refuse_figures(options.figures, options.classes, options.checkpoint);
   std::vector<std::string> notes;

@@ -6,7 +6,7 @@
 
 #include "data/report/split.h"
 #include "train/commands/commands.h"
-#include "train/commands/data_sources.h"
+#include "train/commands/data/sources.h"
 
 namespace saccade {
 

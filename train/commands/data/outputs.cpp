@@ -1,4 +1,4 @@
-#include "train/commands/data_outputs.h"
+#include "train/commands/data/outputs.h"
 
 #include <algorithm>
 #include <filesystem>

@@ -1,4 +1,4 @@
-#include "train/commands/data_label_maps.h"
+#include "train/commands/data/label_maps.h"
 
 #include <fmt/ranges.h>
 

@@ -25,9 +25,9 @@
 #include "data/labels/label_forms.h"
 #include "train/commands/coco_lists.h"
 #include "train/commands/commands.h"
-#include "train/commands/data_label_maps.h"
-#include "train/commands/data_outputs.h"
-#include "train/commands/data_sources.h"
+#include "train/commands/data/label_maps.h"
+#include "train/commands/data/outputs.h"
+#include "train/commands/data/sources.h"
 #include "train/logs/print.h"
 
 namespace saccade {

@@ -1,4 +1,4 @@
-#include "train/commands/data_sources.h"
+#include "train/commands/data/sources.h"
 
 #include <fmt/ranges.h>
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/files/temporary.h"
-#include "train/commands/data_sources.h"
+#include "train/commands/data/sources.h"
 
 namespace saccade {
 

@@ -1,0 +1,235 @@
+#include "train/commands/predict_video.h"
+
+#include <algorithm>
+#include <exception>
+#include <thread>
+#include <utility>
+
+#include "core/runtime/interrupt.h"
+#include "core/runtime/parallel.h"
+#include "core/tensor/error.h"
+#include "train/logs/print.h"
+#include "train/logs/progress.h"
+#include "train/video/bounded_queue.h"
+#include "train/video/video.h"
+
+namespace saccade {
+namespace {
+
+struct DrawnFrame {
+  VideoFrame frame;
+  Drawing drawing;
+};
+
+// Decodes on a thread of its own, some frames ahead.
+class FrameSource {
+ public:
+  FrameSource(const PredictInput& input, const PredictArguments& arguments, int threads)
+      : reader_(input.path, arguments.video.every, threads),
+        is_live_(video_source(input.path) != VideoSource::kFile),
+        frames_(static_cast<size_t>(2 * arguments.batch_size + 2)),
+        thread_([this] { decode(); }) {}
+  ~FrameSource() { frames_.close(); }
+
+  std::optional<VideoFrame> next() { return frames_.pop(); }
+  // As it is known before, and with the size of the frames after the first one.
+  const VideoInfo& info() const { return reader_.info(); }
+  // When all is read, or nothing more is wanted: what was not as it should be; "" for nothing.
+  std::string end() {
+    frames_.close();
+    thread_.join();
+    std::string losses = reader_.losses();
+    if (dropped_ > 0)
+      losses += fmt::format("{}{} frames came while others were looked at and are left out",
+                            losses.empty() ? "" : ", ", dropped_);
+    return losses;
+  }
+
+ private:
+  void decode() {
+    try {
+      while (std::optional<VideoFrame> frame = reader_.next()) {
+        if (is_live_) {  // who is too slow sees what is there now, not what was there a minute ago
+          const std::optional<size_t> dropped = frames_.push_newest(std::move(*frame));
+          if (!dropped) return;
+          dropped_ += *dropped;
+        } else if (!frames_.push(std::move(*frame))) {
+          return;
+        }
+      }
+      frames_.close();
+    } catch (...) {
+      frames_.close(std::current_exception());
+    }
+  }
+
+  VideoReader reader_;
+  bool is_live_;
+  size_t dropped_ = 0;
+  BoundedQueue<VideoFrame> frames_;
+  std::jthread thread_;  // the last: it ends first
+};
+
+// Draws and encodes on a thread of its own.
+class DrawnVideo {
+ public:
+  DrawnVideo(std::string path, VideoInfo info, int64_t batch_size, int threads)
+      : path_(std::move(path)),
+        info_(std::move(info)),
+        threads_(threads),
+        frames_(static_cast<size_t>(2 * batch_size + 2)),
+        thread_([this] { write(); }) {}
+  ~DrawnVideo() { frames_.close(std::make_exception_ptr(Interrupted())); }  // without end() nobody wants it
+
+  // Throws what the writing failed with.
+  void add(VideoFrame frame, Drawing drawing) {
+    if (!frames_.push({std::move(frame), std::move(drawing)})) end();
+  }
+  // Waits until all is written, and throws what it failed with. Returns the codec.
+  std::string end() {
+    frames_.close();
+    thread_.join();
+    if (failure_) std::rethrow_exception(failure_);
+    return codec_;
+  }
+
+ private:
+  void write() {
+    try {
+      VideoWriter writer(path_, info_, threads_);
+      while (std::optional<DrawnFrame> drawn = frames_.pop()) {
+        drawn->drawing(drawn->frame.image);
+        writer.write(drawn->frame.image, drawn->frame.seconds);
+      }
+      writer.finish();
+      codec_ = writer.codec();
+    } catch (...) {
+      failure_ = std::current_exception();
+      frames_.close();
+    }
+  }
+
+  std::string path_;
+  VideoInfo info_;
+  int threads_;
+  std::string codec_;
+  std::exception_ptr failure_;
+  BoundedQueue<DrawnFrame> frames_;
+  std::jthread thread_;
+};
+
+// How many frames are to be looked at, as far as that is known before; else 0.
+int64_t expected_frames(const VideoInfo& info, const VideoArguments& video) {
+  const int64_t frames = (info.frames + video.every - 1) / video.every;
+  return video.max_frames > 0 && frames > 0 ? std::min(frames, video.max_frames) : frames;
+}
+
+// One video; its files are in their places when this returns. False where a signal came before its first frame. Throws InputError where
+// nothing of it can be read.
+bool predict_video(const PredictInput& input, const PredictArguments& arguments, Predictor& predictor,
+                   Workspace& workspace, PictureNames& names, OutputFile& list) {
+  const int threads = std::max(1, thread_count() / 2);  // of decoding, and of encoding: beside the model's
+  FrameSource source(input, arguments, threads);
+  std::optional<DrawnVideo> drawn;
+  std::optional<OutputFile> tracks;
+  const std::string tracks_name =
+      arguments.to == kMot ? names.name(arguments.to + ("/" + video_stem(input.path)), ".txt") : "";
+  if (!tracks_name.empty()) tracks.emplace(workspace.file(tracks_name));
+  ProgressCounter progress("predict", expected_frames(source.info(), arguments.video), "frames");
+  predictor.begin_video();
+  int64_t looked_at = 0;
+  const int64_t most = arguments.video.max_frames;
+  for (bool more = true; more && interrupt_signal() == 0;) {
+    std::vector<VideoFrame> frames;
+    std::vector<LoadedInput> batch;
+    while (std::ssize(frames) < arguments.batch_size && more) {
+      std::optional<VideoFrame> frame = source.next();
+      if (frame) frames.push_back(std::move(*frame));
+      more = frame && !(most > 0 && looked_at + std::ssize(frames) == most);
+    }
+    if (frames.empty()) break;
+    for (VideoFrame& frame : frames)
+      batch.push_back({&input, std::move(frame.image), FrameTime{frame.number, frame.seconds}});
+    std::vector<Drawing> drawings = predictor.predict_frames(batch);
+    const std::string elements = predictor.take_list(), lines = predictor.take_tracks();
+    list.write(elements.data(), elements.size());
+    if (tracks) tracks->write(lines.data(), lines.size());
+    looked_at += std::ssize(frames);
+    progress.add(std::ssize(frames));
+    if (input.picture.empty()) continue;
+    if (!drawn) {
+      VideoInfo info = source.info();
+      info.frames_per_second /= static_cast<double>(arguments.video.every);
+      drawn.emplace(workspace.file(input.picture), std::move(info), arguments.batch_size, threads);
+    }
+    for (size_t n = 0; n < frames.size(); ++n) {
+      frames[n].image = std::move(batch[n].image);
+      drawn->add(std::move(frames[n]), std::move(drawings[n]));
+    }
+  }
+  const std::string losses = source.end();
+  const std::string codec = drawn ? drawn->end() : "";
+  if (looked_at == 0) {  // a signal came first
+    progress.clear();
+    return false;
+  }
+  if (drawn) workspace.publish(input.picture);
+  if (tracks) {
+    tracks->commit();
+    workspace.publish(tracks_name);
+  }
+  progress.finish();
+  std::string line = fmt::format("{}: {} frames of {} x {} pixels", input.name, looked_at,
+                                 source.info().size.width, source.info().size.height);
+  if (drawn) line += fmt::format(", drawn in {} ({})", input.picture, codec);
+  if (tracks) line += fmt::format(", tracks in {}", tracks_name);
+  if (const std::string more = predictor.end_video(); !more.empty()) line += ", " + more;
+  print_line(line);
+  if (!losses.empty()) print_line("note: {}: {}", input.name, losses);
+  return true;
+}
+
+}  // namespace
+
+void check_video_flags(const PredictArguments& arguments, const Predictor& predictor,
+                       const std::vector<PredictInput>& inputs) {
+  const auto is_video = [](const PredictInput& input) { return input.is_video; };
+  const auto video = std::ranges::find_if(inputs, is_video),
+             picture = std::ranges::find_if_not(inputs, is_video);
+  const bool wants_mot = arguments.to == kMot;
+  if (video == inputs.end()) {
+    for (const auto& [flag, given] :
+         {std::pair{"--every", arguments.video.every > 1},
+          std::pair{"--max-frames", arguments.video.max_frames > 0},
+          std::pair{"--track", arguments.video.track}, std::pair{"--to mot", wants_mot}})
+      if (given) fail_input("{}: none of the inputs is a video", flag);
+    return;
+  }
+  if (!predictor.takes_videos())
+    fail_input("{}: {} looks at pictures alone", video->name, arguments.checkpoint);
+  if (arguments.crop) fail_input("--crop: {} is a video, expected pictures", video->name);
+  if (arguments.wants_labels())
+    fail_input("--to {}: {} is a video, expected pictures, or --to mot", arguments.to, video->name);
+  if (wants_mot && !arguments.video.track)
+    fail_input("--to mot: its lines have the numbers of objects, expected --track too");
+  if (wants_mot && picture != inputs.end())
+    fail_input("--to mot: {} is no video, expected videos alone", picture->name);
+}
+
+size_t predict_videos(const std::vector<PredictInput>& videos, const PredictArguments& arguments,
+                      Predictor& predictor, Workspace& workspace, PictureNames& names, OutputFile& list) {
+  size_t done = 0;
+  for (const PredictInput& video : videos) {
+    if (interrupt_signal() != 0) break;
+    try {
+      done += predict_video(video, arguments, predictor, workspace, names, list);
+    } catch (const InputError& error) {
+      print_error(error.what());
+    } catch (const Interrupted&) {  // while it was opened
+      break;
+    }
+  }
+  return done;
+}
+
+}  // namespace saccade

@@ -1,0 +1,161 @@
+#include "train/commands/report_runs.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+#include "core/files/output_file.h"
+#include "core/tensor/error.h"
+#include "data/images/image.h"
+#include "train/checkpoints/checkpoint.h"
+#include "train/checkpoints/load_model.h"
+#include "train/config/task.h"
+#include "train/inference/picture_files.h"
+#include "train/logs/print.h"
+#include "train/report/run_comparison.h"
+
+namespace saccade {
+namespace {
+
+namespace fs = std::filesystem;
+
+// As many as there are colours.
+constexpr size_t kMaxRuns = 8;
+
+// Where the configuration leaves the number of classes to the data, a checkpoint says it.
+std::optional<int64_t> parameters_of(const std::string& run, const Config& config) {
+  int64_t classes = config.model().num_classes();
+  for (const char* name : {"best", "last"}) {
+    const std::string path = fmt::format("{}/checkpoints/{}.safetensors", run, name);
+    if (classes > 0 || !fs::exists(path)) continue;
+    classes = std::ssize(read_checkpoint_info(SafetensorsReader(path)).class_names);
+  }
+  if (classes <= 0) return std::nullopt;
+  return build_model(config, classes)->parameter_count();
+}
+
+ComparedRun compared(const std::string& name) {
+  check_run_folder(name);
+  ComparedRun run{.name = name,
+                  .metrics = read_run_metrics(name + "/metrics.jsonl"),
+                  .config = config_of_run(name),
+                  .charts = {},
+                  .main_figure = {},
+                  .figures = {}};
+  const Task& task = task_of(run.config);
+  run.charts = task.charts();
+  run.main_figure = main_figure_of(run.config);
+  run.figures = task.primary_metrics(run.config);
+  std::erase(run.figures, "loss");
+  run.parameters = parameters_of(name, run.config);
+  return run;
+}
+
+void check_different(const std::vector<std::string>& runs) {
+  if (runs.size() > kMaxRuns)
+    fail_input("saccade report: {} runs, expected at most {} in one page", runs.size(), kMaxRuns);
+  std::error_code error;
+  for (size_t i = 0; i < runs.size(); ++i)
+    for (size_t k = 0; k < i; ++k)
+      if (fs::equivalent(runs[i], runs[k], error))
+        fail_input("{}: is the same run as {}, expected different ones", runs[i], runs[k]);
+}
+
+}  // namespace
+
+void check_run_folder(const std::string& run) {
+  if (std::error_code error; !fs::exists(run + "/config.textproto", error))
+    fail_input("{}: is no folder of a run, as there is no config.textproto in it", run);
+}
+
+Config config_of_run(const std::string& run) {
+  const Config config = load_config(run + "/config.textproto");
+  validate_config(config);
+  return resolve_config(config);
+}
+
+std::string main_figure_of(const Config& config) {
+  if (!config.train().best_metric().empty()) return config.train().best_metric();
+  std::vector<std::string> figures = task_of(config).primary_metrics(config);
+  std::erase(figures, "loss");
+  return figures.empty() ? "" : figures.front();
+}
+
+std::string evaluation_flags(const ReportArguments& arguments) {
+  std::vector<std::string> flags;
+  auto add = [&](const char* flag, bool is_there) {
+    if (is_there) flags.push_back(flag);
+  };
+  add("--json", !arguments.json.empty());
+  add("--detections", !arguments.detections.empty());
+  add("--annotations", !arguments.annotations.empty());
+  add("--images", !arguments.images.empty());
+  add("--data", !arguments.data.empty());
+  add("--classes", !arguments.classes.empty());
+  add("--set", !arguments.set.empty());
+  add("--threshold", arguments.threshold.has_value());
+  add("--iou, --max-detections, --area-ranges", arguments.figures != FigureOptions{});
+  add("--label-errors, --to, --suspicion", arguments.label_errors != LabelErrorOptions{});
+  return fmt::format("{}", fmt::join(flags, ", "));
+}
+
+RunsCsv::RunsCsv(std::string path)
+    : path_(std::move(path)), replaces_(!path_.empty() && replaces_file(path_, {".csv"})) {}
+
+void RunsCsv::write(std::span<const NamedRun> runs) const {
+  if (path_.empty()) return;
+  write_file(path_, std::string_view(runs_csv(runs)));
+  if (replaces_) print_line("{}: replaces the file that was there", path_);
+}
+
+int compare_runs(const ReportArguments& arguments) {
+  std::vector<std::string> names{arguments.run};
+  names.insert(names.end(), arguments.others.begin(), arguments.others.end());
+  const std::string flags = arguments.checkpoint.empty() ? evaluation_flags(arguments) : "--checkpoint";
+  if (!flags.empty())
+    fail_input(
+        "{}: several runs are compared by what they have logged, nothing is evaluated; expected one RUN",
+        flags);
+  check_different(names);
+  const std::string output = arguments.output.empty() ? "comparison.html" : arguments.output;
+  for (const std::string& path : {output, arguments.csv})
+    if (has_image_extension(path))
+      fail_input("{}: is the name of an image, expected one that ends in .html or .csv", path);
+  std::vector<ComparedRun> runs;
+  for (const std::string& name : names) {
+    check_run_folder(name);
+    for (const char* file : {"config.textproto", "metrics.jsonl"})
+      check_outputs({{"--output", output}, {"--csv", arguments.csv}},
+                    {{"a file of a run", fmt::format("{}/{}", name, file)}});
+    runs.push_back(compared(name));
+  }
+  const bool replaces = replaces_page(output);
+  const RunsCsv csv(arguments.csv);
+  std::vector<std::string> kinds;
+  std::vector<NamedRun> logged;
+  for (const ComparedRun& run : runs) {
+    logged.push_back({run.name, run.metrics});
+    if (const std::string& kind = task_name(run.config); std::ranges::find(kinds, kind) == kinds.end())
+      kinds.push_back(kind);
+  }
+  const std::string different =
+      kinds.size() > 1 ? fmt::format(
+                             "The runs are of different tasks ({}): they share the loss, but not its scale, "
+                             "nor the figures of evaluations.",
+                             fmt::join(kinds, ", "))
+                       : "";
+  if (!different.empty()) print_line("note: {}", different);
+  Page page(fmt::format("{} runs", runs.size()), html("{}.", fmt::format("{}", fmt::join(names, ", "))));
+  if (!different.empty()) page.add(note(different));
+  add_comparison(page, runs);
+  const std::string text = page.finish("Written by saccade " SACCADE_VERSION ".");
+  csv.write(logged);
+  write_file(output, std::string_view(text));
+  print_line("{}: a page of {} KB", output, text.size() / 1000);
+  if (replaces) print_line("{}: replaces the file that was there", output);
+  return 0;
+}
+
+}  // namespace saccade

@@ -1,0 +1,66 @@
+// saccade serve: the predictions of a checkpoint over HTTP (docs/serve.md).
+#include <chrono>
+#include <utility>
+
+#include "core/runtime/interrupt.h"
+#include "core/tensor/error.h"
+#include "train/checkpoints/load_model.h"
+#include "train/commands/commands.h"
+#include "train/config/options.h"
+#include "train/config/task.h"
+#include "train/inference/device_choice.h"
+#include "train/inference/evaluation.h"
+#include "train/logs/print.h"
+#include "train/serve/http_server.h"
+#include "train/serve/image_service.h"
+
+namespace saccade {
+namespace {
+
+// Whoever started the program may wait for the line.
+void print_at_once(const std::string& line) {
+  print_line(std::string_view(line));
+  if (const std::string problem = stdout_problem(); !problem.empty())
+    fail("cannot write to the standard output: {}", problem);
+}
+
+}  // namespace
+
+int run_serve(const ServeArguments& arguments) {
+  using std::chrono::milliseconds;
+  const DeviceChoice choice = choose_device(arguments.device);
+  LoadedModel model = load_trained_model(arguments.checkpoint, choice.device, arguments.precision,
+                                         arguments.set, arguments.image_size);
+  const std::unique_ptr<Answerer> answerer = task_of(model.config).answerer(model);
+  EvaluationMode mode(*model.module, precision_of(model.config));
+  ImageService service(model, *answerer,
+                       {.checkpoint = arguments.checkpoint,
+                        .threshold = arguments.threshold,
+                        .max_batch = static_cast<size_t>(arguments.max_batch),
+                        .queue = static_cast<size_t>(arguments.queue),
+                        .max_pixels = arguments.max_pixels});
+  HttpServer server({.host = arguments.host,
+                     .port = static_cast<uint16_t>(arguments.port),
+                     .max_bytes = static_cast<uint64_t>(arguments.max_bytes),
+                     .timeout = milliseconds(static_cast<int64_t>(arguments.timeout * 1000))},
+                    service);
+  service.warm_up();
+  const InterruptScope signals;
+  if (!choice.notice.empty()) print_line(choice.notice);
+  if (!server.is_loopback())
+    print_line("note: --host {}: whoever reaches this address can use the service, it knows no passwords",
+               arguments.host);
+  server.start();
+  print_at_once(fmt::format("{}: {} of {} classes at http://{}/", arguments.checkpoint,
+                            task_name(model.config), model.class_names.size(), server.address()));
+  while (interrupt_signal() == 0) service.compute(milliseconds(100));
+  server.stop();
+  // Who is served already gets an answer; the server's times end what takes too long.
+  do service.compute(milliseconds(20));
+  while (server.connections() > 0);
+  print_line("stopped by {}: {} requests, {} images", signal_name(interrupt_signal()),
+             service.metrics().requests(), service.metrics().images());
+  return 0;
+}
+
+}  // namespace saccade

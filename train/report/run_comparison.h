@@ -1,0 +1,27 @@
+// Several runs beside each other.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "train/config/config.h"
+#include "train/report/run_metrics.h"
+
+namespace saccade {
+
+struct ComparedRun {
+  std::string name;  // as the user calls it
+  RunMetrics metrics;
+  Config config;                     // resolved
+  std::vector<MetricChart> charts;   // of its task
+  std::string main_figure;           // by which its best weights were chosen; "": nothing is evaluated
+  std::vector<std::string> figures;  // what an evaluation reports, with it
+  std::optional<int64_t> parameters = {};
+};
+
+// What became of the runs, their curves over each other (one colour a run; by epochs where their steps have different numbers of images), and
+// in what their configurations differ.
+void add_comparison(Page& page, const std::vector<ComparedRun>& runs);
+
+}  // namespace saccade

@@ -1,0 +1,57 @@
+// A request and its answer, whatever carries them.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace saccade {
+
+struct HttpRequest {
+  std::string method, target;  // "POST", "/predict?threshold=0.3"
+  std::string content_type, content_encoding, accept;
+  std::string body;
+  // Of who has asked: set when nobody waits for the answer any more.
+  std::shared_ptr<std::atomic<bool>> is_gone = std::make_shared<std::atomic<bool>>(false);
+};
+
+struct HttpAnswer {
+  int status = 200;
+  std::string type = "application/json", body;
+  std::vector<std::pair<std::string, std::string>> headers = {};  // besides Content-Type and Content-Length
+};
+
+// What is wrong with a request, or with us, in one line.
+class HttpError : public std::runtime_error {
+ public:
+  HttpError(int status, const std::string& text) : std::runtime_error(text), status_(status) {}
+  int status() const { return status_; }
+
+ private:
+  int status_;
+};
+// {"error": "the line"}
+HttpAnswer error_answer(int status, const std::string& text);
+// The same for a service that is busy: it says when to come again.
+HttpAnswer busy_answer(const std::string& text);
+
+class HttpHandler {
+ public:
+  virtual ~HttpHandler() = default;
+  // By the head alone, before the body is read: an answer that needs no body, as most errors.
+  virtual std::optional<HttpAnswer> refuse(const HttpRequest& head) = 0;
+  // Calls `done` once, from any thread, possibly within the call.
+  virtual void handle(HttpRequest request, std::function<void(HttpAnswer)> done) = 0;
+  // An answer that was made without the handler goes out.
+  virtual void count(int /*status*/) {}
+  // Returns when no `done` will be called any more.
+  virtual void drain() = 0;
+};
+
+}  // namespace saccade

@@ -1,0 +1,289 @@
+// One connection of a service's front, on Boost.Beast: its requests one after another, each within its time. For http_server.cpp alone.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/write.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/read.hpp>
+#include <boost/beast/http/string_body.hpp>
+#include <boost/beast/http/write.hpp>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "train/serve/http_server.h"
+
+namespace saccade {
+
+namespace asio = boost::asio;
+namespace http = boost::beast::http;
+using asio::ip::tcp;
+using Failure = boost::system::error_code;
+
+inline constexpr uint32_t kMaxHead = 16384;
+// Who is refused may still be sending: what comes is thrown away for so long, so that the answer is not lost by a reset.
+inline constexpr std::chrono::milliseconds kLinger{2000};
+
+// What the connections share. Of the thread of the server alone, but for the counter.
+struct HttpShared {
+  HttpServerOptions options;
+  HttpHandler* handler = nullptr;
+  bool is_stopping = false;
+  std::set<class HttpConnection*> connections;
+  std::atomic<size_t> count{0};
+};
+
+class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
+ public:
+  HttpConnection(tcp::socket socket, HttpShared& shared)
+      : socket_(std::move(socket)), timer_(socket_.get_executor()), shared_(shared) {
+    shared_.connections.insert(this);
+    shared_.count = shared_.connections.size();
+    Failure ignored;
+    socket_.set_option(tcp::no_delay(true), ignored);
+  }
+  ~HttpConnection() {
+    *is_gone_ = true;
+    shared_.connections.erase(this);
+    shared_.count = shared_.connections.size();
+  }
+
+  void start() {
+    if (shared_.connections.size() > shared_.options.max_connections)
+      return answer_ourselves(busy_answer("too many connections"));
+    wait_for_request();
+  }
+
+  void stop() {
+    if (state_ == State::kIdle) return close();
+    if (state_ != State::kReading) return;
+    why_cancelled_ = State::kStopped;
+    cancel();
+  }
+
+ private:
+  enum class State { kIdle, kReading, kServed, kAnswering, kLingering, kTimedOut, kStopped };
+
+  // handler(connection, failure), for which the connection stays.
+  template <class F>
+  auto guarded(F handler) {
+    return [self = shared_from_this(), handler](Failure failure, size_t = 0) { handler(*self, failure); };
+  }
+
+  void limit_time(std::chrono::milliseconds time) {
+    timer_.expires_after(time);
+    timer_.async_wait(guarded([](HttpConnection& c, Failure failure) {
+      const bool is_late = c.timer_.expiry() > std::chrono::steady_clock::now();  // another one is set
+      if (failure || is_late || c.state_ == State::kServed) return;
+      if (c.state_ != State::kReading) return c.close();
+      c.why_cancelled_ = State::kTimedOut;
+      c.cancel();
+    }));
+  }
+  void cancel() {
+    Failure ignored;
+    socket_.cancel(ignored);
+  }
+  void close() {
+    timer_.cancel();
+    *is_gone_ = true;
+    Failure ignored;
+    socket_.close(ignored);
+  }
+
+  void wait_for_request() {
+    if (shared_.is_stopping) return close();
+    state_ = State::kIdle;
+    why_cancelled_ = State::kIdle;
+    limit_time(shared_.options.timeout);
+    if (buffer_.size() > 0) return read_head();
+    socket_.async_wait(tcp::socket::wait_read, guarded([](HttpConnection& c, Failure failure) {
+                         if (!failure && c.socket_.is_open()) c.read_head();
+                       }));
+  }
+
+  void read_head() {
+    state_ = State::kReading;
+    limit_time(shared_.options.timeout);
+    parser_.emplace();
+    parser_->header_limit(kMaxHead);
+    parser_->body_limit(shared_.options.max_bytes);
+    http::async_read_header(socket_, buffer_, *parser_, guarded([](HttpConnection& c, Failure failure) {
+                              if (!c.has_failed(failure)) c.take_head();
+                            }));
+  }
+
+  // Whether reading has ended otherwise than with what was to be read; who can be told is told.
+  bool has_failed(Failure failure) {
+    if (!failure) return false;
+    if (failure == http::error::end_of_stream || failure == asio::error::connection_reset ||
+        failure == asio::error::eof)
+      close();
+    else if (failure == asio::error::operation_aborted && why_cancelled_ == State::kTimedOut)
+      answer_ourselves(error_answer(408, fmt::format("the request was not whole after {} s",
+                                                     shared_.options.timeout.count() / 1000.0)));
+    else if (failure == asio::error::operation_aborted && why_cancelled_ == State::kStopped)
+      answer_ourselves(busy_answer("the service is being stopped"));
+    else if (failure == http::error::body_limit)
+      answer_ourselves(
+          error_answer(413, fmt::format("the body has more than {} bytes", shared_.options.max_bytes)));
+    else if (failure == http::error::header_limit)
+      answer_ourselves(error_answer(431, fmt::format("the head has more than {} bytes", kMaxHead)));
+    else if (failure == http::error::partial_message)
+      answer_ourselves(error_answer(400, "the request is cut off"));
+    else if (failure.category() == http::make_error_code(http::error::bad_method).category())
+      answer_ourselves(error_answer(400, fmt::format("this is no HTTP/1.1: {}", failure.message())));
+    else
+      close();
+    return true;
+  }
+
+  HttpRequest request() const {
+    const auto& message = parser_->get();
+    auto field = [&](http::field name) {
+      const auto value = message[name];
+      return std::string(value.data(), value.size());
+    };
+    const auto method = message.method_string(), target = message.target();
+    HttpRequest out;
+    out.method = std::string(method.data(), method.size());
+    out.target = std::string(target.data(), target.size());
+    out.content_type = field(http::field::content_type);
+    out.content_encoding = field(http::field::content_encoding);
+    out.accept = field(http::field::accept);
+    out.is_gone = is_gone_;
+    return out;
+  }
+
+  void take_head() {
+    const auto& message = parser_->get();
+    is_head_ = message.method() == http::verb::head;
+    if (const std::optional<HttpAnswer> refusal = shared_.handler->refuse(request())) {
+      // What is not read would be taken for the next request.
+      if (!parser_->is_done()) return answer_ourselves(*refusal);
+      keeps_alive_ = message.keep_alive();
+      shared_.handler->count(refusal->status);
+      return write(*refusal);
+    }
+    const auto expected = message[http::field::expect];
+    if (expected == "100-continue" && !parser_->is_done()) {
+      static constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
+      return asio::async_write(socket_, asio::buffer(kContinue),
+                               guarded([](HttpConnection& c, Failure failure) {
+                                 if (!c.has_failed(failure)) c.read_body();
+                               }));
+    }
+    read_body();
+  }
+
+  void read_body() {
+    http::async_read(socket_, buffer_, *parser_, guarded([](HttpConnection& c, Failure failure) {
+                       if (!c.has_failed(failure)) c.serve();
+                     }));
+  }
+
+  void serve() {
+    state_ = State::kServed;
+    timer_.cancel();
+    keeps_alive_ = parser_->get().keep_alive();
+    HttpRequest whole = request();
+    whole.body = std::move(parser_->get().body());
+    parser_.reset();
+    ++turn_;
+    watch();
+    // The connection is not the handler's to end: it must come back to this thread.
+    shared_.handler->handle(std::move(whole), [self = shared_from_this()](HttpAnswer answer) {
+      asio::post(self->socket_.get_executor(), [self, answer = std::move(answer)] {
+        self->shared_.handler->count(answer.status);
+        self->cancel();  // of the watch
+        self->write(answer);
+      });
+    });
+  }
+
+  // Notices a client that goes away while it is served.
+  void watch() {
+    if (buffer_.size() > 0) return;
+    socket_.async_wait(tcp::socket::wait_read, guarded([turn = turn_](HttpConnection& c, Failure failure) {
+                         if (failure || c.state_ != State::kServed || c.turn_ != turn) return;
+                         char byte = 0;
+                         Failure problem;
+                         c.socket_.non_blocking(true, problem);
+                         c.socket_.receive(asio::buffer(&byte, 1), tcp::socket::message_peek, problem);
+                         if (problem && problem != asio::error::would_block) c.close();
+                       }));
+  }
+
+  // With no handler asked, and the connection's end.
+  void answer_ourselves(const HttpAnswer& answer) {
+    keeps_alive_ = false;
+    shared_.handler->count(answer.status);
+    write(answer);
+  }
+
+  void write(const HttpAnswer& answer) {
+    if (!socket_.is_open()) return;
+    state_ = State::kAnswering;
+    limit_time(shared_.options.timeout);
+    keeps_alive_ = keeps_alive_ && !shared_.is_stopping;
+    auto message = std::make_shared<http::response<http::string_body> >();
+    message->result(static_cast<unsigned>(answer.status));
+    message->set(http::field::server, "saccade");
+    message->set(http::field::content_type, answer.type);
+    message->set("X-Content-Type-Options", "nosniff");
+    for (const auto& [name, value] : answer.headers) message->set(name, value);
+    message->keep_alive(keeps_alive_);
+    message->content_length(answer.body.size());
+    if (!is_head_) message->body() = answer.body;
+    serializer_.emplace(*message);
+    serializer_->split(is_head_);
+    auto finish = guarded([message](HttpConnection& c, Failure failure) { c.has_written(failure); });
+    if (is_head_)
+      http::async_write_header(socket_, *serializer_, finish);
+    else
+      http::async_write(socket_, *serializer_, finish);
+  }
+
+  void has_written(Failure failure) {
+    serializer_.reset();
+    is_head_ = false;
+    if (failure) return close();
+    if (keeps_alive_) return wait_for_request();
+    state_ = State::kLingering;
+    Failure ignored;
+    socket_.shutdown(tcp::socket::shutdown_send, ignored);
+    limit_time(kLinger);
+    linger();
+  }
+  void linger() {
+    socket_.async_read_some(asio::buffer(rest_), guarded([](HttpConnection& c, Failure failure) {
+                              if (failure)
+                                c.close();
+                              else
+                                c.linger();
+                            }));
+  }
+
+  tcp::socket socket_;
+  asio::steady_timer timer_;
+  HttpShared& shared_;
+  boost::beast::flat_buffer buffer_{kMaxHead + 65536};
+  std::optional<http::request_parser<http::string_body> > parser_;
+  std::optional<http::response_serializer<http::string_body> > serializer_;
+  State state_ = State::kIdle, why_cancelled_ = State::kIdle;
+  bool keeps_alive_ = false, is_head_ = false;
+  uint64_t turn_ = 0;  // how many requests have been served
+  std::shared_ptr<std::atomic<bool> > is_gone_ = std::make_shared<std::atomic<bool> >(false);
+  std::array<char, 16384> rest_{};
+};
+
+}  // namespace saccade

@@ -1,0 +1,83 @@
+// What `saccade serve` answers: images are decoded beside the model, wait in a queue, and those of a size that are there go through the
+// model together, with the numbers of one alone.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data/augment/augment.h"
+#include "train/checkpoints/load_model.h"
+#include "train/inference/answerer.h"
+#include "train/inference/picture_files.h"
+#include "train/serve/batch_queue.h"
+#include "train/serve/http.h"
+#include "train/serve/image_request.h"
+#include "train/serve/metrics.h"
+#include "train/serve/workers.h"
+
+namespace saccade {
+
+struct ServiceOptions {
+  std::string checkpoint;           // its path, which messages and /health name
+  std::optional<double> threshold;  // where a request names none
+  size_t max_batch = 8;             // images that are computed together
+  size_t queue = 64;                // requests with an image, read whole and not answered
+  int64_t max_pixels = 50'000'000;  // of an image
+};
+
+class ImageService final : public HttpHandler {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // Refers to the model and its answerer. Throws InputError where the threshold does not go with the model.
+  ImageService(const LoadedModel& model, Answerer& answerer, ServiceOptions options);
+  ~ImageService() override;
+
+  std::optional<HttpAnswer> refuse(const HttpRequest& head) override;
+  void handle(HttpRequest request, std::function<void(HttpAnswer)> done) override;
+  void count(int status) override { metrics_.add_request(status); }
+  void drain() override;
+
+  // Runs a black image through the model, so that the first request finds it ready. Throws what the model throws.
+  void warm_up();
+  // Computes a batch, if one comes within this time. By one thread, in evaluation mode; never throws for a request's sake.
+  void compute(std::chrono::milliseconds patience);
+  const ServeMetrics& metrics() const { return metrics_; }
+
+ private:
+  struct Job {
+    ImageRequest request;
+    Image image;  // where a picture is wanted
+    ImageSize size;
+    bool is_first_of_several = false;
+    std::vector<SizedImage> views;
+    std::shared_ptr<std::atomic<bool>> is_gone;
+    std::function<void(HttpAnswer)> done;
+    Clock::time_point begin;
+  };
+  using JobPointer = std::shared_ptr<Job>;
+
+  HttpAnswer page(const std::string& path) const;
+  HttpAnswer health() const;
+  void decode(const JobPointer& job, HttpRequest request);
+  void run(const std::vector<JobPointer>& jobs);
+  std::vector<std::shared_ptr<const Finding>> find(const std::vector<JobPointer>& jobs);
+  HttpAnswer answer(Job& job, const Finding& found) const;
+  void finish(Job& job, HttpAnswer answer);
+
+  const LoadedModel& model_;
+  Answerer& answerer_;
+  ServiceOptions options_;
+  std::vector<Augmentation> to_sizes_;  // of each view
+  ServeMetrics metrics_;
+  std::atomic<size_t> places_{0};        // taken
+  std::atomic<bool> is_failing_{false};  // the last batch
+  BatchQueue<JobPointer> queue_;
+  std::unique_ptr<Workers> workers_;
+};
+
+}  // namespace saccade

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "data/evaluation/detections.h"
+#include "data/formats/dataset.h"
+#include "data/pages/html.h"
+#include "train/report/evaluation_sections.h"
+
+namespace saccade {
+
+// The labels that the detections contradict: a section with pictures, and the files that the options ask for. `remarks`: what there is to
+// say about the set (notes_on_judged), which the page says too.
+void add_label_errors(Page& page, const Dataset& dataset, const std::vector<Detection>& detections,
+                      const ReportOptions& options, const std::vector<std::string>& remarks);
+
+}  // namespace saccade

@@ -1,0 +1,74 @@
+// Which detections of a video's frames are of one object: ByteTrack (Zhang et al. 2022, "ByteTrack: Multi-Object Tracking by
+// Associating Every Detection Box").
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/types/box.h"
+
+namespace saccade {
+
+// The paper's values.
+struct TrackerOptions {
+  double high = 0.5;    // scores that begin tracks, and are matched first; one begins 0.1 above it
+  double low = 0.1;     // smallest score that continues a track
+  double match = 0.8;   // greatest distance, 1 - IoU * score, of a track and what continues it
+  int64_t buffer = 30;  // frames for which a track that is lost is remembered
+};
+
+struct TrackedBox {
+  Box box;
+  double score = 0;
+  int64_t label = 0;
+};
+
+// The state of a box (centre, aspect, height) and its velocity under constant motion. The noise of the four is independent and grows with
+// the height, so that four filters of two numbers each are the filter of all eight.
+class BoxMotion {
+ public:
+  explicit BoxMotion(const Box& box);
+  // One frame on; of an object that is lost the height stays.
+  void predict(bool is_lost);
+  void correct(const Box& box);
+  Box box() const;
+
+ private:
+  struct Axis {
+    double position = 0, velocity = 0;
+    double position_variance = 0, covariance = 0, velocity_variance = 0;
+  };
+  Axis x_, y_, aspect_, height_;
+};
+
+class ByteTracker {
+ public:
+  explicit ByteTracker(const TrackerOptions& options) : options_(options) {}
+
+  // Of each detection of the next frame the number of its object, from 1; 0: of none so far. After the first frame an object gets its number
+  // when it is seen a second time. Objects of different labels are never one.
+  std::vector<int64_t> update(std::span<const TrackedBox> found);
+  int64_t count() const { return count_; }  // objects so far
+
+ private:
+  enum class State { kNew, kTracked, kLost };
+  struct Track {
+    BoxMotion motion;
+    int64_t label, id, begin, last;  // id 0: not yet sure of; frames
+    State state;
+  };
+  struct Match {
+    size_t track, box;
+  };
+  // The pairs of least total distance below `limit`; both lists lose what is in a pair.
+  std::vector<Match> match(std::vector<size_t>& tracks, std::vector<size_t>& boxes,
+                           std::span<const TrackedBox> found, double limit, bool with_score) const;
+  void remove_doubles();
+
+  TrackerOptions options_;
+  std::vector<Track> tracks_;
+  int64_t frame_ = 0, count_ = 0;
+};
+
+}  // namespace saccade
