@@ -47,7 +47,7 @@ ClassChoice convert_choice(const DataConvertArguments& arguments) {
   auto add = [&](const char* flag, const std::string& name, const std::string& as) {
     for (const ClassChoice::Mapping& other : choice.map)
       if (other.name == name)
-        fail_input("{} {}: what becomes of this class is said twice, expected once", flag, shortened(name));
+        fail_input("{} {}: renames or drops this class twice, expected once", flag, shortened(name));
     choice.map.push_back({name, as});
   };
   for (const std::string& rename : arguments.rename) {
@@ -66,7 +66,7 @@ void check_shares(const std::vector<double>& shares) {
   const bool fits = std::ranges::all_of(shares, [](double share) { return share > 0 && share < 1; });
   if (shares.size() < 2 || shares.size() > split_names().size() || !fits || !(std::abs(sum - 1) < 1e-6))
     fail_input(
-        "--split {}: expected two or three shares that make 1 (of training, validation and test images), as 0.8,0.2",
+        "--split {}: expected two or three fractions that add up to 1 (of training, validation and test images), as 0.8,0.2",
         fmt::join(shares, ","));
 }
 
