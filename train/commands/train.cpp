@@ -151,7 +151,7 @@ Config configuration(const TrainArguments& arguments, Device device, std::vector
   validate_for_training(config);
   if (device == Device::kCuda && !config.has_precision())
     notes.emplace_back(
-        "note: no precision is set, so products are in f32 exactly, the slowest on a GPU; --set precision=bf16 or tf32 takes its tensor "
+        "note: no precision is set, so products use exact f32, the slowest on a GPU; --set precision=bf16 or tf32 uses its tensor "
         "cores");
   return resolve_config(config);
 }
@@ -189,7 +189,7 @@ std::string describe_stop(const TrainArguments& arguments, const Config& config,
                          resume_command(arguments, true));
     case StopReason::kPatience:
       return fmt::format(
-          "stopped after step {}: {} has not risen for {} evaluations (train.patience){} {} --set train.patience=0",
+          "stopped after step {}: {} has not improved for {} evaluations (train.patience){} {} --set train.patience=0",
           result.step, result.best_name, config.train().patience(), to_continue,
           resume_command(arguments, true));
     case StopReason::kSignal:

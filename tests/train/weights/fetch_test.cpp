@@ -11,7 +11,7 @@
 #include "core/formats/safetensors.h"
 #include "core/tensor/error.h"
 #include "tests/test_folder.h"
-#include "tests/train/weights/file_server.h"
+#include "tests/train/weights/http_server.h"
 #include "train/weights/cache.h"
 #include "train/weights/http.h"
 #include "train/weights/sha256.h"
@@ -19,8 +19,8 @@
 namespace saccade {
 namespace {
 
-using Request = FileServer::Request;
-using Connection = FileServer::Connection;
+using Request = FaultyServer::Request;
+using Connection = FaultyServer::Connection;
 
 class Fetch : public testing::Test {
  protected:
@@ -36,8 +36,8 @@ class Fetch : public testing::Test {
   }
   void TearDown() override { ::unsetenv("SACCADE_CACHE"); }
 
-  void start(FileServer::Handler handler) {
-    server_ = std::make_unique<FileServer>(std::move(handler));
+  void start(FaultyServer::Handler handler) {
+    server_ = std::make_unique<FaultyServer>(std::move(handler));
     weights_.set_name("tiny");
     weights_.set_data("coco");
     weights_.set_url(server_->url("/files/tiny.pth"));
@@ -80,7 +80,7 @@ class Fetch : public testing::Test {
   std::string file_, other_;
   PublishedWeights weights_;
   FetchSettings settings_{.timeout_seconds = 1, .pause_seconds = 0.005, .tries = 3};
-  std::unique_ptr<FileServer> server_;
+  std::unique_ptr<FaultyServer> server_;
 };
 
 TEST_F(Fetch, ComputesSha256) {
