@@ -96,7 +96,7 @@ TEST_F(WeightsProgram, ListsFetchesVerifiesAndTrains) {
 
 TEST_F(WeightsProgram, AKilledFetchIsGoneOnWith) {
   start_slowly();
-  for (const char* signal : {"KILL", "INT", "TERM"}) {
+  for (const char* signal : {"KILL", "HUP", "TERM"}) {
     fs::remove_all(scratch() / "cache");
     const size_t before = server_->requests().size();
     Result r = run_script(with_cache("\"$S\" weights fetch tiny_coco & " + wait_for_half() + "kill -" +
