@@ -58,8 +58,9 @@ class WeightsProgram : public Cli {
 };
 
 TEST_F(WeightsProgram, ListsFetchesVerifiesAndTrains) {
-  start(
-      [&](const FaultyServer::Request& r, const FaultyServer::Connection& c) { serve_file(r, c, file_, "one"); });
+  start([&](const FaultyServer::Request& r, const FaultyServer::Connection& c) {
+    serve_file(r, c, file_, "one");
+  });
   Result r = run_script(with_cache("\"$S\" weights list --json list.json"));
   EXPECT_EQ(r.status, 0) << r.err;
   EXPECT_NE(r.out.find("tiny_coco  coco  AP 1.5  size unknown  MIT"), std::string::npos) << r.out;
@@ -120,8 +121,9 @@ TEST_F(WeightsProgram, TrainingStopsBySignalWhileItFetches) {
 }
 
 TEST_F(WeightsProgram, AFullDiskKeepsWhatHasCome) {
-  start(
-      [&](const FaultyServer::Request& r, const FaultyServer::Connection& c) { serve_file(r, c, file_, "one"); });
+  start([&](const FaultyServer::Request& r, const FaultyServer::Connection& c) {
+    serve_file(r, c, file_, "one");
+  });
   expect_line(run_script(with_cache("(ulimit -f 8; \"$S\" weights fetch tiny_coco)")), 1,
               "tiny_coco.safetensors.part: cannot write the file: File too large; what has come is kept (");
   const Result r = run_script(with_cache("\"$S\" weights fetch tiny_coco"));
