@@ -1,22 +1,24 @@
 #!/usr/bin/env bash
 # Installs the packages that the build needs and that are missing (Debian 12, Ubuntu 24.04 or later; as root or with
 # sudo). Does nothing, and asks for no rights, when all are there.
-# Usage: scripts/setup.sh [--checks] [--tidy] [--fuzz]     also what .ci/run needs, what scripts/checks/clang_tidy.sh needs, what
-# scripts/fuzz.sh needs
+# Usage: scripts/setup.sh [--video] [--checks] [--tidy] [--fuzz]     also what predict needs for videos (180 MB), what .ci/run needs, what
+# scripts/checks/clang_tidy.sh needs, what scripts/fuzz.sh needs
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 packages=(cmake ninja-build g++ libdnnl-dev libprotobuf-dev protobuf-compiler libcli11-dev libstb-dev libsimdjson-dev
   libfmt-dev libre2-dev libjpeg-dev libpng-dev libwebp-dev libtiff-dev libexpat1-dev libyaml-dev
   zlib1g-dev libxxhash-dev libonnx-dev libcurl4-openssl-dev libboost-dev libgtest-dev fonts-dejavu-core)
+video=(libavformat-dev libavcodec-dev libswscale-dev libavutil-dev)
 checks=0 fuzz=0
 for argument in "$@"; do
   case "$argument" in
     # The formatting of other versions differs, so the version is part of the check.
-    --checks) packages+=(openmpi-bin git clang-format-14 shellcheck python3-venv) checks=1 ;;
+    --checks) packages+=("${video[@]}" openmpi-bin git clang-format-14 shellcheck python3-venv) checks=1 ;;
+    --video) packages+=("${video[@]}") ;;
     --fuzz) fuzz=1 ;;
     --tidy) packages+=(clang-tidy-14 libomp-14-dev) ;;
-    *) echo "error: setup.sh: unknown argument $argument, expected --checks, --tidy or --fuzz" >&2; exit 2 ;;
+    *) echo "error: setup.sh: unknown argument $argument, expected --video, --checks, --tidy or --fuzz" >&2; exit 2 ;;
   esac
 done
 

@@ -260,14 +260,15 @@ int train_as_one_rank(const TrainArguments& given) {
     fail_input("--official-recipe needs --init-from and --model: other trainings follow their recipe anyway");
   if (!arguments.key.empty() && arguments.init_from.empty())
     fail_input("--key needs --init-from: it names what is taken of that file");
-  if (!arguments.init_from.empty())
-    arguments.init_from =
-        weights_file("--init-from", given.init_from, arguments.model, arguments.quiet || !group.is_first());
   TrainerOptions options;
   const DeviceChoice choice = choose_device(arguments.device, group.ranks());
   options.device = choice.device;
   std::vector<std::string> notes;
   options.config = configuration(arguments, choice.device, notes);
+  // Nothing is fetched for a configuration or data that cannot be used.
+  if (!arguments.init_from.empty())
+    arguments.init_from =
+        weights_file("--init-from", given.init_from, arguments.model, arguments.quiet || !group.is_first());
   notes.insert(notes.begin(), {choice.notice, given.output.empty() ? "the run is " + arguments.output : ""});
   if (!group.alone()) notes.insert(notes.begin(), group.ranks().to_string());
   options.output = arguments.output;

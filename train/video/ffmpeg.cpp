@@ -77,8 +77,9 @@ const Ffmpeg& ffmpeg() {
 }
 
 void open_camera_library() {
-  static const OpenedLibrary library = open_part("avdevice", LIBAVDEVICE_VERSION_MAJOR);
-  static const auto register_all = library.symbol<decltype(avdevice_register_all)>("avdevice_register_all");
+  // Its number has always been libavformat's, and its headers, with all that Debian installs with them, would be for one line.
+  static const OpenedLibrary library = open_part("avdevice", LIBAVFORMAT_VERSION_MAJOR);
+  static const auto register_all = library.symbol<void()>("avdevice_register_all");
   register_all();
 }
 

@@ -4,7 +4,6 @@
 
 extern "C" {
 #include <libavcodec/avcodec.h>
-#include <libavdevice/avdevice.h>
 #include <libavformat/avformat.h>
 #include <libavutil/display.h>
 #include <libavutil/error.h>
@@ -21,25 +20,24 @@ extern "C" {
 namespace saccade {
 
 // The functions that are called, by library.
-// The formatter makes a staircase of lists.
 // clang-format off
-#define SACCADE_AVUTIL(F) \
+#define SACCADE_AVUTIL(F)                                                                 \
   F(avutil_version) F(av_strerror) F(av_log_set_level) F(av_frame_alloc) F(av_frame_free) \
-  F(av_frame_get_buffer) F(av_frame_make_writable) F(av_dict_set) F(av_dict_free) \
-  F(av_version_info) F(av_display_rotation_get) F(av_rescale_q)
-#define SACCADE_AVCODEC(F) \
-  F(avcodec_version) F(avcodec_find_decoder) F(avcodec_find_encoder_by_name) \
-  F(avcodec_alloc_context3) F(avcodec_free_context) F(avcodec_parameters_to_context) \
-  F(avcodec_parameters_from_context) F(avcodec_open2) F(avcodec_send_packet) \
-  F(avcodec_receive_frame) F(avcodec_send_frame) F(avcodec_receive_packet) F(avcodec_get_name) \
-  F(av_packet_alloc) F(av_packet_free) F(av_packet_unref) F(av_packet_rescale_ts)
-#define SACCADE_AVFORMAT(F) \
-  F(avformat_version) F(avformat_alloc_context) F(avformat_free_context) F(avformat_open_input) \
-  F(avformat_close_input) F(avformat_find_stream_info) F(av_find_best_stream) \
-  F(av_find_input_format) F(av_guess_frame_rate) F(av_read_frame) F(avformat_alloc_output_context2) \
-  F(avformat_new_stream) F(avformat_write_header) F(av_interleaved_write_frame) F(av_write_trailer) \
-  F(avio_open2) F(avio_closep)
-#define SACCADE_SWSCALE(F) \
+  F(av_frame_get_buffer) F(av_frame_make_writable) F(av_dict_set) F(av_dict_free)         \
+  F(av_display_rotation_get) F(av_rescale_q)
+#define SACCADE_AVCODEC(F)                                                                              \
+  F(avcodec_version) F(avcodec_find_decoder) F(avcodec_find_encoder_by_name) F(avcodec_alloc_context3)  \
+  F(avcodec_free_context) F(avcodec_parameters_to_context) F(avcodec_parameters_from_context)           \
+  F(avcodec_open2) F(avcodec_send_packet) F(avcodec_receive_frame) F(avcodec_send_frame)                \
+  F(avcodec_receive_packet) F(avcodec_get_name) F(av_packet_alloc) F(av_packet_free) F(av_packet_unref) \
+  F(av_packet_rescale_ts)
+#define SACCADE_AVFORMAT(F)                                                                           \
+  F(avformat_version) F(avformat_alloc_context) F(avformat_free_context) F(avformat_open_input)       \
+  F(avformat_close_input) F(avformat_find_stream_info) F(av_find_best_stream) F(av_find_input_format) \
+  F(av_guess_frame_rate) F(av_read_frame) F(avformat_alloc_output_context2) F(avformat_new_stream)    \
+  F(avformat_write_header) F(av_interleaved_write_frame) F(av_write_trailer) F(avio_open2)            \
+  F(avio_closep)
+#define SACCADE_SWSCALE(F)                                                                    \
   F(swscale_version) F(sws_getContext) F(sws_freeContext) F(sws_scale) F(sws_getCoefficients) \
   F(sws_setColorspaceDetails)
 // clang-format on

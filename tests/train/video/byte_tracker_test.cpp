@@ -22,14 +22,14 @@ struct Walker {
   }
 };
 
-struct Scene {
+struct WalkScene {
   std::vector<Walker> walkers;
   double jitter = 0;        // of the boxes, in pixels
   double missed = 0;        // share of the detections
   bool hidden_low = false;  // who is behind another one has a low score
 };
 
-struct Outcome {
+struct Followed {
   int64_t switches = 0;  // times at which a walker's number changes
   int64_t ids = 0;
   int64_t seen = 0;  // detections with a number
@@ -37,8 +37,8 @@ struct Outcome {
 };
 
 // Walkers that come later in the list stand before those that come earlier.
-Outcome follow(const Scene& scene, const TrackerOptions& options = {}, uint64_t seed = 1) {
-  Outcome outcome;
+Followed follow(const WalkScene& scene, const TrackerOptions& options = {}, uint64_t seed = 1) {
+  Followed outcome;
   ByteTracker tracker(options);
   Rng rng(seed);
   auto random = [&] { return static_cast<double>(rng.next() % 1000003) / 1000003; };
@@ -78,7 +78,7 @@ const Walker kRight{20, 100, 30, 60, 4, 0}, kLeft{420, 112, 30, 60, -4, 0};
 TEST(ByteTracker, CrossingsKeepTheirNumbers) {
   struct Row {
     const char* name;
-    Scene scene;
+    WalkScene scene;
     int64_t ids;
   };
   const Walker fast{10, 130, 40, 80, 9, -0.5}, down{220, 10, 36, 50, 0.2, 2.5};
@@ -91,7 +91,7 @@ TEST(ByteTracker, CrossingsKeepTheirNumbers) {
             {.walkers = {kRight, kLeft, fast, down}, .jitter = 2, .missed = 0.05, .hidden_low = true},
             4}}) {
     for (uint64_t seed = 1; seed <= 5; ++seed) {
-      const Outcome outcome = follow(scene, {}, seed);
+      const Followed outcome = follow(scene, {}, seed);
       EXPECT_EQ(outcome.switches, 0) << name << ", seed " << seed;
       EXPECT_EQ(outcome.ids, ids) << name << ", seed " << seed;
       EXPECT_GT(outcome.seen, 80 * static_cast<int64_t>(scene.walkers.size())) << name;
@@ -100,7 +100,7 @@ TEST(ByteTracker, CrossingsKeepTheirNumbers) {
 }
 
 TEST(ByteTracker, IsDeterministic) {
-  const Scene scene{.walkers = {kRight, kLeft}, .jitter = 6, .missed = 0.2, .hidden_low = true};
+  const WalkScene scene{.walkers = {kRight, kLeft}, .jitter = 6, .missed = 0.2, .hidden_low = true};
   EXPECT_EQ(follow(scene).numbers, follow(scene).numbers);
 }
 

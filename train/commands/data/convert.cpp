@@ -138,6 +138,18 @@ GroundTruth part_with(const GroundTruth& truth, std::span<const ImageInfo* const
   return part;
 }
 
+void leave_out_empty_images(ReadSplit& split) {
+  std::set<int64_t> ids;
+  for (const Annotation& a : split.truth.annotations) ids.insert(a.image_id);
+  const size_t before = split.truth.images.size();
+  std::erase_if(split.truth.images, [&](const ImageInfo& image) { return !ids.contains(image.id); });
+  const std::string& place = split.source.paths.annotations;
+  if (split.truth.images.empty())
+    fail_input("--drop-empty: {}: none of its {} images has a box of these classes", place, before);
+  if (const size_t left_out = before - split.truth.images.size(); left_out > 0)
+    print_line("{}: {} of {} images left out, which have no box", place, left_out, before);
+}
+
 std::vector<ReadSplit> divide(const GroundTruth& all, const std::vector<DataSource>& sources,
                               const DataConvertArguments& arguments) {
   const std::vector<const ImageInfo*> order = drawn_order(all, arguments.seed);
@@ -258,6 +270,7 @@ int run_data_convert(const DataConvertArguments& arguments) {
     const std::vector<Category> known = splits.empty() ? std::vector<Category>() : splits[0].truth.categories;
     GroundTruth truth = read_source(source, known, choice, arguments.allow_outside);
     splits.push_back({source, std::move(truth)});
+    if (arguments.drop_empty) leave_out_empty_images(splits.back());
   }
   if (!arguments.shares.empty()) splits = divide(splits[0].truth, written, arguments);
   if (arguments.most > 0)

@@ -1,0 +1,167 @@
+// saccade predict of videos: what is drawn, listed, followed, refused, and left when a signal comes.
+#include <gtest/gtest.h>
+
+#include <set>
+#include <sstream>
+
+#include "tests/train/program.h"
+#include "tests/train/video/videos.h"
+
+namespace saccade {
+namespace {
+
+const std::string kBestTwo = "predict --threshold 0 --max 2 --checkpoint " + kCheckpoint + " --output ";
+const std::string kFollowTwo =
+    "predict --track --track-threshold 0 --max 2 --checkpoint " + kCheckpoint + " --output ";
+
+std::string written_file(const std::string& name) { return read_bytes((scratch() / name).string()); }
+
+int count_in(const std::string& text, const std::string& part) {
+  int n = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
+  return n;
+}
+
+int64_t frames_in(const std::string& name) {
+  VideoReader reader((scratch() / name).string(), 1, 1);
+  int64_t frames = 0;
+  while (reader.next()) ++frames;
+  EXPECT_EQ(reader.losses(), "");
+  return frames;
+}
+
+class PredictVideo : public Cli {
+ protected:
+  void SetUp() override {
+    SACCADE_NEEDS_FFMPEG();
+    const std::string square = (scratch() / "square.mp4").string();
+    if (!fs::exists(square)) test::write_moving_square(square, 48, 65, 12);
+  }
+};
+
+TEST_F(PredictVideo, BesidePictures) {
+  for (const std::string batch : {"1", "5"}) {
+    const std::string out = "beside_" + batch;
+    expect_works(kBestTwo + out + " --batch-size " + batch + " " + image_ + " square.mp4");
+    const std::string list = written_file(out + "/detections.json");
+    EXPECT_EQ(count_in(list, "\"file_name\": \"square.mp4\", \"frame\": "), 24);
+    EXPECT_EQ(count_in(list, "\"frame\": 3, \"time\": 0.12, \"category_id\": "), 2);
+    EXPECT_EQ(count_in(list, "\"file_name\""), 26);
+    EXPECT_EQ(count_in(list, "track_id"), 0);
+    EXPECT_EQ(frames_in(out + "/square.mp4"), 12);
+  }
+  VideoReader drawn((scratch() / "beside_1/square.mp4").string(), 1, 1);
+  const std::optional<VideoFrame> first = drawn.next();
+  ASSERT_TRUE(first);
+  EXPECT_EQ(first->image.width, 66);
+  // It is known as one of ours: a second run replaces it, and a stranger's stays.
+  expect_works(kBestTwo + "beside_1 square.mp4");
+  EXPECT_FALSE(fs::exists(scratch() / "beside_1/square_2.mp4"));
+  fs::copy_file(scratch() / image_, scratch() / "beside_1/square.mp4", fs::copy_options::overwrite_existing);
+  expect_works(kBestTwo + "beside_1 square.mp4");
+  EXPECT_EQ(written_file("beside_1/square.mp4"), written_file(image_));
+  EXPECT_EQ(frames_in("beside_1/square_2.mp4"), 12);
+}
+
+TEST_F(PredictVideo, FramesAsAsked) {
+  expect_works(kBestTwo + "fifths --every 5 square.mp4");
+  const std::string list = written_file("fifths/detections.json");
+  EXPECT_EQ(count_in(list, "\"file_name\""), 6);
+  for (const std::string frame :
+       {"\"frame\": 0, \"time\": 0,", "\"frame\": 5, \"time\": 0.2,", "\"frame\": 10, \"time\": 0.4,"})
+    EXPECT_EQ(count_in(list, frame), 2) << list;
+  EXPECT_EQ(frames_in("fifths/square.mp4"), 3);
+  expect_works(kBestTwo + "four --max-frames 4 --no-pictures square.mp4");
+  EXPECT_EQ(count_in(written_file("four/detections.json"), "\"file_name\""), 8);
+  EXPECT_FALSE(fs::exists(scratch() / "four/square.mp4"));
+}
+
+TEST_F(PredictVideo, Tracks) {
+  fs::create_directories(scratch() / "more");
+  fs::copy_file(scratch() / "square.mp4", scratch() / "more/square.mp4");
+  expect_works(kFollowTwo + "followed --to mot square.mp4 more/square.mp4");
+  const std::string list = written_file("followed/detections.json");
+  EXPECT_GT(count_in(list, "\"track_id\": 1,"), 2);
+  EXPECT_EQ(count_in(list, "\"track_id\""), count_in(list, "\"file_name\""));
+  const std::string tracks = written_file("followed/mot/square.txt");
+  EXPECT_EQ(tracks, written_file("followed/mot/square_2.txt"));  // the numbers begin anew
+  EXPECT_EQ(2 * count_in(tracks, "\n"), count_in(list, "\"file_name\""));
+  std::istringstream lines(tracks);
+  int last = 1;
+  for (std::string line; std::getline(lines, line);) {
+    int frame = 0, id = 0;
+    double x = 0, y = 0, w = 0, h = 0, score = 0;
+    ASSERT_EQ(
+        std::sscanf(line.c_str(), "%d,%d,%lf,%lf,%lf,%lf,%lf,-1,-1,-1", &frame, &id, &x, &y, &w, &h, &score),
+        7)
+        << line;
+    EXPECT_GE(frame, last);
+    EXPECT_LE(frame, 12);
+    EXPECT_GE(id, 1);
+    last = frame;
+  }
+  expect_refused(kFollowTwo + "followed --to mot square.mp4", "followed/mot: is there already");
+}
+
+TEST_F(PredictVideo, WhatMakesNoSenseIsRefused) {
+  for (const auto& [flags, part] :
+       {std::pair<const char*, const char*>{"--crop square.mp4", "--crop: square.mp4 is a video"},
+        {"--to coco square.mp4", "--to coco: square.mp4 is a video"},
+        {"--to mot square.mp4", "expected --track too"},
+        {"--every 2 shapes/images", "--every: none of the inputs is a video"},
+        {"--max-frames 2 shapes/images", "--max-frames: none of the inputs is a video"},
+        {"--track-buffer 3 square.mp4", "--track"},
+        {"--every 0 square.mp4", "expected a whole number of at least 1"}})
+    expect_refused(kBestTwo + "refused " + flags, part);
+  expect_refused(kFollowTwo + "refused shapes/images", "--track: none of the inputs is a video");
+  expect_refused(kFollowTwo + "refused --to mot square.mp4 shapes/images", "000001.png is no video");
+  expect_refused(kFollowTwo + "refused --threshold 0.3 square.mp4", "--threshold: with --track");
+  EXPECT_FALSE(fs::exists(scratch() / "refused"));
+}
+
+TEST_F(PredictVideo, OneThatCannotBeReadIsReported) {
+  write_bytes((scratch() / "text.mp4").string(), "milk, bread, butter\n");
+  write_bytes((scratch() / "empty.mp4").string(), "");
+  fs::create_directories(scratch() / "folder.mp4");
+  const std::string whole = written_file("square.mp4");
+  write_bytes((scratch() / "half.mp4").string(), whole.substr(0, whole.size() / 2));
+  for (const auto& [name, part] : {std::pair<std::string, std::string>{"text.mp4", "text.mp4: is no video"},
+                                   {"empty.mp4", "empty.mp4: is empty"},
+                                   {"half.mp4", "half.mp4: "},
+                                   {"missing.mp4", "missing.mp4: "},
+                                   {"folder.mp4", "folder.mp4: no images in this folder"},
+                                   {"camera:77", "camera:77: cannot be opened"}}) {
+    expect_refused(kBestTwo + "bad_alone " + name, part);
+    EXPECT_FALSE(fs::exists(scratch() / "bad_alone"));
+  }
+  const Result r = run(kBestTwo + "bad_beside text.mp4 square.mp4");
+  EXPECT_EQ(r.status, 2);
+  EXPECT_EQ(r.err.find("error: text.mp4: is no video"), 0u) << r.err;
+  EXPECT_EQ(frames_in("bad_beside/square.mp4"), 12);
+  EXPECT_EQ(count_in(written_file("bad_beside/detections.json"), "\"file_name\": \"square.mp4\""), 24);
+}
+
+TEST_F(PredictVideo, ASignalLeavesAFileThatPlays) {
+  test::write_moving_square((scratch() / "long.mp4").string(), 32, 32, 2000);
+  const Result r = run_script("\"$S\" " + kBestTwo +
+                              "stopped long.mp4 & pid=$!\n"
+                              "for i in $(seq 400); do\n"
+                              "  set -- stopped/.predict-*/long.mp4; [ -s \"$1\" ] && break; sleep 0.02\n"
+                              "done\n"
+                              "kill -TERM $pid; wait $pid");
+  EXPECT_EQ(r.status, 143) << r.err;
+  EXPECT_NE(r.out.find("stopped by SIGTERM: the results up to here are whole"), std::string::npos) << r.out;
+  const int64_t frames = frames_in("stopped/long.mp4");
+  EXPECT_GT(frames, 0);
+  EXPECT_LT(frames, 2000);
+  const std::string list = written_file("stopped/detections.json");
+  EXPECT_TRUE(list.ends_with("}\n]\n"));
+  EXPECT_EQ(count_in(list, "\"file_name\""), 2 * frames);
+  std::set<std::string> left;
+  for (const auto& entry : fs::directory_iterator(scratch() / "stopped"))
+    left.insert(entry.path().filename().string());
+  EXPECT_EQ(left, (std::set<std::string>{"detections.json", "long.mp4"}));
+}
+
+}  // namespace
+}  // namespace saccade
