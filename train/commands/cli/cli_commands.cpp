@@ -55,9 +55,9 @@ void add_train(CLI::App& app, Action& action) {
   c->add_flag("--resume", a->resume, "continue the run in --output from its newest intact checkpoint");
   option(
       c, "--init-from", a->init_from, "FILE|NAME",
-      "start from the weights in a safetensors or .pth file, or from published weights: the name of a data "
-      "set, such as coco, for those of --model, or a name from saccade weights list; downloaded if they are "
-      "not in the cache")
+      "start from the weights in a safetensors or .pth file, or from published weights: a data set, such as "
+      "coco, for those of --model, or a name that saccade weights list shows; downloaded unless they are in "
+      "the cache")
       ->check(not_empty());
   add_key(c, a->key);
   c->add_flag("--reinit-heads", a->reinit_heads,
