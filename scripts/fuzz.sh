@@ -2,13 +2,13 @@
 # Fuzzes the readers of outside files with libFuzzer, AddressSanitizer and UndefinedBehaviorSanitizer; needs clang (exit status 77
 # without it). As many targets at a time as there are processors. What a target finds lies in build-fuzz/TARGET-crash-*, its corpus
 # in build-fuzz/TARGET, where the next call goes on.
-# Usage: scripts/fuzz.sh [SECONDS a target (60)] [TARGET...]   (image, coco, formats, weights, config, run_log)
+# Usage: scripts/fuzz.sh [SECONDS a target (60)] [TARGET...]   (image, coco, formats, weights, config, run_log, request)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 seconds=${1:-60}
 shift || true
-[ $# -gt 0 ] || set -- image coco formats weights config run_log
+[ $# -gt 0 ] || set -- image coco formats weights config run_log request
 build="build-fuzz"
 # clang may be there without its run time.
 mkdir -p "$build"
@@ -19,7 +19,7 @@ if ! clang++ -fsanitize=fuzzer,address,undefined -o "$build/empty" "$build/empty
 fi
 compiler=(clang++)
 ! command -v ccache > /dev/null || compiler=(ccache clang++)
-mkdir -p "$build"/{image,coco,formats,weights,config,run_log,objects,configs}
+mkdir -p "$build"/{image,coco,formats,weights,config,run_log,request,objects,configs}
 flags=(-std=c++20 -O1 -g "-fsanitize=address,undefined" -fno-sanitize-recover=all -DSACCADE_LIBFUZZER -I. "-I$build" -isystem /usr/include/stb -Wno-everything)
 libraries=(-lfmt -lsimdjson -ljpeg -lpng -lwebp -ltiff -lz -lpthread -lexpat -lyaml -lprotobuf -lre2 -lxxhash)
 
@@ -30,6 +30,7 @@ printf '' > "$build/configs/recipes.inc"
 sources=(core/files/*.cpp core/formats/*.cpp core/tensor/*.cpp core/runtime/no_cuda.cpp core/runtime/interrupt.cpp core/runtime/cpu/processors.cpp
   core/kernels/copy/copy.cpp data/images/{image,orientation,jpeg,png,bmp,webp,gif,tiff,stb,resize}.cpp data/formats/*.cpp data/formats/*/*.cpp data/evaluation/detections.cpp train/logs/{run_log,tensorboard}.cpp
   train/config/{config,config_args,config_parse,config_set,config_validate}.cpp train/config/schema/{config_fields,rules}.cpp layers/{args,name_patterns}.cpp
+  train/serve/{http,image_request}.cpp
   "$build"/configs/*.pb.cc)
 sources+=(tests/fuzz/*_fuzz.cpp tests/fuzz/clang/*.cpp)
 
@@ -49,7 +50,7 @@ ar rcs "$build/saccade.a" "${objects[@]}"
 
 # Seeds.
 cp tests/golden/images/*.* tests/golden/jpeg/*.jpg "$build/image/"
-for target in coco formats config run_log; do cp tests/fuzz/seeds/$target/* "$build/$target/"; done
+for target in coco formats config run_log request; do cp tests/fuzz/seeds/$target/* "$build/$target/"; done
 for recipe in configs/*.textproto; do grep -v '^ *#' "$recipe" > "$build/config/$(basename "$recipe")"; done
 find tests/golden -size -20k \( -name '*.safetensors' -o -name '*.pth' -o -name '*.pt' \) -exec cp {} "$build/weights/" \;
 

@@ -86,6 +86,14 @@ package() {
   scripts/package.sh
 }
 
+packages() {
+  if [ "$(id -u)" != 0 ] || ! command -v debootstrap > /dev/null; then
+    echo "an empty Debian needs root and debootstrap"
+    return 77
+  fi
+  scripts/release.sh --draft --try
+}
+
 part build "the release build, which the others use" build
 part sanitizers "AddressSanitizer and UndefinedBehaviorSanitizer: all tests, CPU and emulated GPU" sanitizers
 part threads "ThreadSanitizer: teams, loader, matcher, logs, library" scripts/checks/thread_sanitizer.sh
@@ -100,6 +108,7 @@ part tidy "clang-tidy over the whole tree" scripts/checks/clang_tidy.sh
 part toolkits "the CUDA backend with CUDA 12.4's headers, clang 19 and the newest nvcc" scripts/checks/check_cuda_compilers.sh
 part wheel "the Python wheel, built, installed and tested in an empty environment; 10000 calls" scripts/checks/check_wheel.sh --wheel
 part package "the archive for another machine" package
+part packages "a release of this commit, with its packages and its wheel in an empty Debian" packages
 
 [ "${unknown[*]}" = "" ] || { echo "error: nightly.sh: no part is called ${unknown[*]}" >&2; exit 2; }
 printf '%s\n' '# The last run of each part of scripts/nightly.sh' '' '| part | what | result | time | last line | date | commit | machine |' \

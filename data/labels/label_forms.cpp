@@ -1,5 +1,7 @@
 #include "data/labels/label_forms.h"
 
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <map>
 #include <set>
@@ -52,6 +54,14 @@ const std::string& category_name(const GroundTruth& truth, int64_t id) {
   for (const Category& category : truth.categories)
     if (category.id == id) return category.name;
   fail("[category_name] no category {}", id);
+}
+
+int64_t own_areas(const LabelList& list) {
+  constexpr double kRoundedPixels = 1;  // areas are often whole numbers
+  return std::ranges::count_if(list.truth.annotations, [](const Annotation& a) {
+    return !a.segmentation && !a.iscrowd && a.area > 0 &&
+           std::abs(a.area - a.bbox[2] * a.bbox[3]) >= kRoundedPixels;
+  });
 }
 
 std::string left_out_note(const LabelList& list, int64_t count, const std::string& what) {

@@ -55,6 +55,8 @@ std::string label_name(const ImageInfo& image, const std::string& ending);
 void check_label_names(const GroundTruth& truth, const std::string& ending, const std::string& form);
 // The name of each category by its id.
 const std::string& category_name(const GroundTruth& truth, int64_t id);
+// Objects, not crowds, without a mask whose area is known, and not that of their box.
+int64_t own_areas(const LabelList& list);
 // "3 crowds are left out: YOLO has none"; "" for 0.
 std::string left_out_note(const LabelList& list, int64_t count, const std::string& what);
 

@@ -45,9 +45,12 @@ LabelFiles write_voc(std::span<const LabelList> lists) {
     for (size_t i = 0; i < annotations.size(); ++i)
       out.files.push_back({folder + "Annotations/" + label_name(list.truth.images[i], ".xml"),
                            voc_xml(list.truth, list.truth.images[i], annotations[i])});
-    if (std::string note = left_out_note(list, masks, "masks are left out: VOC's XML has none");
-        !note.empty())
-      out.notes.push_back(std::move(note));
+    for (const auto& [count, what] :
+         {std::pair{masks, "masks are left out: VOC's XML has none"},
+          std::pair{own_areas(list),
+                    "areas of objects are left out: VOC has none, those of the boxes count"}})
+      if (std::string note = left_out_note(list, count, what); !note.empty())
+        out.notes.push_back(std::move(note));
     if (!list.split.empty())
       out.pictures.push_back({folder + "JPEGImages", static_cast<size_t>(&list - lists.data())});
   }

@@ -73,6 +73,7 @@ LabelFiles write_yolo(std::span<const LabelList> lists) {
     for (
         const auto& [count, what] :
         {std::pair{counts.crowds, "crowds are left out: YOLO has none"},
+         std::pair{own_areas(list), "areas of objects are left out: YOLO has none, those of the boxes count"},
          std::pair{
              counts.masks,
              "masks are left out: YOLO has polygons only where every object has one, and its box is around it"}})

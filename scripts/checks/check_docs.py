@@ -112,7 +112,7 @@ def command_faults(pages, program):
                 words = shlex.split(words)
             except ValueError:  # a part of a sentence
                 words = words.split()
-            command = tuple(words[:2]) if words[0] == "data" else (words[0],)
+            command = tuple(words[: 2 if words[0] in ("data", "weights") else 1])
             place = f"{page.relative_to(ROOT)}:{number}"
             if not re.fullmatch(r"[a-z]+( [a-z]+)?", " ".join(command)) or flags(command) is None:
                 yield f"{place}: saccade {' '.join(command)}: no such command"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The packages in an empty Debian 12: they install, the example of find_package builds and runs, completion completes, the manual is
-# there, and after their removal nothing of them is left. Needs root, debootstrap and the network; minutes.
+# there, a service answers, and after their removal nothing of them is left. The archive of the program and the wheel, where they lie beside
+# the packages, are tried too. Needs root, debootstrap and the network; minutes.
 # Usage: scripts/checks/check_package.sh FOLDER [BASE]     where the .deb files are; a tree that debootstrap has made, which is copied
 set -euo pipefail
 packages=$(realpath "${1:?usage: scripts/checks/check_package.sh FOLDER [BASE]}")
@@ -8,8 +9,9 @@ base=${2:-}
 library=$(basename "$packages"/libsaccade[0-9]*.deb | cut -d_ -f1)
 examples=$(realpath "$(dirname "$0")/../../examples")
 root=$(mktemp -d)
-mounted=0
+mounted=0 service=
 leave() {
+  [ -z "$service" ] || kill "$service" 2> /dev/null || true
   [ $mounted = 0 ] || umount "$root/proc"
   rm -rf --one-file-system "$root"
 }
@@ -32,7 +34,7 @@ mkdir "$root/check"
 cp "$packages"/saccade_*.deb "$packages"/libsaccade*.deb "$root/check/"
 cp -r "$examples" "$root/check/examples"
 quietly inside apt-get update -q
-quietly inside apt-get install -q -y --no-install-recommends g++ cmake make man-db bash-completion
+quietly inside apt-get install -q -y --no-install-recommends g++ cmake make man-db bash-completion curl xz-utils
 # shellcheck disable=SC2016  # the shell inside expands it
 quietly inside sh -c 'apt-get install -q -y --no-install-recommends /check/*.deb'
 inside dpkg-query -W "*saccade*"
@@ -61,6 +63,44 @@ completed=$(inside bash -c '. /usr/share/bash-completion/bash_completion; _compl
 [ "$completed" = swin ] || fail "completion gives \"$completed\", expected swin"
 inside man saccade-data-shapes 2> /dev/null | grep -q 'draw a synthetic' || fail "the page of the manual does not show"
 echo "completion completes, the manual shows"
+
+# The example that has trained wrote a checkpoint; the program serves it.
+chroot "$root" saccade serve /check/run/checkpoints/last.safetensors --port 0 --threshold 0 > "$root/check/serve.log" 2>&1 &
+service=$!
+for ((i = 0; i < 100; ++i)); do
+  address=$(sed -n 's|.* at \(http://[0-9.:]*/\)$|\1|p' "$root/check/serve.log")
+  [ -z "$address" ] || break
+  sleep 0.2
+done
+[ -n "$address" ] || { cat "$root/check/serve.log" >&2; fail "the service does not start"; }
+image=/check/shapes/images/000001.png
+boxes=$(inside curl -sS -F "file=@$image" "${address}predict" | grep -c category_id)
+kill "$service"
+wait "$service" || fail "the service ends with $?"
+service=
+[ "$boxes" -gt 0 ] || fail "the service finds nothing"
+echo "serve: $boxes boxes, $(tail -n 1 "$root/check/serve.log")"
+
+for archive in "$packages"/saccade-*-linux-x86_64.tar.xz; do
+  [ -e "$archive" ] || continue
+  cp "$archive" "$root/check/archive.tar.xz"
+  quietly inside tar -C /check -xf /check/archive.tar.xz
+  [ "$(inside sh -c '/check/saccade-*/bin/saccade --version')" = "$(inside saccade --version)" ] ||
+    fail "the program of the archive differs from that of the package"
+  rm -rf "$root"/check/saccade-*-linux-x86_64
+  echo "the archive runs"
+done
+for wheel in "$packages"/saccade-*.whl; do
+  [ -e "$wheel" ] || continue
+  cp "$wheel" "$root/check/"
+  quietly inside apt-get install -q -y --no-install-recommends python3-venv
+  quietly inside python3 -m venv /check/venv
+  quietly inside /check/venv/bin/pip install -q "/check/$(basename "$wheel")"
+  inside /check/venv/bin/python -c 'import sys, saccade
+found = saccade.Model(sys.argv[1])(sys.argv[2], threshold=0)
+print("the wheel finds", len(found), "boxes")' /check/run/checkpoints/last.safetensors "$image"
+  rm -rf "$root/check/venv"
+done
 
 quietly inside apt-get purge -q -y saccade "$library" libsaccade-dev
 quietly inside apt-get autoremove --purge -q -y

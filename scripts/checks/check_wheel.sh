@@ -38,7 +38,7 @@ python3 -m venv "$work/venv"
   echo "Pillow and supervision cannot be fetched: their tests are skipped"
 package=$("$work/venv/bin/python" -c 'import saccade; print(saccade.__path__[0])')
 # All libraries are the wheel's own, but for libc's and the compiler's.
-for file in "$package/bin/saccade" "$package"/lib/*.so*; do
+for file in "$package/bin/saccade" "$package/lib/libsaccade.so"; do
   foreign=$(env -i ldd -r "$file" 2>&1 | awk -v folder="$package/" \
     '/not found|undefined/ || ($3 ~ /^\// && index($3, folder) != 1 && $3 !~ /\/(libc|libm|libdl|librt|libpthread|libstdc\+\+|libgcc_s)\.so/)' |
     grep -v "$package/bin/../lib/" || true)

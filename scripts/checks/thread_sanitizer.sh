@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Threads under ThreadSanitizer: the teams of the CPU, the loader, the matcher's pool, the logger beside the training, and libsaccade.
+# Threads under ThreadSanitizer: the teams of the CPU, the loader, the matcher's pool, the logger beside the training, libsaccade,
+# and the connections and the queue of `saccade serve`.
 # oneDNN is not instrumented, so what it does inside is not seen.
 # Usage: scripts/checks/thread_sanitizer.sh [BUILD]     build-tsan by default
 set -euo pipefail
@@ -11,4 +12,4 @@ export SACCADE_FAST=1 TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
 "$build/test_core" --gtest_filter='ThreadTeam.*-*AChildOfFork*'  # it cannot follow threads of a forked process
 "$build/test_data" --gtest_filter='Loader.*:Sampling.*'
 "$build/test_models" --gtest_filter='Matcher.*:Assignment.*'
-"$build/test_train" --gtest_filter='Library.*:RunLog.*:Progress.*:BadImages.*:TensorBoard.*'
+"$build/test_train" --gtest_filter='Library.*:RunLog.*:Progress.*:BadImages.*:TensorBoard.*:HttpFront.*:Serve.*'

@@ -134,7 +134,8 @@ TEST_P(FuzzTest, SeedsAndWhatLiesNearThem) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, FuzzTest,
-                         testing::Values("image", "coco", "formats", "weights", "config", "run_log"));
+                         testing::Values("image", "coco", "formats", "weights", "config", "run_log",
+                                         "request"));
 
 }  // namespace
 }  // namespace saccade

@@ -433,7 +433,7 @@ train { max_steps: 1 }
                  "do not fit 4 outputs");
   // What no model here has is of no use.
   expect_refused("convert " + golden + "torch_files/protocol4.pth plain.safetensors",
-                 "are of no model that is here");
+                 "belong to no model of this program");
   expect_refused("convert " + golden + "torch_files/zip.pth plain.safetensors --key none",
                  "there is no \"none\" in it");
   expect_refused("eval --checkpoint " + golden + "classifiers/hf_vit.safetensors" + kShapes,

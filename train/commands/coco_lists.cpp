@@ -26,7 +26,7 @@ void CocoLists::add(const DataSource& source, const GroundTruth& truth) {
                                truth.images.size(), source.paths.images, truth.annotations.size(),
                                truth.categories.size()));
   if (is_old_file(source.output))
-    lines_.push_back(fmt::format("{}: replaces the file that was there", source.output));
+    lines_.push_back(fmt::format("{}: replaces an existing file", source.output));
   const std::string text = coco_json(truth, kWrittenFrom + source.paths.annotations,
                                      relative_folder(source.paths.images, source.output));
   files_.push_back(std::make_unique<OutputFile>(source.output));

@@ -150,6 +150,7 @@ struct DataConvertArguments {
   std::string from, to = "coco";     // formats; from "": as the paths look
   std::vector<std::string> rename;   // "a=b"
   std::vector<std::string> drop;     // classes
+  bool drop_empty = false;           // images without boxes
   std::vector<double>
       shares;         // of training, validation and test images, drawn anew; empty: the splits that are there
   uint64_t seed = 0;  // of that draw

@@ -166,7 +166,7 @@ void write_plain(const ConvertArguments& arguments, const WeightsFile& file, con
   const bool ours = file.metadata().contains("saccade.config");
   if (!ours && !fits_a_backbone(weights))
     fail_input(
-        "{}: the names of its tensors are of no model that is here (the first is \"{}\"), so it would be of no use; expected weights "
+        "{}: the names of its tensors belong to no model of this program (the first is \"{}\"), so it cannot be used; expected weights "
         "of DETR, Deformable DETR, RT-DETR, D-FINE, LW-DETR, RF-DETR, DINO, RetinaNet or a backbone (docs/official_checkpoints.md)",
         file.path(), weights.tensors.empty() ? "" : printable(weights.tensors.front().name));
   NamedValues tensors;
@@ -215,7 +215,7 @@ int run_convert(const ConvertArguments& given) {
     write_checkpoint(arguments, *file, weights, *described);
   else
     write_plain(arguments, *file, weights);
-  if (replaces) print_line("{}: replaces the file that was there", arguments.output);
+  if (replaces) print_line("{}: replaces an existing file", arguments.output);
   return 0;
 }
 

@@ -165,7 +165,7 @@ void check_output_names(const ExportArguments& arguments) {
                  ending);
     if (path == &arguments.output && !own.empty() && own != ending)
       fail_input("{}: what export writes is ONNX, expected a name that ends in {}", *path, ending);
-    if (is_old) print_unmixed(arguments, fmt::format("{}: replaces the file that was there", escaped(*path)));
+    if (is_old) print_unmixed(arguments, fmt::format("{}: replaces an existing file", escaped(*path)));
   }
 }
 

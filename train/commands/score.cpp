@@ -36,7 +36,7 @@ LoadedModel classes_of(const std::string& checkpoint) {
   model.class_names = saved.class_names;
   model.category_ids = saved.category_ids;
   if (model.class_names.size() != model.category_ids.size())
-    fail_input("{}: is a classifier, expected a detector whose classes the annotations are of", checkpoint);
+    fail_input("{}: is a classifier, expected a detector with the annotations' classes", checkpoint);
   return model;
 }
 

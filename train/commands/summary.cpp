@@ -20,7 +20,7 @@ int64_t class_count(const Config& config) {
   const Task& task = task_of(config);
   if (const std::optional<DataSize> size = task.data_size(config)) return size->classes;
   const auto [classes, dataset] = task.usual_classes();
-  print_text("The training data is not at hand: {} classes are assumed, as in {}.\n", classes, dataset);
+  print_text("The training data was not found, so {} classes are assumed, as in {}.\n", classes, dataset);
   return classes;
 }
 

@@ -151,7 +151,7 @@ Config configuration(const TrainArguments& arguments, Device device, std::vector
   validate_for_training(config);
   if (device == Device::kCuda && !config.has_precision())
     notes.emplace_back(
-        "note: no precision is set, so products are in f32 exactly, the slowest on a GPU; --set precision=bf16 or tf32 takes its tensor "
+        "note: no precision is set, so products use exact f32, the slowest on a GPU; --set precision=bf16 or tf32 uses its tensor "
         "cores");
   return resolve_config(config);
 }
@@ -189,7 +189,7 @@ std::string describe_stop(const TrainArguments& arguments, const Config& config,
                          resume_command(arguments, true));
     case StopReason::kPatience:
       return fmt::format(
-          "stopped after step {}: {} has not risen for {} evaluations (train.patience){} {} --set train.patience=0",
+          "stopped after step {}: {} has not improved for {} evaluations (train.patience){} {} --set train.patience=0",
           result.step, result.best_name, config.train().patience(), to_continue,
           resume_command(arguments, true));
     case StopReason::kSignal:
@@ -260,14 +260,15 @@ int train_as_one_rank(const TrainArguments& given) {
     fail_input("--official-recipe needs --init-from and --model: other trainings follow their recipe anyway");
   if (!arguments.key.empty() && arguments.init_from.empty())
     fail_input("--key needs --init-from: it names what is taken of that file");
-  if (!arguments.init_from.empty())
-    arguments.init_from =
-        weights_file("--init-from", given.init_from, arguments.model, arguments.quiet || !group.is_first());
   TrainerOptions options;
   const DeviceChoice choice = choose_device(arguments.device, group.ranks());
   options.device = choice.device;
   std::vector<std::string> notes;
   options.config = configuration(arguments, choice.device, notes);
+  // Nothing is fetched for a configuration or data that cannot be used.
+  if (!arguments.init_from.empty())
+    arguments.init_from =
+        weights_file("--init-from", given.init_from, arguments.model, arguments.quiet || !group.is_first());
   notes.insert(notes.begin(), {choice.notice, given.output.empty() ? "the run is " + arguments.output : ""});
   if (!group.alone()) notes.insert(notes.begin(), group.ranks().to_string());
   options.output = arguments.output;

@@ -209,7 +209,7 @@ DataSplits data_splits(const Config& config, std::vector<std::string>* notes) {
     splits.val = splits.train;
     if (notes != nullptr)
       notes->push_back(fmt::format(
-          "data.overfit: training and evaluation on the same {} image{}, without augmentation; {} should come near 1",
+          "data.overfit: training and evaluation on the same {} image{}, without augmentation; {} should approach 1",
           data.overfit(), data.overfit() == 1 ? "" : "s", task_of(config).primary_metrics(config).at(0)));
   }
   for (auto* paths : {&splits.train, &splits.val}) {

@@ -102,11 +102,11 @@ bool among_the_places(std::string_view field) {
 const char* reason_of(std::string_view field) {
   if (field == kRate) return " (in proportion to the batch)";
   if (field == "data.batch_size") return " (there are few images)";
-  if (field == "train.accumulate") return " (so many batches make the recipe's step)";
+  if (field == "train.accumulate") return " (batches per step, for the recipe's images per step)";
   if (field == "model.num_classes") return " (as many as the data has)";
   if (field == "data.workers") return " (the processors here)";
   if (field == "schedule.warmup_steps") return " (a tenth of the steps)";
-  if (field.starts_with("model.backbone.frozen")) return " (no --init-from, so nothing is learned yet)";
+  if (field.starts_with("model.backbone.frozen")) return " (without --init-from, the weights are random)";
   return "";
 }
 
@@ -132,7 +132,7 @@ const Recipe& find_recipe(const std::string& name, const std::string& where) {
   }
   if (name.starts_with("rf_detr_") && name.ends_with("xl") && !name.starts_with("rf_detr_seg"))
     fail_input(
-        "{}: no recipe \"{}\": RF-DETR's XL and 2XL detectors are under a licence (PML 1.0) that forbids to have them here, expected "
+        "{}: no recipe \"{}\": RF-DETR's XL and 2XL detectors are under a licence (PML 1.0) that forbids including them, expected "
         "rf_detr_n, rf_detr_s, rf_detr_m or rf_detr_l",
         where, shortened(name));
   if (const std::string ours = ours_of_model(name); !ours.empty())

@@ -80,7 +80,7 @@ void set_up_for_ranks() {
 void refuse_blocking_launches() {
   for (const char* name : {"SACCADE_CUDA_SYNC", "CUDA_LAUNCH_BLOCKING"})
     if (const char* text = std::getenv(name); text && *text && std::strcmp(text, "0") != 0)
-      fail_input("{}={}: several ranks with GPUs would wait for each other for ever, expected it unset or 0",
+      fail_input("{}={}: several ranks with GPUs would wait for each other forever, expected it unset or 0",
                  name, text);
 }
 

@@ -202,7 +202,7 @@ void NamedJson::write(std::string_view text) const {
 }
 
 void NamedJson::tell_if_replaced() const {
-  if (replaces_) print_line("{}: replaces the file that was there", path_);
+  if (replaces_) print_line("{}: replaces an existing file", path_);
 }
 
 PredictInputs collect_inputs(const std::vector<std::string>& arguments, bool recursive) {
@@ -318,7 +318,7 @@ std::vector<std::string> listed_paths(const std::string& file) {
     if (line.ends_with('\r')) line.pop_back();
     if (!line.empty()) paths.push_back(line);
   }
-  if (paths.empty()) fail_input("{}: lists no images, expected one path a line", file);
+  if (paths.empty()) fail_input("{}: lists no images, expected one path per line", file);
   return paths;
 }
 

@@ -7,12 +7,12 @@
 
 namespace saccade {
 
-HttpAnswer error_answer(int status, const std::string& text) {
+ServiceAnswer error_answer(int status, const std::string& text) {
   return {.status = status, .body = fmt::format("{{\"error\": {}}}\n", json_quote(one_line(text)))};
 }
 
-HttpAnswer busy_answer(const std::string& text) {
-  HttpAnswer answer = error_answer(503, text);
+ServiceAnswer busy_answer(const std::string& text) {
+  ServiceAnswer answer = error_answer(503, text);
   answer.headers.emplace_back("Retry-After", "1");
   return answer;
 }

@@ -13,7 +13,7 @@
 
 namespace saccade {
 
-struct HttpRequest {
+struct ServiceRequest {
   std::string method, target;  // "POST", "/predict?threshold=0.3"
   std::string content_type, content_encoding, accept;
   std::string body;
@@ -21,7 +21,7 @@ struct HttpRequest {
   std::shared_ptr<std::atomic<bool>> is_gone = std::make_shared<std::atomic<bool>>(false);
 };
 
-struct HttpAnswer {
+struct ServiceAnswer {
   int status = 200;
   std::string type = "application/json", body;
   std::vector<std::pair<std::string, std::string>> headers = {};  // besides Content-Type and Content-Length
@@ -37,17 +37,17 @@ class HttpError : public std::runtime_error {
   int status_;
 };
 // {"error": "the line"}
-HttpAnswer error_answer(int status, const std::string& text);
+ServiceAnswer error_answer(int status, const std::string& text);
 // The same for a service that is busy: it says when to come again.
-HttpAnswer busy_answer(const std::string& text);
+ServiceAnswer busy_answer(const std::string& text);
 
 class HttpHandler {
  public:
   virtual ~HttpHandler() = default;
   // By the head alone, before the body is read: an answer that needs no body, as most errors.
-  virtual std::optional<HttpAnswer> refuse(const HttpRequest& head) = 0;
+  virtual std::optional<ServiceAnswer> refuse(const ServiceRequest& head) = 0;
   // Calls `done` once, from any thread, possibly within the call.
-  virtual void handle(HttpRequest request, std::function<void(HttpAnswer)> done) = 0;
+  virtual void handle(ServiceRequest request, std::function<void(ServiceAnswer)> done) = 0;
   // An answer that was made without the handler goes out.
   virtual void count(int /*status*/) {}
   // Returns when no `done` will be called any more.

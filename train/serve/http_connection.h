@@ -147,14 +147,14 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     return true;
   }
 
-  HttpRequest request() const {
+  ServiceRequest request() const {
     const auto& message = parser_->get();
     auto field = [&](http::field name) {
       const auto value = message[name];
       return std::string(value.data(), value.size());
     };
     const auto method = message.method_string(), target = message.target();
-    HttpRequest out;
+    ServiceRequest out;
     out.method = std::string(method.data(), method.size());
     out.target = std::string(target.data(), target.size());
     out.content_type = field(http::field::content_type);
@@ -167,7 +167,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void take_head() {
     const auto& message = parser_->get();
     is_head_ = message.method() == http::verb::head;
-    if (const std::optional<HttpAnswer> refusal = shared_.handler->refuse(request())) {
+    if (const std::optional<ServiceAnswer> refusal = shared_.handler->refuse(request())) {
       // What is not read would be taken for the next request.
       if (!parser_->is_done()) return answer_ourselves(*refusal);
       keeps_alive_ = message.keep_alive();
@@ -195,13 +195,13 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     state_ = State::kServed;
     timer_.cancel();
     keeps_alive_ = parser_->get().keep_alive();
-    HttpRequest whole = request();
+    ServiceRequest whole = request();
     whole.body = std::move(parser_->get().body());
     parser_.reset();
     ++turn_;
     watch();
     // The connection is not the handler's to end: it must come back to this thread.
-    shared_.handler->handle(std::move(whole), [self = shared_from_this()](HttpAnswer answer) {
+    shared_.handler->handle(std::move(whole), [self = shared_from_this()](ServiceAnswer answer) {
       asio::post(self->socket_.get_executor(), [self, answer = std::move(answer)] {
         self->shared_.handler->count(answer.status);
         self->cancel();  // of the watch
@@ -224,13 +224,13 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   }
 
   // With no handler asked, and the connection's end.
-  void answer_ourselves(const HttpAnswer& answer) {
+  void answer_ourselves(const ServiceAnswer& answer) {
     keeps_alive_ = false;
     shared_.handler->count(answer.status);
     write(answer);
   }
 
-  void write(const HttpAnswer& answer) {
+  void write(const ServiceAnswer& answer) {
     if (!socket_.is_open()) return;
     state_ = State::kAnswering;
     limit_time(shared_.options.timeout);

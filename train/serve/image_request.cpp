@@ -187,7 +187,7 @@ FormData parse_form(std::string_view body, std::string_view boundary) {
   return form;
 }
 
-void check_content(const HttpRequest& head) {
+void check_content(const ServiceRequest& head) {
   if (!head.content_encoding.empty() && lower_case(head.content_encoding) != "identity")
     throw HttpError(415, fmt::format("Content-Encoding: {}, expected the image as it is",
                                      printable(head.content_encoding)));
@@ -200,7 +200,7 @@ void check_content(const HttpRequest& head) {
                                    printable(type)));
 }
 
-ImageRequest image_request(HttpRequest request, const std::vector<std::string>& picture_formats) {
+ImageRequest image_request(ServiceRequest request, const std::vector<std::string>& picture_formats) {
   HttpTarget target = parse_target(request.target);
   ImageRequest wanted;
   if (media_type(request.content_type) == "multipart/form-data") {

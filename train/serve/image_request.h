@@ -34,8 +34,8 @@ struct ImageRequest {
   std::string format = "json";  // or a picture's
 };
 // Throws HttpError (415) where the content is no image by its type.
-void check_content(const HttpRequest& head);
+void check_content(const ServiceRequest& head);
 // The fields of the target and of a form say what is wanted; without `format` the header Accept may. Throws HttpError.
-ImageRequest image_request(HttpRequest request, const std::vector<std::string>& picture_formats);
+ImageRequest image_request(ServiceRequest request, const std::vector<std::string>& picture_formats);
 
 }  // namespace saccade

@@ -70,7 +70,7 @@ void ImageService::drain() {
   }
 }
 
-std::optional<HttpAnswer> ImageService::refuse(const HttpRequest& head) {
+std::optional<ServiceAnswer> ImageService::refuse(const ServiceRequest& head) {
   try {
     const HttpTarget target = parse_target(head.target);
     const Route* route = std::ranges::find(kRoutes, target.path, &Route::path);
@@ -78,7 +78,7 @@ std::optional<HttpAnswer> ImageService::refuse(const HttpRequest& head) {
       throw HttpError(404, fmt::format("{}: is not here, expected one of {}", target.path,
                                        fmt::join(kRoutes | std::views::transform(&Route::path), ", ")));
     if (std::ranges::search(route->methods, head.method).empty()) {
-      HttpAnswer answer =
+      ServiceAnswer answer =
           error_answer(405, fmt::format("{} {}: expected {}", head.method, target.path, route->methods));
       answer.headers.emplace_back("Allow", route->methods);
       return answer;
@@ -93,7 +93,7 @@ std::optional<HttpAnswer> ImageService::refuse(const HttpRequest& head) {
   }
 }
 
-void ImageService::handle(HttpRequest request, std::function<void(HttpAnswer)> done) {
+void ImageService::handle(ServiceRequest request, std::function<void(ServiceAnswer)> done) {
   const std::string path = parse_target(request.target).path;  // which refuse() has seen
   if (path != "/predict") return done(page(path));
   if (places_++ >= options_.queue) {
@@ -104,7 +104,7 @@ void ImageService::handle(HttpRequest request, std::function<void(HttpAnswer)> d
   job->is_gone = request.is_gone;
   job->done = std::move(done);
   job->begin = Clock::now();
-  workers_->run([this, job, shared = std::make_shared<HttpRequest>(std::move(request))] {
+  workers_->run([this, job, shared = std::make_shared<ServiceRequest>(std::move(request))] {
     try {
       decode(job, std::move(*shared));
       queue_.push(kind_of(job->views), job);
@@ -115,7 +115,7 @@ void ImageService::handle(HttpRequest request, std::function<void(HttpAnswer)> d
   });
 }
 
-HttpAnswer ImageService::page(const std::string& path) const {
+ServiceAnswer ImageService::page(const std::string& path) const {
   if (path == "/health") return health();
   if (path == "/metrics")
     return {.type = "text/plain; version=0.0.4; charset=utf-8",
@@ -125,7 +125,7 @@ HttpAnswer ImageService::page(const std::string& path) const {
                                model_.class_names, answerer_.picture_formats())};
 }
 
-HttpAnswer ImageService::health() const {
+ServiceAnswer ImageService::health() const {
   std::string classes;
   for (const std::string& name : model_.class_names)
     classes += (classes.empty() ? "" : ", ") + json_quote(name);
@@ -140,7 +140,7 @@ HttpAnswer ImageService::health() const {
               queue_.size(), places_.load(), options_.queue)};
 }
 
-void ImageService::decode(const JobPointer& job, HttpRequest request) {
+void ImageService::decode(const JobPointer& job, ServiceRequest request) {
   constexpr const char* kName = "the image";
   job->request = image_request(std::move(request), answerer_.picture_formats());
   const std::string& bytes = job->request.bytes;
@@ -223,7 +223,7 @@ std::vector<std::shared_ptr<const Finding>> ImageService::find(const std::vector
   return found;
 }
 
-HttpAnswer ImageService::answer(Job& job, const Finding& found) const {
+ServiceAnswer ImageService::answer(Job& job, const Finding& found) const {
   const ImageRequest& wanted = job.request;
   if (wanted.format != "json") {
     const AnswerFile file = found.picture(std::move(job.image), wanted.format, wanted.options);
@@ -234,7 +234,7 @@ HttpAnswer ImageService::answer(Job& job, const Finding& found) const {
                               found.json(wanted.options))};
 }
 
-void ImageService::finish(Job& job, HttpAnswer answer) {
+void ImageService::finish(Job& job, ServiceAnswer answer) {
   if (answer.status == 200) metrics_.add_answer(seconds_since(job.begin));
   --places_;
   job.done(std::move(answer));

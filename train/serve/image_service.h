@@ -37,8 +37,8 @@ class ImageService final : public HttpHandler {
   ImageService(const LoadedModel& model, Answerer& answerer, ServiceOptions options);
   ~ImageService() override;
 
-  std::optional<HttpAnswer> refuse(const HttpRequest& head) override;
-  void handle(HttpRequest request, std::function<void(HttpAnswer)> done) override;
+  std::optional<ServiceAnswer> refuse(const ServiceRequest& head) override;
+  void handle(ServiceRequest request, std::function<void(ServiceAnswer)> done) override;
   void count(int status) override { metrics_.add_request(status); }
   void drain() override;
 
@@ -56,18 +56,18 @@ class ImageService final : public HttpHandler {
     bool is_first_of_several = false;
     std::vector<SizedImage> views;
     std::shared_ptr<std::atomic<bool>> is_gone;
-    std::function<void(HttpAnswer)> done;
+    std::function<void(ServiceAnswer)> done;
     Clock::time_point begin;
   };
   using JobPointer = std::shared_ptr<Job>;
 
-  HttpAnswer page(const std::string& path) const;
-  HttpAnswer health() const;
-  void decode(const JobPointer& job, HttpRequest request);
+  ServiceAnswer page(const std::string& path) const;
+  ServiceAnswer health() const;
+  void decode(const JobPointer& job, ServiceRequest request);
   void run(const std::vector<JobPointer>& jobs);
   std::vector<std::shared_ptr<const Finding>> find(const std::vector<JobPointer>& jobs);
-  HttpAnswer answer(Job& job, const Finding& found) const;
-  void finish(Job& job, HttpAnswer answer);
+  ServiceAnswer answer(Job& job, const Finding& found) const;
+  void finish(Job& job, ServiceAnswer answer);
 
   const LoadedModel& model_;
   Answerer& answerer_;

@@ -18,14 +18,14 @@ std::string gauge(std::string_view name, std::string_view help, size_t value) {
 
 }  // namespace
 
-void Histogram::add(double value) {
+void MetricHistogram::add(double value) {
   const auto bound = std::ranges::lower_bound(bounds_, value);
   if (bound != bounds_.end()) ++counts_[static_cast<size_t>(bound - bounds_.begin())];
   ++count_;
   sum_ += value;
 }
 
-std::string Histogram::text(std::string_view name) const {
+std::string MetricHistogram::text(std::string_view name) const {
   std::string out;
   int64_t sum = 0;
   for (size_t i = 0; i < bounds_.size(); ++i)

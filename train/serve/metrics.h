@@ -11,9 +11,10 @@
 namespace saccade {
 
 // Cumulative counts of values up to bounds.
-class Histogram {
+class MetricHistogram {
  public:
-  explicit Histogram(std::vector<double> bounds) : bounds_(std::move(bounds)), counts_(bounds_.size()) {}
+  explicit MetricHistogram(std::vector<double> bounds)
+      : bounds_(std::move(bounds)), counts_(bounds_.size()) {}
   void add(double value);
   std::string text(std::string_view name) const;
   int64_t count() const { return count_; }
@@ -40,9 +41,9 @@ class ServeMetrics {
   mutable std::mutex mutex_;
   std::map<int, int64_t> requests_;  // by status
   int64_t images_ = 0;
-  Histogram answers_{{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30}};
-  Histogram batches_{{1, 2, 4, 8, 16, 32, 64}};
-  Histogram computing_{{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30}};
+  MetricHistogram answers_{{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30}};
+  MetricHistogram batches_{{1, 2, 4, 8, 16, 32, 64}};
+  MetricHistogram computing_{{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30}};
 };
 
 }  // namespace saccade

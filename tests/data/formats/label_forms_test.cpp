@@ -122,6 +122,19 @@ TEST_F(LabelForms, WhatYoloLacksIsSaid) {
   EXPECT_EQ(read().annotations.size(), 2u);
 }
 
+TEST_F(LabelForms, AreasThatAreNotThoseOfBoxesAreSaidToBeLost) {
+  GroundTruth truth = small_truth();
+  truth.annotations[0].area -= 1;
+  truth.annotations[1].area -= 0.9;  // rounded
+  for (const char* form : {"yolo", "voc"}) {
+    const LabelFiles files = write(form, truth);
+    ASSERT_EQ(files.notes.size(), 1u) << form;
+    EXPECT_NE(files.notes[0].find("train: 1 areas of objects are left out"), std::string::npos)
+        << files.notes[0];
+    fs::remove_all(dir_ / "out");
+  }
+}
+
 TEST_F(LabelForms, VocComesBack) {
   GroundTruth truth = small_truth();
   truth.annotations[0].iscrowd = true;

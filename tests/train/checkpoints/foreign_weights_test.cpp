@@ -211,7 +211,7 @@ TEST(ForeignWeights, OfOtherModelsAreNamed) {
       {"YOLOS", {"vit.embeddings.detection_tokens"}},
       {"names of mmdetection", {"backbone.conv1.weight", "bbox_head.fc_cls.weight"}},
       {"names of Ultralytics", {"model.0.conv.weight", "model.1.conv.weight", "model.9.cv1.conv.weight"}},
-      {"names of its tensors are of no model that is here (the first is \"w\")", {"w"}}};
+      {"names of its tensors belong to no model of this program (the first is \"w\")", {"w"}}};
   Config config;
   for (const char* set : {"model.type=classifier", "model.backbone.blocks=[1,1]", "model.backbone.width=8"})
     apply_set(config, set);

@@ -110,6 +110,34 @@ TEST_F(DataConvert, SubsetsAndClasses) {
   EXPECT_EQ(count(is, "ring") + count(is, "star"), 0);
   EXPECT_EQ(count(is, "circle"), count(was, "circle") + count(was, "ring"));
   EXPECT_EQ(open_dataset(*found("named").train)->num_images(), 8) << "images stay";
+
+  // Those with a star, and nothing but the stars in them.
+  ASSERT_EQ(convert({dir_ / "set", dir_ / "stars", "--classes", "star", "--drop-empty"}), 0);
+  const auto stars = objects_of(found("stars").train);
+  EXPECT_EQ(count(stars, "star"), count(was, "star"));
+  std::set<std::string> images;
+  for (const std::string& line : was)
+    if (line.find(": star") != std::string::npos) images.insert(line.substr(0, line.find(':')));
+  ASSERT_LT(images.size(), 8u) << "an image without a star shows something";
+  EXPECT_EQ(open_dataset(*found("stars").train)->num_images(), std::ssize(images));
+  EXPECT_EQ(stars.size(), images.size() + static_cast<size_t>(count(was, "star")));
+}
+
+// Several sets as one: by the names of their classes, in every form.
+TEST_F(DataConvert, SetsAreMerged) {
+  ASSERT_EQ(convert({dir_ / "set", dir_ / "more", "--to", "voc", "--rename", "ring=hoop"}), 0);
+  ASSERT_EQ(convert({dir_ / "set", dir_ / "all", "--data", dir_ / "more", "--split", "0.75,0.25"}), 0);
+  size_t images = 0, hoops = 0, rings = 0;
+  for (const auto& split : {found("all").train, found("all").val}) {
+    images += static_cast<size_t>(open_dataset(*split)->num_images());
+    for (const std::string& line : objects_of(split)) {
+      hoops += line.find(": hoop ") != std::string::npos;
+      rings += line.find(": ring ") != std::string::npos;
+    }
+  }
+  EXPECT_EQ(images, 24u);
+  EXPECT_GT(rings, 0u);
+  EXPECT_EQ(hoops, rings);
 }
 
 }  // namespace

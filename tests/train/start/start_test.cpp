@@ -262,7 +262,7 @@ TEST(TrainModel, NeedsNoConfiguration) {
   const int batch = recipe.data().batch_size();
   for (const std::string& note :
        {fmt::format("data.batch_size: {} -> 1 (there are few images)", batch),
-        fmt::format("train.accumulate: 1 -> {} (so many batches make the recipe's step)", batch)})
+        fmt::format("train.accumulate: 1 -> {} (batches per step, for the recipe's images per step)", batch)})
     EXPECT_NE(out.find(note), std::string::npos) << note << "\n" << out;
   // A second run has a folder of its own; heads for other classes start anew, those for the same are kept.
   std::tie(status, out) = train({"--init-from", "runs/quickstart-1/checkpoints/last.safetensors"});
@@ -338,7 +338,7 @@ train { epochs: 3 }
                                   "--output", dir / "run", "--overfit", "4", "--set", "train.max_steps=60"});
   const std::string out = testing::internal::GetCapturedStdout();
   ASSERT_EQ(status, 0) << out;
-  EXPECT_NE(out.find("the same 4 images, without augmentation; top1 should come near 1"), std::string::npos)
+  EXPECT_NE(out.find("the same 4 images, without augmentation; top1 should approach 1"), std::string::npos)
       << out;
   EXPECT_NE(out.find("4 images, 2 classes"), std::string::npos) << out;
   ASSERT_FALSE(logged_numbers(dir / "run", "top1").empty());

@@ -1,5 +1,5 @@
-// Weights by name against a server that cuts, lies, redirects, stalls and refuses: each fault is one line, and no half file has the name of
-// a whole one.
+// Weights by name against a server that cuts, lies, redirects, stalls and refuses: each fault is one line, and no half file has the
+// name of a whole one.
 #include "train/weights/fetch.h"
 
 #include <gtest/gtest.h>
@@ -19,13 +19,14 @@
 namespace saccade {
 namespace {
 
-using Request = HttpServer::Request;
-using Connection = HttpServer::Connection;
+using Request = FaultyServer::Request;
+using Connection = FaultyServer::Connection;
 
 class Fetch : public testing::Test {
  protected:
   void SetUp() override {
     ::setenv("SACCADE_CACHE", cache_.path().c_str(), 1);
+    ::setenv("no_proxy", "127.0.0.1,no-such-host.invalid", 1);
     const std::string path = cache_ / "made.safetensors";
     write_safetensors(path, {{"a", Tensor::zeros({3000})}}, {});
     file_ = read_bytes(path);
@@ -35,8 +36,8 @@ class Fetch : public testing::Test {
   }
   void TearDown() override { ::unsetenv("SACCADE_CACHE"); }
 
-  void start(HttpServer::Handler handler) {
-    server_ = std::make_unique<HttpServer>(std::move(handler));
+  void start(FaultyServer::Handler handler) {
+    server_ = std::make_unique<FaultyServer>(std::move(handler));
     weights_.set_name("tiny");
     weights_.set_data("coco");
     weights_.set_url(server_->url("/files/tiny.pth"));
@@ -79,7 +80,7 @@ class Fetch : public testing::Test {
   std::string file_, other_;
   PublishedWeights weights_;
   FetchSettings settings_{.timeout_seconds = 1, .pause_seconds = 0.005, .tries = 3};
-  std::unique_ptr<HttpServer> server_;
+  std::unique_ptr<FaultyServer> server_;
 };
 
 TEST_F(Fetch, ComputesSha256) {
@@ -205,6 +206,22 @@ TEST_F(Fetch, BeginsAnewWhenPartsDoNotFit) {
   write_bytes(path() + ".part", std::string(5000, 'x'));
   expect_fetched();
   EXPECT_EQ(server_->requests()[2].offset(), -1);
+}
+
+TEST_F(Fetch, TakesAPartThatIsWhole) {
+  start([&](const Request& r, const Connection& c) { serve_file(r, c, file_, "one"); });
+  std::filesystem::create_directories(cache_ / "weights");
+  const std::string origin = weights_.url() + "\n\"one\"\n" + std::to_string(file_.size()) + "\n";
+  write_bytes(path() + ".part", file_);
+  write_bytes(path() + ".part.origin", origin);
+  expect_fetched();
+  EXPECT_EQ(requests(), 1u);
+  // One that is too large is not.
+  std::filesystem::remove(path());
+  write_bytes(path() + ".part", file_ + "x");
+  write_bytes(path() + ".part.origin", origin);
+  expect_fetched();
+  EXPECT_EQ(server_->requests()[1].offset(), -1);
 }
 
 TEST_F(Fetch, FollowsRedirections) {

@@ -6,7 +6,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <atomic>
+#include <cctype>
+#include <cstdint>
+#include <cstdlib>
 #include <functional>
 #include <mutex>
 #include <string>
@@ -17,7 +19,7 @@
 
 namespace saccade {
 
-class HttpServer {
+class FaultyServer {
  public:
   struct Request {
     std::string path;
@@ -63,7 +65,7 @@ class HttpServer {
   };
   using Handler = std::function<void(const Request&, const Connection&)>;
 
-  explicit HttpServer(Handler handler) : handler_(std::move(handler)) {
+  explicit FaultyServer(Handler handler) : handler_(std::move(handler)) {
     socket_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_in address{};
     address.sin_family = AF_INET;
@@ -75,14 +77,14 @@ class HttpServer {
     port_ = ntohs(address.sin_port);
     thread_ = std::thread([this] { serve(); });
   }
-  ~HttpServer() {
+  ~FaultyServer() {
     ::shutdown(socket_, SHUT_RDWR);
     thread_.join();
     for (std::thread& answering : answering_) answering.join();
     ::close(socket_);
   }
-  HttpServer(const HttpServer&) = delete;
-  HttpServer& operator=(const HttpServer&) = delete;
+  FaultyServer(const FaultyServer&) = delete;
+  FaultyServer& operator=(const FaultyServer&) = delete;
 
   std::string url(const std::string& path) const {
     return "http://127.0.0.1:" + std::to_string(port_) + path;
@@ -125,7 +127,7 @@ class HttpServer {
 };
 
 // As a good server gives a file: whole, or from an offset where the file is still the same; `cut` as of Connection.
-inline void serve_file(const HttpServer::Request& request, const HttpServer::Connection& connection,
+inline void serve_file(const FaultyServer::Request& request, const FaultyServer::Connection& connection,
                        const std::string& file, const std::string& tag, size_t cut = std::string::npos) {
   const int64_t offset = request.offset();
   const std::string headers = "ETag: \"" + tag + "\"\r\nContent-Type: application/octet-stream\r\n";

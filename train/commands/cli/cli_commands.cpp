@@ -54,9 +54,10 @@ void add_train(CLI::App& app, Action& action) {
   add_quick_flags(c, a->quick);
   c->add_flag("--resume", a->resume, "continue the run in --output from its newest intact checkpoint");
   option(
-      c, "--init-from", a->init_from, "FILE",
-      "start from the weights in a safetensors or .pth file, or from published weights: a data set, as coco, for those of "
-      "--model, or a name of saccade weights list; they are downloaded if they are not in the cache");
+      c, "--init-from", a->init_from, "FILE|NAME",
+      "start from the weights in a safetensors or .pth file, or from published weights: a data set, such as "
+      "coco, for those of --model, or a name that saccade weights list shows; downloaded unless they are in the cache")
+      ->check(not_empty());
   add_key(c, a->key);
   c->add_flag("--reinit-heads", a->reinit_heads,
               "with --init-from: initialise the class heads anew, for other classes");

@@ -108,6 +108,8 @@ void add_data_commands(CLI::App& app, Action& action) {
   option(convert, "--drop", v->drop, "NAME", "remove a class; its images stay (repeatable)")
       ->expected(1)
       ->take_all();
+  convert->add_flag("--drop-empty", v->drop_empty,
+                    "remove images without boxes of the classes that are kept");
   option(convert, "--split", v->shares, "SHARE,...",
          "divide all images anew into training, validation and test, for example 0.8,0.2 or 0.7,0.2,0.1")
       ->delimiter(',')

@@ -47,7 +47,7 @@ ClassChoice convert_choice(const DataConvertArguments& arguments) {
   auto add = [&](const char* flag, const std::string& name, const std::string& as) {
     for (const ClassChoice::Mapping& other : choice.map)
       if (other.name == name)
-        fail_input("{} {}: what becomes of this class is said twice, expected once", flag, shortened(name));
+        fail_input("{} {}: renames or drops this class twice, expected once", flag, shortened(name));
     choice.map.push_back({name, as});
   };
   for (const std::string& rename : arguments.rename) {
@@ -66,7 +66,7 @@ void check_shares(const std::vector<double>& shares) {
   const bool fits = std::ranges::all_of(shares, [](double share) { return share > 0 && share < 1; });
   if (shares.size() < 2 || shares.size() > split_names().size() || !fits || !(std::abs(sum - 1) < 1e-6))
     fail_input(
-        "--split {}: expected two or three shares that make 1 (of training, validation and test images), as 0.8,0.2",
+        "--split {}: expected two or three fractions that add up to 1 (of training, validation and test images), as 0.8,0.2",
         fmt::join(shares, ","));
 }
 
@@ -136,6 +136,18 @@ GroundTruth part_with(const GroundTruth& truth, std::span<const ImageInfo* const
   std::erase_if(part.images, [&](const ImageInfo& image) { return !ids.contains(image.id); });
   std::erase_if(part.annotations, [&](const Annotation& a) { return !ids.contains(a.image_id); });
   return part;
+}
+
+void leave_out_empty_images(ReadSplit& split) {
+  std::set<int64_t> ids;
+  for (const Annotation& a : split.truth.annotations) ids.insert(a.image_id);
+  const size_t before = split.truth.images.size();
+  std::erase_if(split.truth.images, [&](const ImageInfo& image) { return !ids.contains(image.id); });
+  const std::string& place = split.source.paths.annotations;
+  if (split.truth.images.empty())
+    fail_input("--drop-empty: {}: none of its {} images has a box of these classes", place, before);
+  if (const size_t left_out = before - split.truth.images.size(); left_out > 0)
+    print_line("{}: {} of {} images left out, which have no box", place, left_out, before);
 }
 
 std::vector<ReadSplit> divide(const GroundTruth& all, const std::vector<DataSource>& sources,
@@ -258,6 +270,7 @@ int run_data_convert(const DataConvertArguments& arguments) {
     const std::vector<Category> known = splits.empty() ? std::vector<Category>() : splits[0].truth.categories;
     GroundTruth truth = read_source(source, known, choice, arguments.allow_outside);
     splits.push_back({source, std::move(truth)});
+    if (arguments.drop_empty) leave_out_empty_images(splits.back());
   }
   if (!arguments.shares.empty()) splits = divide(splits[0].truth, written, arguments);
   if (arguments.most > 0)

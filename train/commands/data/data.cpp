@@ -108,7 +108,7 @@ int64_t check_detection_splits(const SourceFlags& flags, const std::string& fix)
                  report.units);
     for (const std::string& line : report.left_out) print_line("{}: {}", source.output, line);
     if (left.images.empty() || left.categories.empty())
-      fail_input("{}: nothing that is right is left of it", source.paths.annotations);
+      fail_input("{}: nothing valid is left of it", source.paths.annotations);
     lists.add(source, left);
     if (written.images == 0) written = {left.images.size(), left.annotations.size()};
   }
@@ -264,7 +264,7 @@ int run_data_report(const DataReportArguments& arguments) {
   progress.finish();
   write_file(arguments.output, std::string_view(page));
   print_line("{}: {} images, a page of {} KB", arguments.output, images, page.size() / 1000);
-  if (replaces) print_line("{}: replaces the file that was there", arguments.output);
+  if (replaces) print_line("{}: replaces an existing file", arguments.output);
   return 0;
 }
 

@@ -149,7 +149,8 @@ std::optional<int> convert_label_maps(const DataConvertArguments& arguments) {
   if (!found) return std::nullopt;
   for (const auto& [flag, is_given] :
        {std::pair{"--rename", !arguments.rename.empty()}, std::pair{"--drop", !arguments.drop.empty()},
-        std::pair{"--split", !arguments.shares.empty()}, std::pair{"--most", arguments.most > 0}})
+        std::pair{"--drop-empty", arguments.drop_empty}, std::pair{"--split", !arguments.shares.empty()},
+        std::pair{"--most", arguments.most > 0}})
     if (is_given)
       fail_input("{}: is not for label maps, expected --classes or --set data.class_map.NAME=AS", flag);
   std::error_code error;

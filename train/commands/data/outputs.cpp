@@ -42,7 +42,7 @@ void tell_how_to_train(const std::string& place, const std::vector<DataSource>& 
   const DataSource& training = sources[0];
   if (!training.name.empty() && training.name != "train") return;
   if (written.boxes == 0 || (written.images < 2 && sources.size() == 1))
-    return print_line("{}: {} and {} are too little to train on", training.output,
+    return print_line("{}: {} and {} are not enough to train on", training.output,
                       count_of(static_cast<int64_t>(written.images), "image", "images"),
                       count_of(static_cast<int64_t>(written.boxes), "box", "boxes"));
   bool is_found = false;

@@ -65,7 +65,7 @@ int run_data_show(const DataShowArguments& arguments) {
                                            static_cast<int64_t>(n) + k % batches_a_step * options.batch_size);
       const std::string path = (std::filesystem::path(arguments.output) / name).string();
       refuse_link(path);
-      if (is_old_file(path)) print_line("{}: replaces the file that was there", path);
+      if (is_old_file(path)) print_line("{}: replaces an existing file", path);
       write_png(image, path);
       print_line("  {}: {}, {}", name, batch.targets[n].file_name, drawn);
       ++images;
