@@ -9,6 +9,7 @@
 
 #include "tests/train/program.h"
 #include "tests/train/weights/http_server.h"
+#include "train/weights/http.h"
 
 namespace saccade {
 namespace {
@@ -16,6 +17,7 @@ namespace {
 class WeightsProgram : public Cli {
  protected:
   void SetUp() override {
+    if (!can_fetch()) GTEST_SKIP() << "built without libcurl's headers";
     fs::remove_all(scratch() / "cache");
     file_ = read_bytes(scratch() / kCheckpoint);
   }
