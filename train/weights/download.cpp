@@ -193,6 +193,7 @@ class Download {
     const bool goes_on = head.status == 206;
     const int64_t total = goes_on ? range.total : head.number("content-length");
     const std::string tag = head.header("etag");
+    if (goes_on && part_->size() == 0) give_up("sends a part of the file where all of it was asked for");
     if (goes_on &&
         (range.begin != static_cast<int64_t>(part_->size()) ||
          (part_->total() >= 0 && total >= 0 && part_->total() != total) ||

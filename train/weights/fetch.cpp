@@ -61,9 +61,9 @@ std::string about(const PublishedWeights& w) {
   return fmt::format("{}, {}, licence {}", text, size_text(w), w.has_licence() ? w.licence() : "not stated");
 }
 
-bool is_name(const std::string& text) {
-  return !text.empty() &&
-         text.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_") == std::string::npos;
+// Whether it can be meant for one, and not for a file.
+bool is_like_a_name(const std::string& text) {
+  return !text.empty() && text != "-" && text.find_first_of("./") == std::string::npos;
 }
 
 const PublishedWeights& chosen_weights(const std::string& flag, const std::string& text,
@@ -86,6 +86,11 @@ const PublishedWeights& chosen_weights(const std::string& flag, const std::strin
         "{}: no published weights of {} on \"{}\" are known here, {} (saccade weights list)", flag, model,
         text,
         of_model.empty() ? "nor any others of it" : fmt::format("but on {}", fmt::join(of_model, ", ")));
+  std::vector<std::string> of_recipe;
+  for (const PublishedWeights* w : weights_of_recipe(text)) of_recipe.push_back(w->name());
+  if (!of_recipe.empty())
+    fail_input("{}: \"{}\" is a recipe, whose published weights are {}", flag, text,
+               fmt::join(of_recipe, ", "));
   fail_input(
       "{}: there is no file and there are no published weights \"{}\", did you mean \"{}\"? (saccade weights list)",
       flag, shortened(text), names.empty() ? "" : nearest_name(text, names));
@@ -124,7 +129,7 @@ std::string fetch_weights(const PublishedWeights& weights, const FetchSettings& 
 
 std::string weights_file(const std::string& flag, const std::string& text, const std::string& model,
                          bool quiet) {
-  if (!is_name(text)) return text;
+  if (!is_like_a_name(text)) return text;
   std::error_code error;
   if (fs::exists(text, error) && !fs::is_directory(text, error)) {
     if (!quiet) Progress().message(fmt::format("{} {}: the file of this name is taken", flag, text));

@@ -68,8 +68,13 @@ TEST(WeightsCatalogue, ArgumentsNameFilesOrWeights) {
   EXPECT_EQ(weights_file("--init-from", "none.pth", "", true), "none.pth");
   EXPECT_EQ(weights_file("--init-from", "./coco", "dfine_n", true), "./coco");
   EXPECT_EQ(weights_file("--init-from", "", "", true), "");
+  EXPECT_EQ(weights_file("--init-from", "-", "", true), "-");
   EXPECT_NE(refusal("dfine_n_cocoo").find("\"dfine_n_cocoo\", did you mean \"dfine_n_coco\"?"),
             std::string::npos);
+  EXPECT_NE(refusal("DFINE-N-COCO").find("did you mean \""), std::string::npos);
+  EXPECT_EQ(
+      refusal("dfine_n"),
+      "--init-from: \"dfine_n\" is a recipe, whose published weights are dfine_n_coco, hgnetv2_b0_imagenet");
   EXPECT_NE(refusal("coco").find("\"coco\" needs --model"), std::string::npos);
   EXPECT_NE(refusal("ade20k", "dfine_n").find("did you mean"), std::string::npos);
   EXPECT_EQ(

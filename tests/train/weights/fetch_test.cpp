@@ -324,6 +324,12 @@ TEST_F(Fetch, BoundsTheSize) {
   });
   weights_.set_bytes(file_.size());
   expect_refusal("sends more than the " + std::to_string(file_.size()) + " bytes of the file");
+  // A part that nobody has asked for.
+  start([&](const Request&, const Connection& c) {
+    c.answer("206 Partial Content", "Content-Range: bytes 0-99/" + std::to_string(file_.size()) + "\r\n",
+             file_.substr(0, 100));
+  });
+  expect_refusal("sends a part of the file where all of it was asked for");
   // More than the disk has.
   start([&](const Request&, const Connection& c) {
     c.send("HTTP/1.1 200 OK\r\nContent-Length: 9000000000000000\r\n\r\nx");
