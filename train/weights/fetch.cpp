@@ -135,6 +135,9 @@ std::string weights_file(const std::string& flag, const std::string& text, const
     if (!quiet) Progress().message(fmt::format("{} {}: the file of this name is taken", flag, text));
     return text;
   }
+  const bool is_known = std::ranges::any_of(
+      published_weights(), [&](const PublishedWeights& w) { return w.name() == text || w.data() == text; });
+  if (!is_known && fs::is_directory(text, error)) return text;
   return fetch_weights(chosen_weights(flag, text, model), fetch_settings(), quiet);
 }
 

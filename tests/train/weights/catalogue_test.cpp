@@ -69,6 +69,7 @@ TEST(WeightsCatalogue, ArgumentsNameFilesOrWeights) {
   EXPECT_EQ(weights_file("--init-from", "./coco", "dfine_n", true), "./coco");
   EXPECT_EQ(weights_file("--init-from", "", "", true), "");
   EXPECT_EQ(weights_file("--init-from", "-", "", true), "-");
+  EXPECT_EQ(weights_file("--init-from", folder.path(), "", true), folder.path());
   EXPECT_NE(refusal("dfine_n_cocoo").find("\"dfine_n_cocoo\", did you mean \"dfine_n_coco\"?"),
             std::string::npos);
   EXPECT_NE(refusal("DFINE-N-COCO").find("did you mean \""), std::string::npos);
