@@ -246,6 +246,7 @@ TEST_F(ReportRuns, WhatCannotBeComparedIsSaid) {
            {{run, "--curves-only", "--label-errors", dir_ / "x"},
             "--curves-only: evaluates nothing, expected no"},
            {{run, "--label-errors", dir_ / "x"}, "nothing was evaluated"},
+           {{run, "--to", "yolo"}, "--label-errors"},
            {{run, "--suspicion", "1.5"}, "--suspicion: \"1.5\" does not fit"},
            {{run, "--label-errors", dir_ / "x", "--to", "csv"}, "--to"}}) {
     const Reported refused = report(words);
