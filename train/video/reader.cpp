@@ -114,7 +114,11 @@ class VideoReader::Decoder {
       options.set("protocol_whitelist", "file");
     } else if (source_ == VideoSource::kCamera) {
       address = camera_device(name);
-      open_camera_library();
+      try {
+        open_camera_library();
+      } catch (const InputError& error) {
+        fail_input("{}: {}", name_, error.what());
+      }
       device = f.av_find_input_format("video4linux2");
       if (!device) fail_input("{}: this FFmpeg reads no cameras (video4linux2)", name_);
     } else {

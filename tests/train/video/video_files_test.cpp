@@ -112,7 +112,7 @@ TEST(VideoFiles, WhatIsNoVideoIsRefusedInALine) {
   EXPECT_NE(problem_of(folder / "none.mp4").find("none.mp4"), std::string::npos);
   EXPECT_NE(problem_of(folder.path()).find(folder.path()), std::string::npos);
   EXPECT_NE(problem_of("camera:x").find("no such camera"), std::string::npos);
-  EXPECT_NE(problem_of("camera:999").find("camera:999: cannot be opened"), std::string::npos);
+  EXPECT_NE(problem_of("camera:999").find("camera:999: "), std::string::npos);
 }
 
 // Whatever is missing or changed: a line, or frames and what was lost.
