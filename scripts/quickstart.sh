@@ -26,7 +26,7 @@ cmake --build --preset release --target saccade
 # With code for this machine's GPU, what else it lacks is an error and not a reason to take the CPU.
 if grep -q '^SACCADE_CUDA:STRING=auto' build/CMakeCache.txt && grep -q '^SACCADE_CUDA_MISSING:INTERNAL=$' build/CMakeCache.txt; then
   device=cuda
-  echo "On the GPU. scripts/quickstart.sh --cpu goes on without it."
+  echo "On the GPU. scripts/quickstart.sh --cpu runs without it."
 fi
 
 # Draws a split once: a folder appears under its name only when it is complete.
@@ -72,10 +72,9 @@ build/saccade predict --checkpoint "$run/checkpoints/best.safetensors" --device 
 
 say "Next: your own images"
 cat << END
-build/saccade data check --annotations YOURS.json --images FOLDER      # what is in it, and what is wrong with it
-build/saccade train --config configs/quickstart.textproto --output runs/mine --init-from $run/checkpoints/best.safetensors --reinit-heads \\
-  --set data.train.annotations=YOURS.json --set data.train.images=FOLDER \\
-  --set data.val.annotations=VAL.json --set data.val.images=VAL_FOLDER
+build/saccade data check --data FOLDER      # COCO, YOLO, Pascal VOC, CVAT, LabelMe or CSV
+build/saccade train --data FOLDER --model quickstart --init-from $run/checkpoints/best.safetensors --output runs/mine
+build/saccade predict --checkpoint runs/mine/checkpoints/best.safetensors --output runs/mine/pictures FOLDER/images
 END
 
 printf '\nDone in %d s. Pictures: %s   Checkpoint: %s   Curves: %s\n' $((SECONDS - started)) "$run/predictions" \

@@ -74,6 +74,15 @@ def old_name_faults():
             yield f"{where}:{number}: {names[0]} is the field's name of before"
 
 
+def idiom_faults(pages):
+    """Idioms that readers stumbled over."""
+    idioms = re.compile(r"\b(it were|by heart|lies beside|for ever)\b")
+    for page, text in pages.items():
+        for number, line in enumerate(text.splitlines(), 1):
+            for idiom in idioms.findall(line):
+                yield f'{page.relative_to(ROOT)}:{number}: "{idiom}" is not what a native speaker would write'
+
+
 def commands(text):
     """The calls of the program in code blocks, indented lines and `...`, with their lines' numbers."""
     inside, begun, begun_at = False, "", 0
@@ -126,7 +135,7 @@ def command_faults(pages, program):
 def main():
     listed = subprocess.run(["git", "ls-files", "-z", "*.md"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     pages = {ROOT / name: (ROOT / name).read_text() for name in listed.split("\0") if name}
-    faults = [*link_faults(pages), *index_faults(pages), *old_name_faults()]
+    faults = [*link_faults(pages), *index_faults(pages), *old_name_faults(), *idiom_faults(pages)]
     if len(sys.argv) > 1:
         faults += command_faults(pages, sys.argv[1])
     for fault in faults:

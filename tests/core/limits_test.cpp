@@ -1,6 +1,11 @@
 // Too much: sizes that overflow, memory and threads that the machine does not have, exceptions in parallel loops.
 #include <gtest/gtest.h>
 #include <omp.h>
+#include <sys/resource.h>
+
+#include <fstream>
+#include <string>
+#include <utility>
 
 #include "core/runtime/cpu/thread_team.h"
 #include "core/runtime/parallel.h"
@@ -33,6 +38,26 @@ TEST(Limits, MoreMemoryThanThereIsIsRefusedBeforeItIsTaken) {
     }
   }
   EXPECT_EQ(Tensor::zeros({1000}).numel(), 1000);  // the allocator goes on
+}
+
+// ulimit -d and ulimit -v, beneath which oneDNN's generator of code would crash.
+TEST(Limits, WhatIsLeftIsWhatTheLimitsOfTheProcessLeave) {
+  constexpr int64_t kMost = int64_t{64} << 20;
+  for (const auto& [resource, name] : {std::pair{RLIMIT_DATA, "VmData:"}, std::pair{RLIMIT_AS, "VmSize:"}}) {
+    int64_t used = 0;  // KB
+    std::ifstream status("/proc/self/status");
+    for (std::string word; status >> word;)
+      if (word == name) status >> used;
+    ASSERT_GT(used, 0) << name;
+    rlimit before{};
+    ASSERT_EQ(getrlimit(resource, &before), 0);
+    const rlimit low{static_cast<rlim_t>(used * 1024 + kMost), before.rlim_max};
+    ASSERT_EQ(setrlimit(resource, &low), 0);
+    const int64_t left = available_memory();
+    setrlimit(resource, &before);
+    EXPECT_GT(left, kMost / 2) << name;
+    EXPECT_LE(left, kMost + (1 << 20)) << name;
+  }
 }
 
 TEST(Limits, AZeroByteDoesNotEndAMessage) {

@@ -9,7 +9,7 @@
 SACCADE_FUZZ(request) {
   const std::string text(reinterpret_cast<const char*>(data), size);
   const size_t first = std::min(text.find('\n'), size), second = std::min(text.find('\n', first + 1), size);
-  saccade::HttpRequest request{.method = "POST", .target = text.substr(0, first)};
+  saccade::ServiceRequest request{.method = "POST", .target = text.substr(0, first)};
   if (first < size) request.content_type = text.substr(first + 1, second - first - 1);
   if (second < size) request.body = text.substr(second + 1);
   try {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <simdjson.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "data/formats/coco/coco.h"
@@ -187,7 +188,7 @@ TEST(Report, PageOfADetectorHoldsItsFigures) {
   const std::string page = read_bytes(run + "/report.html");
   for (const char* part :
        {"Loss", "Learning rate", "Gradient norm", "COCO figures", "Average Recall", "Precision and recall",
-        "Confusion matrix", "Worst images", "Where the attention looked", "hidden_dim: 16",
+        "Confusion matrix", "Worst images", "Label errors", "Where the attention looked", "hidden_dim: 16",
         "where the run was resumed", "&lt;script&gt;1", "data:image/jpeg;base64,"})
     EXPECT_NE(page.find(part), std::string::npos) << part;
   for (const char* part : {"<script>1", "http:", "https:"})
@@ -299,6 +300,26 @@ train { max_steps: 2 log_every: 1 })");
   }
   EXPECT_EQ(sum, 5);
   EXPECT_EQ(columns, 1);
+
+  // Every image of another class contradicts its label, if ever so little.
+  ASSERT_EQ(run_command({"report", run, "--output", dir / "e.html", "--label-errors", dir / "errors",
+                         "--suspicion", "0"}),
+            0);
+  const size_t chosen = static_cast<size_t>(std::ranges::find(column, 5) - column.begin());
+  simdjson::dom::array errors;
+  simdjson::dom::parser list_parser;
+  ASSERT_EQ(list_parser.load(dir / "errors/label_errors.json").get_array().get(errors), simdjson::SUCCESS);
+  EXPECT_EQ(errors.size(), chosen == 2 ? 4u : 3u);
+  for (const auto error : errors) {
+    EXPECT_EQ(std::string_view(error["kind"]), "wrong_class");
+    EXPECT_EQ(std::string_view(error["suggested_category"]),
+              (std::vector<std::string>{"cat", "dog", "emu"}[chosen]));
+    EXPECT_NE(std::string_view(error["category"]), std::string_view(error["suggested_category"]));
+  }
+  EXPECT_NE(input_error([&] {
+              run_report({.run = run, .label_errors = {.folder = dir / "x", .form = "yolo"}});
+            }).find("--to: the run is of a classifier"),
+            std::string::npos);
 
   // More classes than names, as a checkpoint of others may say.
   Config wide = resolve_config(load_config(run + "/config.textproto"));

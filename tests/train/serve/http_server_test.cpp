@@ -17,12 +17,12 @@ using std::chrono::milliseconds;
 // Answers with the length of the body; what is asked of /later when it is told to.
 class LengthHandler : public HttpHandler {
  public:
-  std::optional<HttpAnswer> refuse(const HttpRequest& head) override {
+  std::optional<ServiceAnswer> refuse(const ServiceRequest& head) override {
     if (head.target == "/refused") return error_answer(404, "not here");
     return std::nullopt;
   }
-  void handle(HttpRequest request, std::function<void(HttpAnswer)> done) override {
-    HttpAnswer answer{.type = "text/plain", .body = std::to_string(request.body.size())};
+  void handle(ServiceRequest request, std::function<void(ServiceAnswer)> done) override {
+    ServiceAnswer answer{.type = "text/plain", .body = std::to_string(request.body.size())};
     if (request.target == "/large") answer.body.assign(size_t{64} << 20, 'x');
     if (request.target != "/later") return done(std::move(answer));
     const std::lock_guard lock(mutex_);

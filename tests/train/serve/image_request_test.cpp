@@ -88,7 +88,7 @@ TEST(ImageRequests, Forms) {
 
 TEST(ImageRequests, WhatIsWanted) {
   auto wanted = [](const std::string& target, const std::string& accept = "") {
-    HttpRequest request{
+    ServiceRequest request{
         .method = "POST", .target = target, .content_type = "image/png", .accept = accept, .body = "x"};
     return image_request(std::move(request), {"png", "jpg"});
   };

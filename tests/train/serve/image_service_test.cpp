@@ -61,23 +61,23 @@ struct Served {
     start_threads();
   }
 
-  std::future<HttpAnswer> send(const std::string& target, const std::string& bytes,
+  std::future<ServiceAnswer> send(const std::string& target, const std::string& bytes,
                                const std::string& type = "image/png") {
-    auto promise = std::make_shared<std::promise<HttpAnswer>>();
-    HttpRequest request{.method = "POST", .target = target, .content_type = type};
-    if (std::optional<HttpAnswer> refusal = service.refuse(request)) {
+    auto promise = std::make_shared<std::promise<ServiceAnswer>>();
+    ServiceRequest request{.method = "POST", .target = target, .content_type = type};
+    if (std::optional<ServiceAnswer> refusal = service.refuse(request)) {
       promise->set_value(*refusal);
     } else {
       request.body = bytes;
-      service.handle(std::move(request), [promise](const HttpAnswer& answer) { promise->set_value(answer); });
+      service.handle(std::move(request), [promise](const ServiceAnswer& answer) { promise->set_value(answer); });
     }
     return promise->get_future();
   }
-  HttpAnswer get(const std::string& target) {
-    HttpAnswer found;
-    HttpRequest request{.method = "GET", .target = target};
-    if (const std::optional<HttpAnswer> refusal = service.refuse(request)) return *refusal;
-    service.handle(std::move(request), [&](const HttpAnswer& answer) { found = answer; });
+  ServiceAnswer get(const std::string& target) {
+    ServiceAnswer found;
+    ServiceRequest request{.method = "GET", .target = target};
+    if (const std::optional<ServiceAnswer> refusal = service.refuse(request)) return *refusal;
+    service.handle(std::move(request), [&](const ServiceAnswer& answer) { found = answer; });
     return found;
   }
   void wait_for_waiting(size_t images) {
@@ -85,8 +85,8 @@ struct Served {
     for (int i = 0; i < 2000 && get("/metrics").body.find(line) == std::string::npos; ++i)
       std::this_thread::sleep_for(milliseconds(5));
   }
-  HttpAnswer ask(const std::string& target, const std::string& bytes, const std::string& type = "image/png") {
-    std::future<HttpAnswer> answer = send(target, bytes, type);
+  ServiceAnswer ask(const std::string& target, const std::string& bytes, const std::string& type = "image/png") {
+    std::future<ServiceAnswer> answer = send(target, bytes, type);
     while (answer.wait_for(milliseconds(0)) != std::future_status::ready) service.compute(milliseconds(5));
     return answer.get();
   }
@@ -108,7 +108,7 @@ class Serve : public Cli {};
 TEST_F(Serve, AnswersInBatchesWhatPredictFindsAlone) {
   expect_works("predict --checkpoint " + kCheckpoint + " --output served --threshold 0 shapes/images");
   Served served(kCheckpoint);
-  std::vector<std::future<HttpAnswer>> answers;
+  std::vector<std::future<ServiceAnswer>> answers;
   for (int round = 0; round < 2; ++round)
     for (const std::string& image : kServedImages)
       answers.push_back(served.send("/predict", image_bytes(image)));
@@ -117,7 +117,7 @@ TEST_F(Serve, AnswersInBatchesWhatPredictFindsAlone) {
   served.service.compute(milliseconds(0));
   EXPECT_EQ(served.batches(), "8 in 1");
   for (size_t i = 0; i < answers.size(); ++i) {
-    const HttpAnswer answer = answers[i].get();
+    const ServiceAnswer answer = answers[i].get();
     EXPECT_EQ(answer.status, 200) << answer.body;
     EXPECT_TRUE(answer.body.starts_with("{\"image\": {\"width\": 64, \"height\": 64}, \"detections\": [\n{"))
         << answer.body;
@@ -127,7 +127,7 @@ TEST_F(Serve, AnswersInBatchesWhatPredictFindsAlone) {
     EXPECT_EQ(answered(answer.body), wanted);
   }
   // The picture is the one that predict draws.
-  const HttpAnswer picture = served.ask("/predict?format=png&threshold=0", image_bytes("000001.png"));
+  const ServiceAnswer picture = served.ask("/predict?format=png&threshold=0", image_bytes("000001.png"));
   EXPECT_EQ(picture.type, "image/png");
   EXPECT_TRUE(picture.body == read_bytes((scratch() / "served/000001.png").string()));
   EXPECT_EQ(served.ask("/predict?format=jpg", image_bytes("000001.png")).body.substr(0, 2), "\xFF\xD8");
@@ -144,7 +144,7 @@ TEST_F(Serve, PadsNothing) {
   Served served(
       kCheckpoint, {.threshold = 0, .max_batch = 3},
       {"data.val_height=0", "data.val_width=0", "data.val_short_side=64", "data.val_long_side=128"});
-  std::vector<std::future<HttpAnswer>> answers;
+  std::vector<std::future<ServiceAnswer>> answers;
   const std::vector<std::string> names{"000001.png", "wide.png", "000002.png", "000003.png", "000004.png"};
   for (size_t i = 0; i < names.size(); ++i) {
     answers.push_back(served.send("/predict", read_bytes((scratch() / "wide" / names[i]).string())));
@@ -184,7 +184,7 @@ TEST_F(Serve, SaysWhatIsWrong) {
                "404 /elsewhere: is not here, expected one of /, /health, /metrics, /predict"},
            Row{"/health", image, "image/png", "405 POST /health: expected GET, HEAD"},
        }) {
-    const HttpAnswer answer = served.ask(row.target, row.bytes, row.type);
+    const ServiceAnswer answer = served.ask(row.target, row.bytes, row.type);
     EXPECT_TRUE(answer.body.starts_with("{\"error\": \"" + row.answer.substr(4)) &&
                 row.answer.starts_with(std::to_string(answer.status)))
         << row.answer << "\n"
@@ -194,7 +194,7 @@ TEST_F(Serve, SaysWhatIsWrong) {
   EXPECT_EQ(served.get("/predict").headers.front(), (std::pair<std::string, std::string>{"Allow", "POST"}));
   // The queue is full with two, and free again when they are answered.
   auto first = served.send("/predict", image), second = served.send("/predict", image);
-  const HttpAnswer third = served.ask("/predict", image);
+  const ServiceAnswer third = served.ask("/predict", image);
   EXPECT_EQ(third.status, 503);
   EXPECT_EQ(third.headers.front(), (std::pair<std::string, std::string>{"Retry-After", "1"}));
   served.wait_for_waiting(2);
@@ -203,15 +203,15 @@ TEST_F(Serve, SaysWhatIsWrong) {
   EXPECT_EQ(second.get().status, 200);
   EXPECT_EQ(served.ask("/predict", image).status, 200);
   // Of who is gone nothing is computed.
-  HttpRequest request{.method = "POST", .target = "/predict", .body = image};
+  ServiceRequest request{.method = "POST", .target = "/predict", .body = image};
   *request.is_gone = true;
   int status = 0;
-  served.service.handle(std::move(request), [&](const HttpAnswer& answer) { status = answer.status; });
+  served.service.handle(std::move(request), [&](const ServiceAnswer& answer) { status = answer.status; });
   served.wait_for_waiting(1);
   served.service.compute(milliseconds(0));
   EXPECT_EQ(status, 499);
   EXPECT_EQ(served.batches(), "3 in 2");
-  const HttpAnswer health = served.get("/health");
+  const ServiceAnswer health = served.get("/health");
   EXPECT_TRUE(
       health.status == 200 &&
       health.body.starts_with(

@@ -19,8 +19,8 @@ class WeightsProgram : public Cli {
     fs::remove_all(scratch() / "cache");
     file_ = read_bytes(scratch() / kCheckpoint);
   }
-  void start(HttpServer::Handler handler) {
-    server_ = std::make_unique<HttpServer>(std::move(handler));
+  void start(FaultyServer::Handler handler) {
+    server_ = std::make_unique<FaultyServer>(std::move(handler));
     write_bytes(
         scratch() / "mine.textproto",
         R"(weights { name: "tiny_coco" recipe: "quickstart" data: "coco" licence: "MIT" metric: "AP" figure: 1.5 url: ")" +
@@ -40,7 +40,7 @@ class WeightsProgram : public Cli {
   }
   // A server that sends half of the file and then waits.
   void start_slowly() {
-    start([&](const HttpServer::Request& r, const HttpServer::Connection& c) {
+    start([&](const FaultyServer::Request& r, const FaultyServer::Connection& c) {
       if (r.offset() >= 0) return serve_file(r, c, file_, "one");
       c.send("HTTP/1.1 200 OK\r\nETag: \"one\"\r\nContent-Length: " + std::to_string(file_.size()) +
              "\r\n\r\n" + file_.substr(0, file_.size() / 2));
@@ -54,12 +54,13 @@ class WeightsProgram : public Cli {
   }
 
   std::string file_;
-  std::unique_ptr<HttpServer> server_;
+  std::unique_ptr<FaultyServer> server_;
 };
 
 TEST_F(WeightsProgram, ListsFetchesVerifiesAndTrains) {
-  start(
-      [&](const HttpServer::Request& r, const HttpServer::Connection& c) { serve_file(r, c, file_, "one"); });
+  start([&](const FaultyServer::Request& r, const FaultyServer::Connection& c) {
+    serve_file(r, c, file_, "one");
+  });
   Result r = run_script(with_cache("\"$S\" weights list --json list.json"));
   EXPECT_EQ(r.status, 0) << r.err;
   EXPECT_NE(r.out.find("tiny_coco  coco  AP 1.5  size unknown  MIT"), std::string::npos) << r.out;
@@ -120,8 +121,9 @@ TEST_F(WeightsProgram, TrainingStopsBySignalWhileItFetches) {
 }
 
 TEST_F(WeightsProgram, AFullDiskKeepsWhatHasCome) {
-  start(
-      [&](const HttpServer::Request& r, const HttpServer::Connection& c) { serve_file(r, c, file_, "one"); });
+  start([&](const FaultyServer::Request& r, const FaultyServer::Connection& c) {
+    serve_file(r, c, file_, "one");
+  });
   expect_line(run_script(with_cache("(ulimit -f 8; \"$S\" weights fetch tiny_coco)")), 1,
               "tiny_coco.safetensors.part: cannot write the file: File too large; what has come is kept (");
   const Result r = run_script(with_cache("\"$S\" weights fetch tiny_coco"));
@@ -131,7 +133,7 @@ TEST_F(WeightsProgram, AFullDiskKeepsWhatHasCome) {
 }
 
 TEST_F(WeightsProgram, TwoProcessesFetchOnce) {
-  start([&](const HttpServer::Request& r, const HttpServer::Connection& c) {
+  start([&](const FaultyServer::Request& r, const FaultyServer::Connection& c) {
     std::this_thread::sleep_for(std::chrono::milliseconds(600));
     serve_file(r, c, file_, "one");
   });
@@ -144,7 +146,7 @@ TEST_F(WeightsProgram, TwoProcessesFetchOnce) {
 }
 
 TEST_F(WeightsProgram, FaultsAreLines) {
-  start([&](const HttpServer::Request&, const HttpServer::Connection& c) {
+  start([&](const FaultyServer::Request&, const FaultyServer::Connection& c) {
     c.answer("404 Not Found", "", "no");
   });
   expect_line(run_script(with_cache("\"$S\" weights fetch tiny_coco")), 1,

@@ -56,7 +56,8 @@ void add_train(CLI::App& app, Action& action) {
   option(
       c, "--init-from", a->init_from, "FILE|NAME",
       "start from the weights in a safetensors or .pth file, or from published weights: a data set, such as "
-      "coco, for those of --model, or a name that saccade weights list shows; downloaded unless they are in the cache")
+      "coco, for those of --model, or a name that saccade weights list shows; downloaded unless they are in "
+      "the cache")
       ->check(not_empty());
   add_key(c, a->key);
   c->add_flag("--reinit-heads", a->reinit_heads,

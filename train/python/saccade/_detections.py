@@ -47,7 +47,8 @@ class Detections:
     def masks(self) -> Optional[np.ndarray]:
         """bool [N, height, width], which pixels of the image are the object's, or of the class. None of a model without."""
         if self._masks is None and self.label_map is not None:
-            return self.label_map[None] == self.labels[:, None, None]
+            masks: np.ndarray = self.label_map[None] == self.labels[:, None, None]
+            return masks
         return self._masks
 
     def __len__(self) -> int:

@@ -106,7 +106,7 @@ def check(status: int) -> None:
     raise InputError(text) if status == 2 else Error(text)
 
 
-def encoded_path(path: "os.PathLike | str", what: str) -> bytes:
+def encoded_path(path: "os.PathLike[str] | str", what: str) -> bytes:
     try:
         name = os.fsencode(path)
     except (TypeError, UnicodeError):

@@ -81,7 +81,7 @@ class Model:
         self._checkpoint = os.fsdecode(path)
         self._asked_device = device
         lib, pointer = library(), self._handle.pointer
-        self._task = lib.saccade_model_task(pointer).decode()
+        self._task: str = lib.saccade_model_task(pointer).decode()
         self._predicts_masks = bool(lib.saccade_model_predicts_masks(pointer))
         self._device = "cuda" if lib.saccade_model_is_on_gpu(pointer) else "cpu"
         labels = range(lib.saccade_model_class_count(pointer))
@@ -220,7 +220,7 @@ class Model:
         mask = np.empty(size, np.uint8)
         pixels = mask.ctypes.data_as(ctypes.POINTER(ctypes.c_uint8))
         check(library().saccade_result_mask(result, place, index, pixels, mask.size))
-        return mask != 0
+        return np.not_equal(mask, 0)
 
     def export(
         self,

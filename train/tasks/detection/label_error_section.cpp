@@ -53,13 +53,13 @@ LabelErrorEntry entry_of(const LabelError& error, const Dataset& dataset) {
   return entry;
 }
 
-// Without images in which nothing was found because they cannot be read.
-void leave_out_unread(std::vector<LabelError>& errors, const Dataset& dataset,
-                      const std::vector<Detection>& detections) {
+// Without images in which nothing was found because they cannot be read; how many labels these have.
+size_t leave_out_unread(std::vector<LabelError>& errors, const Dataset& dataset,
+                        const std::vector<Detection>& detections) {
   std::unordered_set<int64_t> seen;
   for (const Detection& d : detections) seen.insert(d.image_id);
   std::map<size_t, bool> can_be_read;
-  std::erase_if(errors, [&](const LabelError& error) {
+  return std::erase_if(errors, [&](const LabelError& error) {
     const auto index = static_cast<int64_t>(error.image);
     if (seen.contains(dataset.image_id(index))) return false;
     const auto [it, is_new] = can_be_read.emplace(error.image, true);
@@ -75,8 +75,9 @@ GroundTruth corrected(const Dataset& dataset, const std::vector<LabelError>& err
   GroundTruth labels{.images = {}, .annotations = {}, .categories = truth.categories};
   std::set<size_t> images;
   std::unordered_map<const Annotation*, const LabelError*> changes;
-  int64_t next_id = 1;
-  for (const Annotation& a : truth.annotations) next_id = std::max(next_id, a.id + 1);
+  std::set<int64_t> ids;
+  for (const Annotation& a : truth.annotations) ids.insert(a.id);
+  int64_t new_id = 0;
   for (const LabelError& error : errors) {
     images.insert(error.image);
     if (error.label != nullptr && error.found != nullptr) changes.emplace(error.label, &error);
@@ -103,14 +104,16 @@ GroundTruth corrected(const Dataset& dataset, const std::vector<LabelError>& err
       label.segmentation = nullptr;
     }
   }
-  for (const LabelError& error : errors)
-    if (error.kind == LabelErrorKind::kMissing)
-      labels.annotations.push_back({.id = next_id++,
-                                    .image_id = truth.images[error.image].id,
-                                    .category_id = error.found->category_id,
-                                    .bbox = error.found->bbox,
-                                    .area = error.found->bbox[2] * error.found->bbox[3],
-                                    .score = error.found->score});
+  for (const LabelError& error : errors) {
+    if (error.kind != LabelErrorKind::kMissing) continue;
+    while (ids.contains(++new_id)) continue;
+    labels.annotations.push_back({.id = new_id,
+                                  .image_id = truth.images[error.image].id,
+                                  .category_id = error.found->category_id,
+                                  .bbox = error.found->bbox,
+                                  .area = error.found->bbox[2] * error.found->bbox[3],
+                                  .score = error.found->score});
+  }
   return labels;
 }
 
@@ -151,11 +154,16 @@ void add_kind(Page& page, LabelErrorKind kind, const std::vector<LabelError>& er
 
 }  // namespace
 
+void check_label_errors(const Dataset& dataset, const LabelErrorOptions& options) {
+  if (!options.folder.empty() && label_forms().find(options.form).of_each_image)
+    check_label_names(dataset.ground_truth(), "", options.form);
+}
+
 void add_label_errors(Page& page, const Dataset& dataset, const std::vector<Detection>& detections,
                       const ReportOptions& options, const std::vector<std::string>& remarks) {
   std::vector<LabelError> errors =
       find_label_errors(dataset.ground_truth(), detections, options.label_errors.least_suspicion);
-  leave_out_unread(errors, dataset, detections);
+  const size_t unread = leave_out_unread(errors, dataset, detections);
   std::vector<LabelErrorEntry> entries;
   for (const LabelError& error : errors) entries.push_back(entry_of(error, dataset));
   page.section("Label errors");
@@ -164,6 +172,7 @@ void add_label_errors(Page& page, const Dataset& dataset, const std::vector<Dete
       "the label; {} and more. Some are its own errors. It finds fewer in images that it was trained on.",
       figure_text(options.label_errors.least_suspicion))));
   for (const std::string& remark : remarks) page.add(note(remark));
+  if (unread > 0) page.add(note(fmt::format("{} labels are of images that cannot be read.", unread)));
   page.add(html("<p>{}.</p>\n", summary_of(entries)));
   for (const LabelErrorKind kind : kLabelErrorKinds) add_kind(page, kind, errors, entries, dataset);
   if (options.label_errors.folder.empty()) return;

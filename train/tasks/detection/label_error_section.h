@@ -10,6 +10,8 @@
 
 namespace saccade {
 
+// Before the evaluation: throws InputError where images would share a file of labels.
+void check_label_errors(const Dataset& dataset, const LabelErrorOptions& options);
 // The labels that the detections contradict: a section with pictures, and the files that the options ask for. `remarks`: what there is to
 // say about the set (notes_on_judged), which the page says too.
 void add_label_errors(Page& page, const Dataset& dataset, const std::vector<Detection>& detections,

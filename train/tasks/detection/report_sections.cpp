@@ -171,6 +171,7 @@ std::string add_detection_sections(Page& page, const ReportOptions& options) {
   const LoadedModel& model = options.model;
   check_categories(*dataset, model.category_ids, model.class_names, options.checkpoint);
   check_choice({.only = options.classes}, dataset->class_names(), dataset->name());
+  check_label_errors(*dataset, options.label_errors);
   notes.clear();
   std::vector<Detection> detections =
       model.module ? detect(model.as<Detector>(), dataset, model.category_ids, options.evaluation)
