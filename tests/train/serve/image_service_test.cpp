@@ -62,14 +62,15 @@ struct Served {
   }
 
   std::future<ServiceAnswer> send(const std::string& target, const std::string& bytes,
-                               const std::string& type = "image/png") {
+                                  const std::string& type = "image/png") {
     auto promise = std::make_shared<std::promise<ServiceAnswer>>();
     ServiceRequest request{.method = "POST", .target = target, .content_type = type};
     if (std::optional<ServiceAnswer> refusal = service.refuse(request)) {
       promise->set_value(*refusal);
     } else {
       request.body = bytes;
-      service.handle(std::move(request), [promise](const ServiceAnswer& answer) { promise->set_value(answer); });
+      service.handle(std::move(request),
+                     [promise](const ServiceAnswer& answer) { promise->set_value(answer); });
     }
     return promise->get_future();
   }
@@ -85,7 +86,8 @@ struct Served {
     for (int i = 0; i < 2000 && get("/metrics").body.find(line) == std::string::npos; ++i)
       std::this_thread::sleep_for(milliseconds(5));
   }
-  ServiceAnswer ask(const std::string& target, const std::string& bytes, const std::string& type = "image/png") {
+  ServiceAnswer ask(const std::string& target, const std::string& bytes,
+                    const std::string& type = "image/png") {
     std::future<ServiceAnswer> answer = send(target, bytes, type);
     while (answer.wait_for(milliseconds(0)) != std::future_status::ready) service.compute(milliseconds(5));
     return answer.get();
