@@ -80,8 +80,9 @@ class VideoReader::Decoder {
       if (number % every_ == 0) return VideoFrame{converted(*frame_), number, seconds};
     }
     if (decoded_ == 0 && interrupt_signal() == 0)
-      fail_input("{}: no frame of this video can be decoded{}", name_,
-                 undecodable_ > 0 ? fmt::format(", {} are damaged", undecodable_) : end_problem_);
+      fail_input(
+          "{}: no frame of this video can be decoded{}", name_,
+          undecodable_ > 0 ? ": " + count_of(undecodable_, "damaged frame", "damaged frames") : end_problem_);
     return std::nullopt;
   }
 
