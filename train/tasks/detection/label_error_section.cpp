@@ -171,7 +171,9 @@ void add_label_errors(Page& page, const Dataset& dataset, const std::vector<Dete
       "Labels that the model contradicts, by suspicion: how sure it is of what it says instead, times how little it supports "
       "the label; {} and more. Some are its own errors. It finds fewer in images that it was trained on.",
       figure_text(options.label_errors.least_suspicion))));
-  for (const std::string& remark : remarks) page.add(note(remark));
+  constexpr std::string_view kNote = "note: ";
+  for (const std::string& remark : remarks)
+    page.add(note(remark.starts_with(kNote) ? remark.substr(kNote.size()) : remark));
   if (unread > 0) page.add(note(fmt::format("{} labels are of images that cannot be read.", unread)));
   page.add(html("<p>{}.</p>\n", summary_of(entries)));
   for (const LabelErrorKind kind : kLabelErrorKinds) add_kind(page, kind, errors, entries, dataset);
