@@ -97,7 +97,7 @@ std::vector<const PublishedWeights*> weights_of_recipe(const std::string& recipe
 }
 
 std::string figure_text(const PublishedWeights& weights) {
-  return weights.has_figure() ? fmt::format("{} {}", weights.metric(), weights.figure()) : "";
+  return weights.has_figure() ? fmt::format("{} {:.1f}", weights.metric(), weights.figure()) : "";
 }
 
 std::string megabytes(uint64_t bytes) { return fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6); }

@@ -105,8 +105,8 @@ class Download {
     give_up(what);
   }
   [[noreturn]] void give_up(const std::string& what) const {
-    fail("{}: {}; see {}, or put the file from elsewhere at {}", weights_.url(), what,
-         weights_.has_page() ? weights_.page() : "saccade weights list", cached_.path());
+    fail("{}: {}; {}download the file elsewhere and put it at {}", weights_.url(), what,
+         weights_.has_page() ? fmt::format("see {}, or ", weights_.page()) : "", cached_.path());
   }
 
   void start_anew() {
@@ -172,7 +172,7 @@ class Download {
     if (part_->size() + bytes.size() > most)
       refuse(fmt::format("sends more than the {} bytes of the file", most));
     part_->write(bytes);
-    if (!quiet_ && line_.due()) {
+    if (!quiet_ && seconds_since(start_) >= 1 && line_.due()) {
       const double rate =
           static_cast<double>(part_->size() - begun_at_) / std::max(seconds_since(start_), 1e-3);
       line_.update(fmt::format("{} {}, {}/s", weights_.name(), progress(part_->size()),

@@ -167,6 +167,8 @@ bool lasts(CURLcode code) {
 
 }  // namespace
 
+bool can_fetch() { return true; }
+
 HttpAnswer http_get(const HttpRequest& asked, const HttpBody& body) {
   check_interrupt();
   Request request;
@@ -206,8 +208,10 @@ HttpAnswer http_get(const HttpRequest& asked, const HttpBody& body) {
   return transfer.head;
 }
 #else
-HttpAnswer http_get(const HttpRequest&, const HttpBody&) {
-  fail("this program was built without libcurl's headers and fetches nothing");
+bool can_fetch() { return false; }
+
+HttpAnswer http_get(const HttpRequest& asked, const HttpBody&) {
+  fail("{}: this program was built without libcurl4-openssl-dev and downloads nothing", asked.url);
 }
 #endif
 

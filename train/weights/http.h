@@ -44,6 +44,9 @@ using HttpBody = std::function<bool(const HttpAnswer& head, std::string_view byt
 // environment (https_proxy, http_proxy, all_proxy, no_proxy), certificates the system's or $SSL_CERT_FILE's.
 HttpAnswer http_get(const HttpRequest& request, const HttpBody& body);
 
+// Whether the program was built with libcurl's headers; else http_get throws Error.
+bool can_fetch();
+
 // Why a redirection is not followed: it leads out of http and https, or from https to http. "" when it may be.
 std::string redirect_refusal(const std::string& from, const std::string& to);
 

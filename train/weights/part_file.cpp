@@ -43,6 +43,7 @@ PartFile::PartFile(const CachedWeights& cached, const std::string& url)
 }
 
 PartFile::~PartFile() {
+  if (size_ == 0) remove();
   if (file_ >= 0) ::close(file_);
 }
 
