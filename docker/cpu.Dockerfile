@@ -9,6 +9,6 @@ RUN scripts/setup.sh && apt-get install -q -y --no-install-recommends git file d
 
 FROM debian:12-slim
 COPY --from=build /build/saccade_*.deb /tmp/
-RUN apt-get update -q && apt-get install -q -y --no-install-recommends /tmp/saccade_*.deb \
+RUN apt-get update -q && apt-get install -q -y --no-install-recommends /tmp/saccade_*.deb libcurl4 ca-certificates \
   && rm -rf /var/lib/apt/lists/* /tmp/saccade_*.deb
 ENTRYPOINT ["saccade"]

@@ -19,6 +19,6 @@ RUN scripts/setup.sh && apt-get install -q -y --no-install-recommends git file d
 # Has cuBLAS, cuDNN and NCCL, which are looked for when the program runs.
 FROM nvidia/cuda:${CUDA}-cudnn-runtime-ubuntu${UBUNTU}
 COPY --from=build /build/saccade_*.deb /tmp/
-RUN apt-get update -q && apt-get install -q -y --no-install-recommends /tmp/saccade_*.deb \
+RUN apt-get update -q && apt-get install -q -y --no-install-recommends /tmp/saccade_*.deb libcurl4 ca-certificates \
   && rm -rf /var/lib/apt/lists/* /tmp/saccade_*.deb
 ENTRYPOINT ["saccade"]

@@ -50,7 +50,18 @@ struct ReadFile {
   std::string path;
 };
 
-std::vector<ReadFile> read_files(const AnnotationFiles& files, const std::string& images) {
+// With the list that names it, where the file is not there.
+std::string named_fault(const AnnotationFiles& files, size_t i, const std::string& list,
+                        const std::string& fault) {
+  const std::string path = files.path(i);
+  std::error_code error;
+  if (files.lines.empty() || fs::exists(path, error)) return fault;
+  return fmt::format("{}: line {}: {}: no such file", list, files.lines.at(i), path);
+}
+
+// list: that names the files.
+std::vector<ReadFile> read_files(const AnnotationFiles& files, const std::string& images,
+                                 const std::string& list) {
   std::vector<ReadFile> read(files.stems.size());
   run_tasks(std::ssize(read), 0, [&](int64_t i) {
     ReadFile& r = read[static_cast<size_t>(i)];
@@ -59,7 +70,7 @@ std::vector<ReadFile> read_files(const AnnotationFiles& files, const std::string
       r.file = files.read(r.path);
       r.name = image_name(files.stems[static_cast<size_t>(i)], r.file, images, files.is_relative);
     } catch (const InputError& e) {
-      r.file.problems.emplace_back(e.what());
+      r.file.problems.push_back(named_fault(files, static_cast<size_t>(i), list, e.what()));
     }
   });
   return read;
@@ -78,7 +89,7 @@ std::vector<std::string> class_names(const AnnotationFiles& files, const std::ve
     if (const std::string list = joined(folder, "classes.txt"); is_file(list)) return read_class_list(list);
   std::set<std::string> names;
   add_names(read, names);
-  for (const AnnotationFiles& other : others) add_names(read_files(other, ""), names);
+  for (const AnnotationFiles& other : others) add_names(read_files(other, "", ""), names);
   return {names.begin(), names.end()};
 }
 
@@ -248,7 +259,7 @@ GroundTruth read_per_image(const AnnotationFiles& files, const std::vector<Annot
                            const DataPaths& paths, const ProblemReport& report) {
   if (paths.may_lack_annotations && !paths.categories.empty() && is_without_files(files))
     return images_alone(files, paths);
-  std::vector<ReadFile> read = read_files(files, paths.images);
+  std::vector<ReadFile> read = read_files(files, paths.images, paths.annotations);
   std::stable_sort(read.begin(), read.end(),
                    [](const ReadFile& a, const ReadFile& b) { return a.name.image < b.name.image; });
   GroundTruth truth;

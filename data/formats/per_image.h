@@ -55,6 +55,7 @@ struct AnnotationFiles {
   std::vector<std::string> stems;          // below the folder, without the ending
   std::string ending;                      // ".xml"
   bool is_list = false;                    // the stems are those of a list
+  std::vector<int64_t> lines = {};         // of it, one for each stem
   std::vector<std::string> links, around;  // where they were found: FolderListing's
   // Throws InputError for what is no such file.
   ImageAnnotation (*read)(const std::string& path) = nullptr;

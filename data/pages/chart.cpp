@@ -139,6 +139,7 @@ Html line_chart(const std::vector<ChartSeries>& series, const ChartOptions& opti
                     options);
   const bool is_log = options.log_y && y_low > 0;
   if (!is_log && !options.y_low && y_low > 0 && y_low < y_high * 0.5) y_low = 0;
+  if (options.y_low && y_high <= *options.y_low) y_high = *options.y_low + 1;
   const Axis x = make_axis(options.x_low.value_or(x_low), options.x_high.value_or(x_high), false, kLeft,
                            kWidth - kRight);
   const Axis y = make_axis(options.y_low.value_or(y_low), options.y_high.value_or(y_high), is_log,

@@ -58,6 +58,9 @@ set(processors "It needs a processor with what -march=${SACCADE_MARCH} means.")
 set(CPACK_DEBIAN_SACCADE_PACKAGE_NAME saccade)
 set(CPACK_DEBIAN_SACCADE_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_SACCADE_PACKAGE_SHLIBDEPS ON)
+# What is opened when it is needed: for weights by name, and for videos.
+set(CPACK_DEBIAN_SACCADE_PACKAGE_RECOMMENDS "libcurl4 | libcurl4t64, libssl3 | libssl3t64, ca-certificates")
+set(CPACK_DEBIAN_SACCADE_PACKAGE_SUGGESTS "ffmpeg")
 set(CPACK_DEBIAN_SACCADE_PACKAGE_RECOMMENDS "libcurl4, ca-certificates")  # opened by `saccade weights fetch`
 set(CPACK_COMPONENT_SACCADE_DESCRIPTION "trains and runs attention-based object detectors
 DETR, Deformable DETR, RT-DETR and DINO on COCO-format data and the like, from

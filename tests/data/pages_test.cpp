@@ -67,6 +67,13 @@ TEST(Pages, LabelsOfAxesAreNotCutOff) {
   EXPECT_LE(std::stod(code.substr(x)) + 0.5 * 5 * 6.3, 360);
 }
 
+// Figures that are all 0 as yet do not stand in the middle of -0.5 to 0.5.
+TEST(Pages, AnAxisBeginsWhereItIsToldTo) {
+  const std::string code = line_chart({{"AP", {{0, 0}, {1, 0}}}}, {.title = "AP", .y_low = 0}).code;
+  EXPECT_EQ(code.find(">-0"), std::string::npos) << code;
+  EXPECT_NE(code.find("text-anchor=\"end\">1<"), std::string::npos) << code;
+}
+
 TEST(Pages, ChartsTakeAnyNumbers) {
   for (double v : std::vector<double>{0.0, 1e300, -1e300, NAN, INFINITY, 1e-300}) {
     for (bool is_log : {false, true}) {

@@ -186,10 +186,10 @@ TEST(Report, PageOfADetectorHoldsItsFigures) {
 
   ASSERT_EQ(run_command({"report", run, "--json", dir / "f.json"}), 0);
   const std::string page = read_bytes(run + "/report.html");
-  for (const char* part :
-       {"Loss", "Learning rate", "Gradient norm", "COCO figures", "Average Recall", "Precision and recall",
-        "Confusion matrix", "Worst images", "Label errors", "Where the attention looked", "hidden_dim: 16",
-        "where the run was resumed", "&lt;script&gt;1", "data:image/jpeg;base64,"})
+  for (const char* part : {"Loss", "Learning rate", "Gradient norm", "COCO figures", "Average Recall",
+                           "Precision and recall", "Confusion matrix", "Worst images", "Label errors",
+                           "says little about the labels", "Where the attention looked", "hidden_dim: 16",
+                           "where the run was resumed", "&lt;script&gt;1", "data:image/jpeg;base64,"})
     EXPECT_NE(page.find(part), std::string::npos) << part;
   for (const char* part : {"<script>1", "http:", "https:"})
     EXPECT_EQ(page.find(part), std::string::npos) << part;
@@ -234,7 +234,12 @@ TEST(Report, PageOfADetectorHoldsItsFigures) {
   ASSERT_EQ(run_command({"report", run, "--output", dir / "r4.html", "--annotations",
                          dir / "moved/annotations.json", "--images", dir / "moved/images"}),
             0);
-  EXPECT_EQ(read_bytes(dir / "r4.html"), page);
+  // That the images are those of the training is not known where they are elsewhere.
+  std::string without = page;
+  const size_t remark = without.find("<p class=\"note\">", without.find("Label errors</h2>") + 30);
+  ASSERT_NE(without.find("in the training set too", remark), std::string::npos);
+  without = without.substr(0, remark) + without.substr(without.find('\n', remark) + 1);
+  EXPECT_EQ(read_bytes(dir / "r4.html"), without);
   ASSERT_EQ(run_command({"report", run, "--output", dir / "r5.html", "--curves-only"}), 0);
   EXPECT_EQ(read_bytes(dir / "r5.html").find("COCO figures"), std::string::npos);
   EXPECT_NE(input_error([&] { run_report({.run = dir / "moved"}); }).find("is no folder of a run"),

@@ -191,6 +191,7 @@ int run_convert(const ConvertArguments& given) {
   ConvertArguments arguments = given;
   const bool replaces = check_files(arguments);
   arguments.input = weights_file("IN", given.input, "", false);
+  if (arguments.input != given.input) check_files(arguments);
   std::unique_ptr<WeightsFile> file = open_weights(arguments.input, arguments.key);
   if (file->entries().empty()) fail_input("{}: holds no tensors", arguments.input);
   bool ours = file->metadata().contains("saccade.config");

@@ -3,17 +3,21 @@
 
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <thread>
 
 #include "core/files/file.h"
 #include "core/files/output_file.h"
 #include "core/runtime/cpu/thread_team.h"
 #include "core/tensor/error.h"
+#include "data/formats/data_format.h"
 #include "data/images/image.h"
+#include "data/loading/named_images.h"
 #include "train/checkpoints/checkpoint.h"
 #include "train/commands/commands.h"
 #include "train/commands/data/sources.h"
 #include "train/commands/report_runs.h"
+#include "train/config/options.h"
 #include "train/config/task.h"
 #include "train/inference/device_choice.h"
 #include "train/inference/evaluation_data.h"
@@ -101,6 +105,25 @@ void take_places(config::Data& data, const config::Data& run) {
   data.clear_val();
   if (run.has_train()) *data.mutable_train() = run.train();
   if (run.has_val()) *data.mutable_val() = run.val();
+}
+
+// A run whose relative paths lead elsewhere than where it was trained, or whose data have changed: its figures would be of other images.
+// "": its training set is the one of the checkpoint, or is not there, which is no matter of its figures.
+std::string remark_on_other_images(const Config& run, const std::string& checkpoint) {
+  const std::string trained = read_checkpoint_info(SafetensorsReader(checkpoint)).images;
+  if (trained.empty() || run.data().bad_images() == config::skip) return "";
+  try {
+    std::optional<DataPaths> training = data_splits(run).train;
+    if (!training) return "";
+    training->look_at_images = false;
+    const std::string now = name_of_images(*open_dataset(*training, label_scheme(run)));
+    if (now == trained) return "";
+    return fmt::format(
+        "warning: {}: has other images than the run was trained on ({}; now {}): the figures may be of other images, too",
+        training->name(), trained, now);
+  } catch (const InputError&) {
+    return "";
+  }
 }
 
 std::string trained_on(const config::Data& data) {
@@ -195,6 +218,11 @@ int run_report(const ReportArguments& arguments) {
     for (const DataPaths& set : sets_of(*paths))
       check_outputs({{"--output", output}, {"--json", arguments.json}, {"--csv", arguments.csv}},
                     {{"the annotations", set.annotations}});
+  const bool is_of_run = arguments.checkpoint.empty() && arguments.data.empty() && arguments.images.empty() &&
+                         arguments.annotations.empty();
+  if (paths && is_of_run && !checkpoint.empty())
+    if (const std::string remark = remark_on_other_images(run, checkpoint); !remark.empty())
+      print_line(remark);
   const bool replaces = replaces_page(output);
   const NamedJson json(arguments.json);
   const RunsCsv csv(arguments.csv);

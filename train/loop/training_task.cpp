@@ -1,9 +1,9 @@
 #include "train/loop/training_task.h"
 
 #include "core/distributed/process_group.h"
-#include "core/files/checksum.h"
 #include "data/formats/checks/dataset_check.h"
 #include "data/formats/splits.h"
+#include "data/loading/named_images.h"
 #include "train/config/options.h"
 
 namespace saccade {
@@ -26,14 +26,7 @@ ImageTrainingTask::ImageTrainingTask(const Config& config)
     notes_.push_back(fmt::format("note: {}: {}", val_set_->name(), remark));
 }
 
-std::string ImageTrainingTask::images() const {
-  Checksum sum;
-  for (int64_t i = 0; i < image_count(); ++i) {
-    const std::string line = std::to_string(train_set_->image_id(i)) + " " + train_set_->file_name(i) + "\n";
-    sum.add(line.data(), line.size());
-  }
-  return std::to_string(image_count()) + " images " + checksum_text(sum.value());
-}
+std::string ImageTrainingTask::images() const { return name_of_images(*train_set_); }
 
 int64_t ImageTrainingTask::batches_per_epoch() const {
   LoaderOptions options = loader_;

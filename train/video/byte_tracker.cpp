@@ -171,7 +171,7 @@ std::vector<int64_t> ByteTracker::update(std::span<const TrackedBox> found) {
   std::erase_if(tracks_,
                 [&](const Track& t) { return t.state == State::kNew || frame_ - t.last > options_.buffer; });
   for (const size_t b : high) {
-    if (found[b].score < options_.high + kBegins) continue;
+    if (found[b].score < options_.begin.value_or(options_.high + kBegins)) continue;
     const bool is_first = frame_ == 1;
     if (is_first) ids[b] = ++count_;
     tracks_.push_back({BoxMotion(found[b].box), found[b].label, ids[b], frame_, frame_,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -12,10 +13,11 @@ namespace saccade {
 
 // The paper's values.
 struct TrackerOptions {
-  double high = 0.5;    // scores that begin tracks, and are matched first; one begins 0.1 above it
-  double low = 0.1;     // smallest score that continues a track
-  double match = 0.8;   // greatest distance, 1 - IoU * score, of a track and what continues it
-  int64_t buffer = 30;  // frames for which a track that is lost is remembered
+  double high = 0.5;                 // scores that are matched first
+  std::optional<double> begin = {};  // smallest score that begins a track; unset: `high` and 0.1
+  double low = 0.1;                  // smallest score that continues a track
+  double match = 0.8;                // greatest distance, 1 - IoU * score, of a track and what continues it
+  int64_t buffer = 30;               // frames for which a track that is lost is remembered
 };
 
 struct TrackedBox {

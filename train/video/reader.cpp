@@ -21,7 +21,7 @@ namespace saccade {
 namespace {
 
 // Containers that hold what they show; lists of other files and addresses (HLS, concat) are none of them.
-constexpr const char* kContainers =
+constexpr std::string_view kContainers =
     "mov,mp4,matroska,webm,avi,mpegts,mpeg,mpegvideo,m4v,h264,hevc,mjpeg,flv,asf,ogg,ivf,nut,mxf,dv,obu,av1";
 constexpr auto kSilence = std::chrono::seconds(20);  // after which a camera or stream is given up
 
@@ -80,8 +80,9 @@ class VideoReader::Decoder {
       if (number % every_ == 0) return VideoFrame{converted(*frame_), number, seconds};
     }
     if (decoded_ == 0 && interrupt_signal() == 0)
-      fail_input("{}: no frame of this video can be decoded{}", name_,
-                 undecodable_ > 0 ? fmt::format(", {} are damaged", undecodable_) : end_problem_);
+      fail_input(
+          "{}: no frame of this video can be decoded{}", name_,
+          undecodable_ > 0 ? ": " + count_of(undecodable_, "damaged frame", "damaged frames") : end_problem_);
     return std::nullopt;
   }
 
@@ -110,7 +111,7 @@ class VideoReader::Decoder {
     std::string address = name;
     if (source_ == VideoSource::kFile) {
       address = "file:" + name;
-      options.set("format_whitelist", kContainers);
+      options.set("format_whitelist", std::string(kContainers));
       options.set("protocol_whitelist", "file");
     } else if (source_ == VideoSource::kCamera) {
       address = camera_device(name);
@@ -123,6 +124,8 @@ class VideoReader::Decoder {
       if (!device) fail_input("{}: this FFmpeg reads no cameras (video4linux2)", name_);
     } else {
       options.set("rtsp_transport", "tcp");  // datagrams that are lost would damage pictures
+      options.set("format_whitelist", std::string(kContainers) + ",live_flv,rtsp,rtp,sdp");
+      options.set("protocol_whitelist", "rtsp,rtp,udp,tcp,tls,rtmp,rtmps,srt,crypto");  // no files of ours
     }
     format_ = f.avformat_alloc_context();
     if (!format_) throw std::bad_alloc();

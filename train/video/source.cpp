@@ -69,7 +69,8 @@ std::optional<VideoSource> video_source(const std::string& name) {
   if (is_stream(name)) return VideoSource::kStream;
   if (is_camera(name)) return VideoSource::kCamera;
   std::error_code error;
-  if (fs::is_directory(name, error)) return std::nullopt;
+  // Other addresses are none of ours, whatever they end in.
+  if (fs::is_directory(name, error) || name.find("://") != std::string::npos) return std::nullopt;
   if (has_video_extension(name) ||
       (!has_image_extension(name) && !has_foreign_image_extension(name) && begins_as_video(name)))
     return VideoSource::kFile;

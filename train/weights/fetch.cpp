@@ -96,6 +96,16 @@ const PublishedWeights& chosen_weights(const std::string& flag, const std::strin
       flag, shortened(text), names.empty() ? "" : nearest_name(text, names));
 }
 
+// The weights in the folder of a run, or as Hugging Face has them; "": none.
+std::string weights_in(const std::string& folder) {
+  std::error_code error;
+  if (!fs::is_directory(folder, error)) return "";
+  for (const char* name : {"checkpoints/best.safetensors", "checkpoints/last.safetensors",
+                           "model.safetensors.index.json", "model.safetensors", "pytorch_model.bin"})
+    if (std::string path = (fs::path(folder) / name).string(); fs::is_regular_file(path, error)) return path;
+  return "";
+}
+
 }  // namespace
 
 FetchSettings fetch_settings() {
@@ -129,6 +139,10 @@ std::string fetch_weights(const PublishedWeights& weights, const FetchSettings& 
 
 std::string weights_file(const std::string& flag, const std::string& text, const std::string& model,
                          bool quiet) {
+  if (std::string inside = weights_in(text); !inside.empty()) {
+    if (!quiet) Progress().message(fmt::format("{} {}: {} is taken", flag, text, inside));
+    return inside;
+  }
   if (!is_like_a_name(text)) return text;
   std::error_code error;
   if (fs::exists(text, error) && !fs::is_directory(text, error)) {

@@ -22,9 +22,9 @@ FetchSettings fetch_settings();
 // written, Error where the weights cannot be had, Interrupted after a signal; what has come so far stays in NAME.part.
 std::string fetch_weights(const PublishedWeights& weights, const FetchSettings& settings, bool quiet);
 
-// The file that an argument names, as of --init-from: a file of this name, else published weights of this name or, with the name of a
-// recipe in `model`, the recipe's own on the data set of this name, which are fetched. What has a dot or a slash is meant for a file and
-// comes back as it is.
+// The file that an argument names, as of --init-from: the weights in the folder of a run or of Hugging Face, which is said, a file of this
+// name, else published weights of this name or, with the name of a recipe in `model`, the recipe's own on the data set of this name, which
+// are fetched. What has a dot or a slash is meant for a file and comes back as it is.
 std::string weights_file(const std::string& flag, const std::string& text, const std::string& model,
                          bool quiet);
 

@@ -69,13 +69,22 @@ std::string first_coco_image(const std::string& file) {
   return text_of_key(file, "\"file_name\"", uint64_t{1} << 20);
 }
 
-// The folder of images that a list which `saccade data` has written names; "": none that is there.
-std::string named_folder(const std::string& file) {
+// The folder of images that a list which `saccade data` has written names, whether it is there or not; "": it names none.
+std::string written_folder(const std::string& file) {
   constexpr uint64_t kInfo = 16384;  // which is at the beginning
   if (head_of(file, kJsonFile, kWrittenList.size()) != kWrittenList) return "";
-  const std::string name = text_of_key(file, kImageFolderKey, kInfo),
-                    folder = name.empty() ? "" : normal_path(joined(parent_of(file), name)).string();
+  const std::string name = text_of_key(file, kImageFolderKey, kInfo);
+  return name.empty() ? "" : normal_path(joined(parent_of(file), name)).string();
+}
+std::string named_folder(const std::string& file) {
+  std::string folder = written_folder(file);
   return is_folder(folder) ? folder : "";
+}
+// Of a list that lies elsewhere than where it was written.
+void note_missing_folder(const DataPaths& paths, DataSplits& splits) {
+  if (const std::string folder = written_folder(paths.annotations); !folder.empty() && !is_folder(folder))
+    splits.notes.push_back(fmt::format("{}: its folder of images {} is not there; they are looked for in {}",
+                                       paths.annotations, folder, paths.images));
 }
 
 // The images of annotations/instances_train2017.json are in train2017, in images/train2017, or all in images: the first of these that has
@@ -130,7 +139,7 @@ DataSplits find_coco(const std::string& folder) {
     if (split)
       splits.notes.push_back(fmt::format("{}: is not taken, as {} is there", file, split->annotations));
     else
-      split = DataPaths{.annotations = file, .images = images()};
+      note_missing_folder(split.emplace(DataPaths{.annotations = file, .images = images()}), splits);
   };
   for (const SplitNames& split : split_names())
     for (const std::string& name : split.names) {
@@ -180,6 +189,7 @@ DataSplits find_coco_file(const std::string& file) {
                              .images = lvis_images(file, root, stem.ends_with("_val") ? "val" : "train")};
   } else {
     splits.train = DataPaths{.annotations = file, .images = image_folder(file, folder, stem, "train")};
+    note_missing_folder(*splits.train, splits);
   }
   return splits;
 }

@@ -68,8 +68,10 @@ AnnotationFiles voc_files(const std::string& annotations) {
     files.folder = joined(files.root, "Annotations");
     std::set<std::string> seen;
     for (const TextLine& line : text_lines(read_text(annotations, kTextFile)))
-      if (const std::string stem = stem_of_line(files.folder, line, annotations); seen.insert(stem).second)
+      if (const std::string stem = stem_of_line(files.folder, line, annotations); seen.insert(stem).second) {
         files.stems.push_back(stem);
+        files.lines.push_back(line.number);
+      }
   } else {
     if (!is_folder(annotations)) fail_input("{}: no such folder of Pascal VOC annotations", annotations);
     files = annotation_files_in(annotations, ".xml");

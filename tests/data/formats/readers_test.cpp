@@ -221,7 +221,7 @@ TEST(VocReader, TakesWhatImageSetsName) {
       {both(voc({"1"}), {{"ImageSets/Main/train.txt", "1\n../1\n"}}),
        {"error: ImageSets/Main/train.txt: line 2: expected the name of an annotation, found \"../1\""}},
       {both(voc({"1"}), {{"ImageSets/Main/train.txt", "1\n7\n"}}),
-       {"error: Annotations/7.xml: cannot read the file: No such file or directory"},
+       {"error: ImageSets/Main/train.txt: line 2: Annotations/7.xml: no such file"},
        ""},
       {both(voc({"1"}), {{"JPEGImages/2.png", ""}, {"JPEGImages/3.heic", "x"}}),
        {"note: Annotations: 1 image in JPEGImages has no XML file in Annotations and is left out, first 2.png",
@@ -387,6 +387,10 @@ TEST(Splits, WhatIsNotTakenIsSaid) {
       R"({"images":[{"id":1,"file_name":"a.png","width":40,"height":20}],"annotations":[],"categories":[{"id":1,"name":"x"}]})";
   EXPECT_EQ(notes_of({{"annotations.json", list}, {"labels.json", list}, {"a.png", ""}}),
             "labels.json: is not taken, as annotations.json is there");
+  const std::string written =
+      R"({"info":{"description":"written by saccade from b","image_folder":"gone"},)" + list.substr(1);
+  EXPECT_EQ(notes_of({{"train.json", written}, {"images/a.png", ""}}),
+            "train.json: its folder of images gone is not there; they are looked for in images");
 }
 
 TEST(YoloReader, LinksThatLeadNowhereAreSaid) {

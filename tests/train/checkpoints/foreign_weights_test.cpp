@@ -1,6 +1,8 @@
 // Weights as people have them: wrapped by Lightning, in several files, with a config.json beside them, of models that are not here.
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "core/formats/safetensors.h"
 #include "data/formats/coco/coco.h"
 #include "models/build.h"
@@ -16,6 +18,8 @@
 
 namespace saccade {
 namespace {
+
+namespace fs = std::filesystem;
 
 const std::string kHuggingFaceRtDetr = SACCADE_SOURCE_DIR "/tests/golden/rt_detr/basic.safetensors";
 const std::vector<std::string> kSmallRtDetr{"--set", "model.transformer.heads=4", "--set",
@@ -94,6 +98,23 @@ TEST(ForeignWeights, OfWeightsAndAveragesItIsSaidWhichAreTaken) {
           << r.out;
       EXPECT_EQ(read_bytes(folder / "bare.safetensors"), read_bytes(folder / "out.safetensors"));
     }
+}
+
+TEST(ForeignWeights, OfAFolderItIsSaidWhichAreTaken) {
+  TestFolder folder;
+  ASSERT_EQ(convert(kHuggingFaceRtDetr, folder / "one.safetensors", kSmallRtDetr).status, 0);
+  for (const std::string name :
+       {"hub/model.safetensors", "run/checkpoints/last.safetensors", "run/checkpoints/best.safetensors"}) {
+    fs::create_directories(fs::path(folder / name).parent_path());
+    fs::copy_file(kHuggingFaceRtDetr, folder / name);
+    const std::string place = folder / name.substr(0, name.find('/'));
+    const Converted r = convert(place, folder / "out.safetensors", kSmallRtDetr);
+    ASSERT_EQ(r.status, 0) << r.err;
+    EXPECT_NE(r.out.find(place + ": " + (folder / name) + " is taken"), std::string::npos) << r.out;
+    EXPECT_EQ(read_bytes(folder / "one.safetensors"), read_bytes(folder / "out.safetensors"));
+  }
+  const Converted none = convert(folder.path(), folder / "none.safetensors");
+  EXPECT_NE(none.err.find("is a folder, expected"), std::string::npos) << none.err;
 }
 
 TEST(ForeignWeights, OfSeveralFilesAreThoseOfOne) {

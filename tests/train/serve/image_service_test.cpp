@@ -159,7 +159,7 @@ TEST_F(Serve, PadsNothing) {
 }
 
 TEST_F(Serve, SaysWhatIsWrong) {
-  Served served(kCheckpoint, {.queue = 2, .max_pixels = 5000});
+  Served served(kCheckpoint, {.checkpoint = kCheckpoint, .queue = 2, .max_pixels = 5000});
   const std::string image = image_bytes("000001.png");
   std::string noise(100000, '\0');
   for (size_t i = 0; i < noise.size(); ++i) noise[i] = static_cast<char>(i * i * 2654435761u >> 13);

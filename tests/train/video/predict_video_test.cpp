@@ -12,7 +12,8 @@ namespace {
 
 const std::string kBestTwo = "predict --threshold 0 --max 2 --checkpoint " + kCheckpoint + " --output ";
 const std::string kFollowTwo =
-    "predict --track --track-threshold 0 --max 2 --checkpoint " + kCheckpoint + " --output ";
+    "predict --track --track-threshold 0 --track-new 0 --track-match 1 --max 2 --checkpoint " + kCheckpoint +
+    " --output ";
 
 std::string written_file(const std::string& name) { return read_bytes((scratch() / name).string()); }
 
@@ -81,7 +82,7 @@ TEST_F(PredictVideo, Tracks) {
   fs::copy_file(scratch() / "square.mp4", scratch() / "more/square.mp4");
   expect_works(kFollowTwo + "followed --to mot square.mp4 more/square.mp4");
   const std::string list = written_file("followed/detections.json");
-  EXPECT_GT(count_in(list, "\"track_id\": 1,"), 2);
+  EXPECT_GT(count_in(list, "\"track_id\": 1,"), 12);  // what hardly moves stays one object
   EXPECT_EQ(count_in(list, "\"track_id\""), count_in(list, "\"file_name\""));
   const std::string tracks = written_file("followed/mot/square.txt");
   EXPECT_EQ(tracks, written_file("followed/mot/square_2.txt"));  // the numbers begin anew
@@ -139,6 +140,47 @@ TEST_F(PredictVideo, OneThatCannotBeReadIsReported) {
   EXPECT_EQ(r.err.find("error: text.mp4: is no video"), 0u) << r.err;
   EXPECT_EQ(frames_in("bad_beside/square.mp4"), 12);
   EXPECT_EQ(count_in(written_file("bad_beside/detections.json"), "\"file_name\": \"square.mp4\""), 24);
+}
+
+TEST_F(PredictVideo, OfClassifiersAndLabelMaps) {
+  run_script(
+      "mkdir -p classes/train/a classes/train/b; cp shapes/images/000001.png classes/train/a; cp "
+      "shapes/images/000002.png classes/train/b");
+  const std::string
+      backbone =
+          "backbone { blocks: [1, 1, 1, 1] width: 8 frozen_batch_norm: false frozen_stages: 0 outputs: ",
+      rest = " batch_size: 2 workers: 1 augment { height: 32 width: 32 } ";
+  write_bytes((scratch() / "class.textproto").string(),
+              "model { type: \"classifier\" " + backbone +
+                  "[4] } }\ndata { train { images: \"classes/train\" } " +
+                  "val { images: \"classes/train\" }" + rest +
+                  "val_height: 32 val_width: 32 } train { max_steps: 1 }");
+  const std::string maps =
+      "{ format: \"label_maps\" annotations: \"shapes/label_maps\" images: \"shapes/images\" } ";
+  write_bytes((scratch() / "map.textproto").string(),
+              "model { type: \"semantic_fpn\" " + backbone +
+                  "[1, 2, 3, 4] } semantic_fpn { channels: 16 head_channels: 16 } }\ndata { train " + maps +
+                  "val " + maps + rest + "val_short_side: 64 val_long_side: 96 } train { max_steps: 1 }");
+  struct Row {
+    std::string name, entry;
+    bool draws;
+  };
+  for (const auto& [name, entry, draws] :
+       {Row{"class", "{\"file_name\": \"square.mp4\", \"frame\": 2, \"time\": 0.08, \"classes\": [", false},
+        Row{"map",
+            "{\"file_name\": \"square.mp4\", \"frame\": 2, \"time\": 0.08, \"width\": 66, \"height\": 48,",
+            true}}) {
+    expect_works("train --config " + name + ".textproto --output " + name);
+    const std::string command = "predict --checkpoint " + name + "/checkpoints/last.safetensors --output ";
+    expect_works(command + name + "_video --max-frames 3 --batch-size 2 square.mp4");
+    const std::string list = written_file(name + "_video/predictions.json");
+    EXPECT_EQ(count_in(list, entry), 1) << list;
+    EXPECT_EQ(count_in(list, "\"file_name\""), 3);
+    EXPECT_EQ(fs::exists(scratch() / (name + "_video/square.mp4")), draws);
+    EXPECT_FALSE(fs::exists(scratch() / (name + "_video/label_maps")));
+    expect_refused(command + "refused --track square.mp4", "expected a detector");
+  }
+  EXPECT_EQ(frames_in("map_video/square.mp4"), 3);
 }
 
 TEST_F(PredictVideo, ASignalLeavesAFileThatPlays) {

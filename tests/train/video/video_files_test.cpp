@@ -150,6 +150,7 @@ TEST(VideoFiles, AreKnownByNameAndByContent) {
   EXPECT_EQ(video_source("rtsp://user:word@host:554/door?x=1"), VideoSource::kStream);
   EXPECT_EQ(video_source("camera:0"), VideoSource::kCamera);
   EXPECT_EQ(video_source("https://host/a.jpg"), std::nullopt);
+  EXPECT_EQ(video_source("https://host/a.mp4"), std::nullopt);
   EXPECT_EQ(video_source("a.jpg"), std::nullopt);
   write_bytes(folder / "clip", std::string("\0\0\0\x20"
                                            "ftypisom",

@@ -303,7 +303,8 @@ void add_report(CLI::App& app, Action& action) {
       c, "--to", a->label_errors.form, "FORMAT",
       fmt::format("format of the corrected labels: {} (default coco)", fmt::join(label_forms().names(), ", "))
           .c_str())
-      ->check(CLI::IsMember(label_forms().names()));
+      ->check(CLI::IsMember(label_forms().names()))
+      ->needs("--label-errors");
   option(c, "--suspicion", a->label_errors.least_suspicion, "T",
          "lowest suspicion of a label error that is reported (default 0.5)")
       ->check(between_0_and_1());

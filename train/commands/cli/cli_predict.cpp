@@ -50,7 +50,11 @@ void add_predict_command(CLI::App& app, Action& action) {
   c->add_flag("--track", a->video.track, "track objects through videos (ByteTrack): adds track_id");
   TrackerOptions& tracking = a->video.tracking;
   option(c, "--track-threshold", tracking.high, "T",
-         "detections with scores of at least T are matched first; a new track needs T + 0.1 (default 0.5)")
+         "detections with scores of at least T are matched first (default 0.5)")
+      ->check(between_0_and_1())
+      ->needs("--track");
+  option(c, "--track-new", tracking.begin, "T",
+         "lowest score that begins a new track (default: that of --track-threshold + 0.1)")
       ->check(between_0_and_1())
       ->needs("--track");
   option(c, "--track-match", tracking.match, "D",

@@ -124,6 +124,7 @@ bool holds_classes(const std::string& place) {
   const DataSplits found = look_for_splits(place, "", {.image_classes = true});
   for (const SplitNames& names : split_names())
     if (const auto& paths = found.*names.split; paths && may_hold_classes(paths->images)) {
+      if (!sets_below(paths->images).empty()) return false;  // a folder of data sets is no class
       for (const std::string& folder : {place, paths->images})
         if (const std::string list = possible_list(folder); !list.empty())
           fail_input(
@@ -132,7 +133,7 @@ bool holds_classes(const std::string& place) {
               list.ends_with(".txt")
                   ? ""
                   : fmt::format("; data convert {} OUT --images DIR reads it, if it is one", list));
-      return sets_below(paths->images).empty();  // else a folder of data sets is no class
+      return true;
     }
   return false;
 }

@@ -52,7 +52,9 @@ class ClassPredictor : public Predictor {
   std::string summary(size_t images) const override {
     return fmt::format("{}{}: predictions.json with the best classes of {} {}\n", lines_, escaped(output_),
                        std::max(count_, static_cast<int64_t>(images)),
-                       count_ > static_cast<int64_t>(images) ? "images and frames" : "images");
+                       count_ == static_cast<int64_t>(images) ? "images"
+                       : images == 0                          ? "frames"
+                                                              : "images and frames");
   }
   bool has_pictures() const override { return false; }
 

@@ -13,6 +13,7 @@
 #include "data/images/image.h"
 #include "data/labels/label_forms.h"
 #include "data/pages/picture.h"
+#include "train/logs/print.h"
 #include "train/report/label_error_files.h"
 #include "train/tasks/detection/truth_pictures.h"
 
@@ -21,6 +22,7 @@ namespace {
 
 constexpr int64_t kCutSide = 200;
 constexpr size_t kMaxOfKind = 12;
+constexpr double kTrustedAp50 = 0.3;
 
 const char* title_of(LabelErrorKind kind) {
   switch (kind) {
@@ -160,7 +162,7 @@ void check_label_errors(const Dataset& dataset, const LabelErrorOptions& options
 }
 
 void add_label_errors(Page& page, const Dataset& dataset, const std::vector<Detection>& detections,
-                      const ReportOptions& options, const std::vector<std::string>& remarks) {
+                      double ap50, const ReportOptions& options, const std::vector<std::string>& remarks) {
   std::vector<LabelError> errors =
       find_label_errors(dataset.ground_truth(), detections, options.label_errors.least_suspicion);
   const size_t unread = leave_out_unread(errors, dataset, detections);
@@ -171,7 +173,16 @@ void add_label_errors(Page& page, const Dataset& dataset, const std::vector<Dete
       "Labels that the model contradicts, by suspicion: how sure it is of what it says instead, times how little it supports "
       "the label; {} and more. Some are its own errors. It finds fewer in images that it was trained on.",
       figure_text(options.label_errors.least_suspicion))));
-  for (const std::string& remark : remarks) page.add(note(remark));
+  constexpr std::string_view kNote = "note: ";
+  for (const std::string& remark : remarks)
+    page.add(note(remark.starts_with(kNote) ? remark.substr(kNote.size()) : remark));
+  if (ap50 >= 0 && ap50 < kTrustedAp50) {
+    const std::string warning =
+        fmt::format("The AP50 of the detections is {}: what they contradict says little about the labels.",
+                    figure_text(ap50));
+    page.add(note(warning));
+    if (!options.label_errors.folder.empty()) print_line("note: {}: {}", options.source, warning);
+  }
   if (unread > 0) page.add(note(fmt::format("{} labels are of images that cannot be read.", unread)));
   page.add(html("<p>{}.</p>\n", summary_of(entries)));
   for (const LabelErrorKind kind : kLabelErrorKinds) add_kind(page, kind, errors, entries, dataset);

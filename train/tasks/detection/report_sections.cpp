@@ -194,7 +194,7 @@ std::string add_detection_sections(Page& page, const ReportOptions& options) {
       figure_text(figures.threshold))));
   page.add(confusion_table(figures.confusion, true));
   add_detection_pictures(page, *dataset, detections, figures, options);
-  add_label_errors(page, *dataset, detections, options, remarks);
+  add_label_errors(page, *dataset, detections, figures.coco.AP50, options, remarks);
   return figures_json(figures);
 }
 
