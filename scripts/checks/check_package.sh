@@ -93,9 +93,9 @@ done
 for wheel in "$packages"/saccade-*.whl; do
   [ -e "$wheel" ] || continue
   cp "$wheel" "$root/check/"
-  quietly inside apt-get install -q -y --no-install-recommends python3-venv
-  quietly inside python3 -m venv /check/venv
-  quietly inside /check/venv/bin/pip install -q "/check/$(basename "$wheel")"
+  quietly inside apt-get install -q -y --no-install-recommends python3-venv python3-numpy
+  quietly inside python3 -m venv --system-site-packages /check/venv
+  quietly inside /check/venv/bin/pip install -q --no-index "/check/$(basename "$wheel")"
   inside /check/venv/bin/python -c 'import sys, saccade
 found = saccade.Model(sys.argv[1])(sys.argv[2], threshold=0)
 print("the wheel finds", len(found), "boxes")' /check/run/checkpoints/last.safetensors "$image"
