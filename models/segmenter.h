@@ -13,7 +13,8 @@ namespace saccade {
 // Of images [N, H, W, 3], which the cells of a head cover evenly.
 struct SegmenterOutput {
   Var logits;  // [N, h, w, K]
-  Var auxiliary;  // the same of a head on an earlier map, in training; undefined in evaluation and where there is no such head
+  // The same of a head on an earlier map, in training; undefined in evaluation and where there is no such head.
+  Var auxiliary;
 };
 
 struct SegmentationLoss {

@@ -123,8 +123,7 @@ class Checker {
     while (end_ - p_ >= 8) {
       uint64_t bytes;
       std::memcpy(&bytes, p_, 8);
-      bytes ^=
-          0x3030303030303030;  // digits become 0 to 9; the first byte that does not has its highest bit set below
+      bytes ^= 0x3030303030303030;  // digits become 0 to 9; other bytes set their highest bit below
       const uint64_t others = ((bytes + 0x7676767676767676) | bytes) & 0x8080808080808080;
       if (others != 0) {
         p_ += std::countr_zero(others) / 8;

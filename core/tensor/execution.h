@@ -13,7 +13,8 @@ class OpObserver;  // autograd/scope.h
 // How exactly products of f32 are computed.
 enum class MathMode : uint8_t {
   kExact,  // products of f32, with errors as those of plain sums
-  kTf32,  // a GPU's tensor cores round the factors to 10 bits of mantissa, the CPU's convolutions use Winograd's F(4x4, 3x3)
+  // A GPU's tensor cores round the factors to 10 bits of mantissa, the CPU's convolutions use Winograd's F(4x4, 3x3).
+  kTf32,
 };
 
 // What memory is asked for, so that the message of a full GPU can say what held it.

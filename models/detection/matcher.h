@@ -23,10 +23,9 @@ struct MatcherOptions {
 
 // What is to be matched of one decoder layer, or of the two-stage proposals.
 struct MatchLayer {
-  Tensor logits;  // [N, Q, K], any floating dtype
-  Tensor boxes;   // [N, Q, 4] as (cx, cy, w, h)
-  Tensor
-      mask_points;  // f32 [N, Q, P]: logits of masks at random points of an image; undefined where there are none
+  Tensor logits;        // [N, Q, K], any floating dtype
+  Tensor boxes;         // [N, Q, 4] as (cx, cy, w, h)
+  Tensor mask_points;   // f32 [N, Q, P]: logits of masks at random points; undefined without masks
   Tensor true_points;   // f32 [R, P]: what the objects' masks are there, 0 or 1
   Tensor mask_weights;  // f32 [R]: 0 for an object without a mask, else 1
   bool binary = false;  // all objects have class 0 (two-stage proposals)

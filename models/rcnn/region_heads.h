@@ -17,9 +17,8 @@ struct BoxHeadOptions {
   int64_t layers = 2;  // linear ones ("Shared2FC")
   int64_t dim = 1024;  // of these
   int64_t classes = 0;
-  bool class_agnostic = false;  // one box, whatever the class
-  bool background_first =
-      false;  // class 0 is the background, as in torchvision, and never found; else it comes after all classes
+  bool class_agnostic = false;    // one box, whatever the class
+  bool background_first = false;  // class 0 is the background, as in torchvision; else it is the last class
 };
 
 // What classes and boxes share, then a linear layer for each.

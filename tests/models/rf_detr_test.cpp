@@ -104,7 +104,7 @@ TEST(RfDetrMasks, AreTheBiasWhereNothingIsProjected) {
   for (float v : masks.value().to_vector<float>()) EXPECT_EQ(v, 0.375F);
 }
 
-// ---- losses at points -------------------------------------------------------------------------------------------------------------
+// ---- losses at points ---------------------------------------------------------------------------
 
 // One image of 8 x 8 pixels with two objects, each matched by a query of one layer.
 struct PointCase {

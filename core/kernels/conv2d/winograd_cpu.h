@@ -8,9 +8,11 @@
 namespace saccade::cpu {
 
 enum class Winograd {
-  kSame3,  // stride 1, F(3x3, 3x3): 25 products for 9 positions instead of 81, with errors as large as those of plain sums
+  // Stride 1, F(3x3, 3x3): 25 products for 9 positions instead of 81, with errors as large as those of plain sums.
+  kSame3,
   kSame4,  // stride 1, F(4x4, 3x3): 36 for 16 instead of 144, with errors up to twice as large
-  kStrided,  // stride 2, F(4x4, 2x2) for every other row and column: 81 for 16 instead of 144, with errors as those of plain sums
+  // Stride 2, F(4x4, 2x2) for every other row and column: 81 for 16 instead of 144, with errors as those of plain sums.
+  kStrided,
 };
 
 // As the kernels of conv2d.h, with padding 1, without dilation, with one group and channels in multiples of kLanes.

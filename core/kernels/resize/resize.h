@@ -6,8 +6,9 @@
 namespace saccade::kernels {
 
 enum class Resampling : uint8_t {
-  kNearest,   // cell floor(i * before / after): torch's "nearest", but for what that rounds
-  kBilinear,  // between centres, the outermost ones going on; no smoothing where it shrinks: torch's with align_corners = false
+  kNearest,  // cell floor(i * before / after): torch's "nearest", but for what that rounds
+  // Between centres, the outermost ones going on; no smoothing where it shrinks: torch's with align_corners = false.
+  kBilinear,
 };
 
 // x [N, H, W, C] -> y [N, OH, OW, C]; contiguous, of one floating dtype

@@ -173,7 +173,7 @@ const std::string kVit =
 
 const std::string kPvt =
     R"(arg { key: "depths" ints: [1, 1] } arg { key: "dims" ints: [8, 16] } arg { key: "heads" ints: [1, 2] }
-       arg { key: "reductions" ints: [4, 1] } arg { key: "image_size" int: 64 })";  // other positions than 32 pixels have
+       arg { key: "reductions" ints: [4, 1] } arg { key: "image_size" int: 64 })";  // positions of another size
 
 const ExportCase kCases[] = {
     // One layer of the encoder, two of the decoder: a sample for each level.
