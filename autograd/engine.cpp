@@ -74,7 +74,8 @@ namespace detail {
 
 namespace {
 
-// Ops that read the same activation share its copy. Parameters have shadows, or are cast anew so that no copy stays.
+// Ops that read the same activation share its copy. Parameters have shadows,
+// or are cast anew so that no copy stays.
 Tensor shared_in_bf16(VarState& s) {
   const std::shared_ptr<Storage>& storage = s.value.storage();
   if (s.value.dtype() != DType::kF32 || storage->bf16_shadow || (s.requires_grad && !s.node))
@@ -218,7 +219,8 @@ void run(const Var& root, const Tensor& seed, bool checked, const LeafObserver* 
       if (leaves) leaves->given(*edge.leaf);
     }
   };
-  // Where the only gradient of the node is added, if something is there, of the same dtype, that nobody else sees.
+  // Where the only gradient of the node is added, if something is there, of the same dtype,
+  // that nobody else sees.
   auto only_sum = [&](const Node& node) -> Tensor* {
     if (node.edges().size() != 1 || !node.context().needs(0)) return nullptr;
     const Edge& edge = node.edges()[0];

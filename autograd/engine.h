@@ -13,9 +13,9 @@ namespace saccade {
 // seed defaults to 1 for a single-element root. Throws Error when the graph was already used, when a backward
 // returns a gradient of the wrong shape, or none for an input that needs one (naming the op).
 void backward(const Var& root, const Tensor& seed = {});
-// As above, and calls `done` for every leaf of the graph when nothing more will be added to its gradient, while the rest of the graph is
-// still to be walked. What recomputed() functions use counts as theirs until all of them have run; leaves that only they use are not
-// reported.
+// As above, and calls `done` for every leaf of the graph when nothing more will be added to its gradient,
+// while the rest of the graph is still to be walked. What recomputed() functions use counts as theirs until
+// all of them have run; leaves that only they use are not reported.
 using LeafObserver = std::function<void(VarState& leaf)>;
 void backward(const Var& root, const LeafObserver& done);
 

@@ -64,8 +64,8 @@ class Context {
   // Does input i need a gradient? Usable in both directions; false for absent inputs.
   bool needs(size_t i) const { return i < 64 && ((needs_ >> i) & 1u) != 0; }
   bool needs_any() const { return needs_ != 0; }
-  // Where backward writes the gradients of the first n inputs, which are also the first n that were saved: empty tensors like
-  // them, undefined where no gradient is needed.
+  // Where backward writes the gradients of the first n inputs, which are also the first n that were saved:
+  // empty tensors like them, undefined where no gradient is needed.
   Gradients empty_gradients(size_t n) const;
   // Key and call number of this op's random stream; fixed at forward, so backward redraws the same numbers.
   struct RandomStream {

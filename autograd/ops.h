@@ -61,8 +61,8 @@ Var embedding(const Var& weight, const Tensor& indices);  // weight [V, C], indi
 Var masked_fill(const Var& x, const Tensor& mask, double value);
 
 // ---- matrix products (oneDNN, cuBLASLt) -------------------------------------------------------------------
-// The compute dtype, or that of the sums: f32 (f64 for f64) for coordinates and logits, which on a GPU are then never rounded to
-// the compute dtype and need no cast.
+// The compute dtype, or that of the sums: f32 (f64 for f64) for coordinates and logits, which on a GPU are
+// then never rounded to the compute dtype and need no cast.
 enum class ProductDtype : uint8_t { kCompute, kSums };
 // y = act(x weight^T + bias): x [..., K], weight [N, K] (PyTorch's layout), bias [N] or undefined -> [..., N]
 Var linear(const Var& x, const Var& weight, const Var& bias, Activation activation = Activation::kNone,
@@ -80,22 +80,25 @@ struct Conv2dOptions {
 // weight [C_out, C_in / groups, R, S] (PyTorch's OIHW), bias [C_out] or undefined
 Var conv2d(const Var& x, const Var& weight, const Var& bias, const Conv2dOptions& options = {},
            Activation activation = Activation::kNone);
-// relu(conv2d(x, weight, bias) + residual), the residual of the result's shape: the end of a residual block whose norm is folded.
+// relu(conv2d(x, weight, bias) + residual), the residual of the result's shape:
+// the end of a residual block whose norm is folded.
 Var conv2d_add_relu(const Var& x, const Var& weight, const Var& bias, const Var& residual,
                     const Conv2dOptions& options = {});
 Var max_pool2d(const Var& x, int64_t kernel, int64_t stride, int64_t padding);
-// weight [C, C_out, stride, stride] (PyTorch's layout), bias [C_out] or undefined -> [N, H * stride, W * stride, C_out]
+// weight [C, C_out, stride, stride] (PyTorch's layout), bias [C_out] or undefined ->
+// [N, H * stride, W * stride, C_out]
 Var conv_transpose2d(const Var& x, const Var& weight, const Var& bias, int64_t stride,
                      Activation activation = Activation::kNone);
-// The mean of cells floor(i * before / after) up to ceil((i + 1) * before / after) of each axis (PyTorch's AdaptiveAvgPool2d), which may
-// overlap. -> [N, height, width, C]
+// The mean of cells floor(i * before / after) up to ceil((i + 1) * before / after) of each axis (PyTorch's
+// AdaptiveAvgPool2d), which may overlap. -> [N, height, width, C]
 Var adaptive_avg_pool2d(const Var& x, int64_t height, int64_t width);
-// Windows that touch; at the lower and right edge they are averages of the cells that there are (PyTorch's ceil_mode).
+// Windows that touch; at the lower and right edge they are averages of the cells that there are (PyTorch's
+// ceil_mode).
 Var avg_pool2d(const Var& x, int64_t window);
 
 // ---- normalisation; statistics and affine parameters in f32 (f64 for f64 x), output in x's dtype ----------
-// Over all axes but the last. training: batch statistics, and the running ones are updated in place as PyTorch
-// does (unbiased variance, momentum); otherwise the running ones are used.
+// Over all axes but the last. training: batch statistics, and the running ones are updated in place as
+// PyTorch does (unbiased variance, momentum); otherwise the running ones are used.
 Var batch_norm(const Var& x, const Var& weight, const Var& bias, Tensor& running_mean, Tensor& running_var,
                bool training, double momentum = 0.1, double eps = 1e-5,
                Activation activation = Activation::kNone);
@@ -120,8 +123,8 @@ Var dropout(const Var& x, double p, bool training);
 Var drop_path(const Var& x, double p, bool training);
 
 // ---- sampling and attention -------------------------------------------------------------------------------
-// x [N, H, W, C], grid [N, P, 2] as (x, y) in [-1, 1] -> [N, P, C]; bilinear, zeros outside. Coordinates in f32.
-// A grid [N, G, P, 2] has other points for each of G groups of neighbouring channels.
+// x [N, H, W, C], grid [N, P, 2] as (x, y) in [-1, 1] -> [N, P, C]; bilinear, zeros outside. Coordinates in
+// f32. A grid [N, G, P, 2] has other points for each of G groups of neighbouring channels.
 Var grid_sample(const Var& x, const Var& grid, bool align_corners);
 
 // x [N, H, W, C] -> [N, height, width, C]. Nearest: cell floor(i * before / after) of each axis (PyTorch's
@@ -134,13 +137,13 @@ struct RoiAlignOptions {
   int64_t size = 7;
   std::vector<int64_t> strides{};  // of each level
   int64_t sampling_ratio = 0;  // samples a side of a cell; 0: the pixels of the map that it has, rounded up
-  // The centre of a map's first cell is half a stride from the edge; else on it, and boxes are at least a cell
-  // wide and high.
+  // The centre of a map's first cell is half a stride from the edge; else on it, and boxes are at least a
+  // cell wide and high.
   bool aligned = true;
 };
-// Boxes cut out of a pyramid (He et al. 2017, Mask R-CNN, section 3): levels [N, H_l, W_l, C]; rois f32 [R, 4],
-// corners in pixels of the padded image; i64 [R] the level and the image of each; one of a level or image that
-// there is not (-1) gives zeros. -> [R, size, size, C]. Only the levels get gradients.
+// Boxes cut out of a pyramid (He et al. 2017, Mask R-CNN, section 3): levels [N, H_l, W_l, C]; rois f32
+// [R, 4], corners in pixels of the padded image; i64 [R] the level and the image of each; one of a level or
+// image that there is not (-1) gives zeros. -> [R, size, size, C]. Only the levels get gradients.
 Var roi_align(const Vars& levels, const Tensor& rois, const Tensor& level_of_roi, const Tensor& image_of_roi,
               const RoiAlignOptions& options);
 
@@ -169,8 +172,8 @@ struct WindowAttentionOptions {
   double scale = 0;    // 0: 1 / sqrt(head size)
 };
 // Attention inside the windows of a map (Swin, eq. 3 and 4), the windows neither copied nor masked in memory.
-// qkv [N, H, W, 3C], queries, keys and values one after the other; table [(2t - 1)^2, heads] or undefined, t >=
-// window: the relative position bias, of which a smaller window uses the middle; padding [3C] or undefined
+// qkv [N, H, W, 3C], queries, keys and values one after the other; table [(2t - 1)^2, heads] or undefined, t
+// >= window: the relative position bias, of which a smaller window uses the middle; padding [3C] or undefined
 // (zeros): what the tokens hold that fill the last windows where the window does not divide the map (the
 // projection's bias); mask bool [N, H, W] or undefined, true = ignored as a key. Tokens that only the shift
 // brings together get -100 added to their score. -> [N, H, W, C]
@@ -182,11 +185,12 @@ struct NeighbourhoodAttentionOptions {
   int64_t window = 7;  // tokens a side of what a query sees, odd
   double scale = 0;    // 0: 1 / sqrt(head size)
 };
-// Each query of a map attends to the window of tokens around it (Hassani et al. 2023, "Neighborhood Attention Transformer"); at the
-// edges, where that would lie outside, to the nearest one that lies inside: window^2 keys for all. qkv [N, H, W, 3C], queries, keys
-// and values one after the other, H and W at least the window; table [heads, 2 window - 1, 2 window - 1] or undefined: the relative
-// position bias, of rows and columns key - query + window - 1; mask bool [N, H, W] or undefined, true = ignored as a key; a query
-// that sees such keys only gets zeros. -> [N, H, W, C]
+// Each query of a map attends to the window of tokens around it (Hassani et al. 2023, "Neighborhood Attention
+// Transformer"); at the edges, where that would lie outside, to the nearest one that lies inside: window^2
+// keys for all. qkv [N, H, W, 3C], queries, keys and values one after the other, H and W at least the window;
+// table [heads, 2 window - 1, 2 window - 1] or undefined: the relative position bias, of rows and columns
+// key - query + window - 1; mask bool [N, H, W] or undefined, true = ignored as a key; a query that sees such
+// keys only gets zeros. -> [N, H, W, C]
 Var neighbourhood_attention(const Var& qkv, const Var& table, const Tensor& mask,
                             const NeighbourhoodAttentionOptions& options);
 
@@ -199,35 +203,38 @@ Var neighbourhood_attention(const Var& qkv, const Var& table, const Tensor& mask
 Var ms_deform_attn(const Var& value, const Var& reference_points, const Var& offsets, const Var& logits,
                    const FeatureLevels& levels);
 
-// Discrete sampling (RT-DETRv2): for reference points and offsets as above the cells that the points lie in, which stand for them as offsets
-// from references [N, Q, L, 2] of zeros. In f32; without a gradient. -> [N, Q, M, L, P, 2]
+// Discrete sampling (RT-DETRv2): for reference points and offsets as above the cells that the points lie in,
+// which stand for them as offsets from references [N, Q, L, 2] of zeros. In f32; without a gradient.
+// -> [N, Q, M, L, P, 2]
 Var ms_deform_cells(const Var& reference_points, const Var& offsets, const FeatureLevels& levels);
 
 // ---- losses, all in f32; sums, so that the caller divides -------------------------------------------------
-// Whether the rows (of logits or pairs) are summed all together, to a scalar, or as so many parts of equal size, to [parts].
+// Whether the rows (of logits or pairs) are summed all together, to a scalar,
+// or as so many parts of equal size, to [parts].
 struct LossParts {
   int64_t count = 1;
   bool together = true;
   static LossParts apart(int64_t count) { return {count, false}; }
 };
-// logits [..., K]; labels i64 [...], the class or K or -1 for "no object" -> [] sum over everything (RetinaNet's
-// focal loss)
+// logits [..., K]; labels i64 [...], the class or K or -1 for "no object" -> [] sum over everything
+// (RetinaNet's focal loss)
 Var sigmoid_focal_loss(const Var& logits, const Tensor& labels, double alpha, double gamma,
                        LossParts parts = {});
-// As above with soft targets from quality [...], the IoU in [0, 1] of the labelled class's box (core/kernels/losses/losses.h has the
-// formulas; weights and targets that follow from the logits take no gradient but the background's of iou_aware_loss):
+// As above with soft targets from quality [...], the IoU in [0, 1] of the labelled class's box
+// (core/kernels/losses/losses.h has the formulas; weights and targets that follow from the logits take no
+// gradient but the background's of iou_aware_loss):
 // target q, weight q for the label, alpha * p^gamma elsewhere (varifocal loss)
 Var varifocal_loss(const Var& logits, const Tensor& labels, const Tensor& quality, double alpha, double gamma,
                    LossParts parts = {});
 // target q^gamma, weight 1 for the label, p^gamma elsewhere (DEIM's matchability-aware loss)
 Var matchability_loss(const Var& logits, const Tensor& labels, const Tensor& quality, double gamma,
                       LossParts parts = {});
-// target p^alpha q^(1 - alpha), at least 0.01, weight 1 for the label, p^gamma elsewhere (IoU-aware BCE loss of Align-DETR, as in
-// LW-DETR)
+// target p^alpha q^(1 - alpha), at least 0.01, weight 1 for the label, p^gamma elsewhere (IoU-aware BCE loss
+// of Align-DETR, as in LW-DETR)
 Var iou_aware_loss(const Var& logits, const Tensor& labels, const Tensor& quality, double alpha, double gamma,
                    LossParts parts = {});
-// logits [R, K], labels i64 [R] in [0, K), or -1 for a row that does not count; class_weights [K] or undefined -> sum_i w_i * nll_i
-// (divide by the sum of w)
+// logits [R, K], labels i64 [R] in [0, K), or -1 for a row that does not count; class_weights [K] or
+// undefined -> sum_i w_i * nll_i (divide by the sum of w)
 Var cross_entropy(const Var& logits, const Tensor& labels, const Tensor& class_weights,
                   double label_smoothing = 0, LossParts parts = {});
 // boxes and targets [K, 4] as (cx, cy, w, h) -> sum of 1 - GIoU of the pairs; degenerate boxes give finite
@@ -235,8 +242,8 @@ Var cross_entropy(const Var& logits, const Tensor& labels, const Tensor& class_w
 Var giou_loss(const Var& boxes, const Tensor& targets, LossParts parts = {});
 // sum |boxes - targets|
 Var l1_loss(const Var& boxes, const Tensor& targets, LossParts parts = {});
-// Numbers of several vectors, each times a factor of its own. parts gets the products, f32 [terms], and the result, [], is their
-// sum, added in this order. Every number of every vector is in one term.
+// Numbers of several vectors, each times a factor of its own. parts gets the products, f32 [terms], and the
+// result, [], is their sum, added in this order. Every number of every vector is in one term.
 struct WeightedTerm {
   size_t vector;
   int64_t element;

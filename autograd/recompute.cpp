@@ -1,5 +1,5 @@
-// recomputed(): a node that keeps its inputs only, and runs the function again, with a graph, when its gradient
-// is asked for.
+// recomputed(): a node that keeps its inputs only, and runs the function again, with a graph, when its
+// gradient is asked for.
 #include "autograd/engine.h"
 
 namespace saccade {

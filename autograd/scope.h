@@ -12,7 +12,8 @@
 
 namespace saccade {
 
-// What an op is beside its inputs, by name: for observers that write ops down. An op with attributes lists them in
+// What an op is beside its inputs, by name: for observers that write ops down.
+// An op with attributes lists them in
 //   void describe(OpAttributes& to) const;
 // which run_op calls before forward, and only when somebody observes.
 class OpAttributes {
@@ -56,8 +57,8 @@ class OpObserver {
   virtual void observe_kernel(const Op&) {}
 };
 
-// To be called where a model leaves the graph and comes back with what follows from its inputs: the best tokens, the sines of boxes.
-// Without it an exporter could not know where the output comes from.
+// To be called where a model leaves the graph and comes back with what follows from its inputs: the best
+// tokens, the sines of boxes. Without it an exporter could not know where the output comes from.
 inline void observe_kernel(std::string_view name, const std::vector<Tensor>& inputs, const Tensor& output,
                            const OpAttributes& attributes) {
   if (OpObserver* observer = execution().observer)

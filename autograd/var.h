@@ -17,7 +17,8 @@ struct VarState {
   Tensor grad;  // leaves only: the sum of all gradients since clear_grad()
   std::shared_ptr<Node> node;
   bool requires_grad = false;
-  // The value in bf16 after an op has cast it, for the next one, and the storage and version that it was made of.
+  // The value in bf16 after an op has cast it, for the next one, and the storage and version that it was made
+  // of.
   Tensor in_bf16 = {};
   std::weak_ptr<Storage> bf16_of = {};
   uint32_t bf16_version = 0;

@@ -1,7 +1,7 @@
 // Args: the arguments of a model or layer as a tree of keys and values, read strictly. Reading marks a key;
 // finish() fails on keys that nobody read and lists the ones that exist. Wrong types and values out of range
-// are InputErrors that name the full key. A key may have a default of its own, from the schema of the configuration: it is
-// read without a fallback, and may go unread as long as nobody gave it another value.
+// are InputErrors that name the full key. A key may have a default of its own, from the schema of the
+// configuration: it is read without a fallback, and may go unread as long as nobody gave it another value.
 #pragma once
 
 #include <cstdint>
@@ -48,8 +48,8 @@ class Args {
     return values_.contains(key) || defaults_.contains(key) || sections_.contains(key);
   }
 
-  // Throws InputError naming the first unread key of this section and the keys that were asked for, or the default that
-  // the key must keep. reader: who has read ("DETR").
+  // Throws InputError naming the first unread key of this section and the keys that were asked for, or the
+  // default that the key must keep. reader: who has read ("DETR").
   void finish(const std::string& reader = "this layer") const;
 
   // What was asked for so far, in words: the documentation of whoever reads these arguments.

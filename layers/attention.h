@@ -21,22 +21,23 @@ struct SamplingRecord {
 
 // Which keys a query sees, where it is not all of them.
 struct AttentionMask {
-  // Added to the scores, f32 [heads or 1, Q, S] or [N, heads or 1, Q, S]: 0, or so low that nothing is left of a key. Undefined: 0.
+  // Added to the scores, f32 [heads or 1, Q, S] or [N, heads or 1, Q, S]: 0, or so low that nothing is left
+  // of a key. Undefined: 0.
   Tensor bias;
-  // Of queries that are the keys as well: those from `apart` on see only those from `apart` on, and `bias` is that of the queries before
-  // them. 0: there is no such part.
+  // Of queries that are the keys as well: those from `apart` on see only those from `apart` on, and `bias` is
+  // that of the queries before them. 0: there is no such part.
   int64_t apart = 0;
 };
-// Of `queries` queries, of which the first count * size form groups: those of a group see each other and the queries after the groups,
-// which see only themselves (denoising: models/detection/denoising.h).
+// Of `queries` queries, of which the first count * size form groups: those of a group see each other and the
+// queries after the groups, which see only themselves (denoising: models/detection/denoising.h).
 AttentionMask mask_of_groups(int64_t count, int64_t size, int64_t queries, Device device);
 
 struct AttentionInput {
   Var query;  // [N, Q, C], position already added
   Var key;    // [N, S, C], position already added (dot-product layers)
   Var value;  // [N, S, C]
-  // For layers that keep them apart (separates_positions): [N, Q, C] and [N or 1, S, C], not added to query and key. Undefined: there are
-  // none.
+  // For layers that keep them apart (separates_positions): [N, Q, C] and [N or 1, S, C], not added to query
+  // and key. Undefined: there are none.
   Var query_position, key_position;
   Tensor padding_mask;   // bool [N, S], true = padded token; undefined: nothing is padded
   Var reference_points;  // [N, Q, L, 2 or 4], normalised to the padded levels (deformable layers)
@@ -86,10 +87,11 @@ struct AttentionSpec {
 
 Registry<AttentionSpec>& attention_layers();
 
-// The registration of the layer that a config section asks for with `type`, or of `fallback` where it names none.
+// The registration of the layer that a config section asks for with `type`,
+// or of `fallback` where it names none.
 const AttentionSpec& attention_spec(const Args& section, const std::string& fallback);
-// Builds this layer with the section's arguments. Throws InputError when shape.heads does not divide shape.dim, and
-// for a layer whose inputs are not those of the place.
+// Builds this layer with the section's arguments. Throws InputError when shape.heads does not divide
+// shape.dim, and for a layer whose inputs are not those of the place.
 std::shared_ptr<Attention> make_attention(const Args& section, const std::string& fallback,
                                           const AttentionShape& shape);
 

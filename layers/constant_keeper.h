@@ -1,5 +1,6 @@
-// Tensors that follow from sizes alone (position codes, token maps, anchors, grids), kept from step to step: a member of the
-// module that uses them. On a GPU nothing is then made or uploaded twice while the sizes stay the same.
+// Tensors that follow from sizes alone (position codes, token maps, anchors, grids), kept from step to step:
+// a member of the module that uses them. On a GPU nothing is then made or uploaded twice while the sizes stay
+// the same.
 #pragma once
 
 #include <list>
@@ -19,8 +20,8 @@ class ConstantKeeper {
   // Bounds of what is kept: the least recently used leave first, and what alone is larger is made every time.
   static constexpr size_t kMaxEntries = 16, kMaxBytes = size_t{64} << 20;
 
-  // The tensors of the key, from make() -> Tensors where they are not kept. The key holds everything that they depend on, the
-  // device too. Nobody may change them in place.
+  // The tensors of the key, from make() -> Tensors where they are not kept. The key holds everything that
+  // they depend on, the device too. Nobody may change them in place.
   template <class Make>
   Tensors get(const CacheKey& key, const Make& make) const {
     auto* recorded = kept_for_recording();

@@ -26,7 +26,8 @@ class Conv2d : public Module {
   Var weight_, bias_;
 };
 
-// x [N, H, W, C] with zeros below and to the right, up to a size that is no smaller, or to multiples of `multiple`.
+// x [N, H, W, C] with zeros below and to the right, up to a size that is no smaller,
+// or to multiples of `multiple`.
 Var fill_map(const Var& x, const MapSize& size);
 Var pad_map(const Var& x, int64_t multiple);
 

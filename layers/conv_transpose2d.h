@@ -1,5 +1,5 @@
-// A transposed convolution whose windows touch, on [N, H, W, C]. Names `weight` [in, out, stride, stride] (PyTorch's layout) and `bias`
-// [out].
+// A transposed convolution whose windows touch, on [N, H, W, C]. Names `weight` [in, out, stride, stride]
+// (PyTorch's layout) and `bias` [out].
 #pragma once
 
 #include "autograd/ops.h"

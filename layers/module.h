@@ -14,8 +14,8 @@
 
 namespace saccade {
 
-// What a parameter made for images of one size (positions) becomes for those of another: of f32 values from the CPU a tensor of the
-// shape; undefined where that cannot be.
+// What a parameter made for images of one size (positions) becomes for those of another: of f32 values from
+// the CPU a tensor of the shape; undefined where that cannot be.
 using ParameterResize = Tensor (*)(const Tensor& values, const Shape& to);
 
 // A parameter (trainable unless frozen) or a buffer (running statistics, never trained) with its full name.
@@ -54,8 +54,8 @@ class Module {
   bool training() const { return training_; }
 
   // Switches activation recomputation (see autograd/engine.h, recomputed) on for the modules that support it
-  // and whose full name one of the regexes matches. Throws InputError for a regex that matches none of them; `where` says
-  // which option gave them.
+  // and whose full name one of the regexes matches. Throws InputError for a regex that matches none of them;
+  // `where` says which option gave them.
   void set_recompute(const std::vector<std::string>& regexes, const std::string& where = "recomputation");
   bool recompute() const { return recompute_; }
   virtual bool supports_recompute() const { return false; }
@@ -70,9 +70,11 @@ class Module {
   const std::vector<std::pair<std::string, std::shared_ptr<Module>>>& children() const { return children_; }
   virtual std::string type_name() const = 0;  // "Linear", "MSDeformAttn", ...
 
-  // Of a model: what the names of the tensors begin with that belong to its classes, for fine-tuning on others.
+  // Of a model: what the names of the tensors begin with that belong to its classes,
+  // for fine-tuning on others.
   virtual std::vector<std::string> class_heads() const { return {}; }
-  // And of its heads that are one a layer ("bbox_embed."); in a file that has the first only, it stands for all.
+  // And of its heads that are one a layer ("bbox_embed."); in a file that has the first only,
+  // it stands for all.
   virtual std::vector<std::string> repeated_heads() const { return {}; }
 
  protected:

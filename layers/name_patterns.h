@@ -1,5 +1,5 @@
-// Regular expressions (RE2) that select parameters or modules by their full names: found anywhere in a name. Matching takes time
-// in proportion to the name, whatever the expression.
+// Regular expressions (RE2) that select parameters or modules by their full names: found anywhere in a name.
+// Matching takes time in proportion to the name, whatever the expression.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,14 @@ namespace saccade {
 
 class NamePatterns {
  public:
-  // where: the field or option that the patterns come from, which messages begin with. Throws InputError for a text that is
-  // no regular expression, or a large one.
+  // where: the field or option that the patterns come from, which messages begin with. Throws InputError for
+  // a text that is no regular expression, or a large one.
   NamePatterns(const std::vector<std::string>& patterns, std::string where);
 
   // The index of the first pattern that is found in the name, or -1.
   int match(const std::string& name);
-  // The number that the first parentheses of a pattern find in the name. Throws InputError where they find none.
+  // The number that the first parentheses of a pattern find in the name.
+  // Throws InputError where they find none.
   int64_t number(int pattern, const std::string& name) const;
   // Throws InputError for a pattern that no name matched. what: "parameter of the model", say.
   void finish(const std::string& what) const;

@@ -12,11 +12,12 @@
 namespace saccade {
 
 // Over all axes of [N, ..., C] but the last. Names weight, bias, running_mean and running_var; PyTorch's
-// num_batches_tracked is not kept. In training the statistics follow the batches as long as weight or bias is trained.
+// num_batches_tracked is not kept. In training the statistics follow the batches as long as weight or bias is
+// trained.
 class BatchNorm2d : public Module {
  public:
-  // frozen: all four tensors are constants. They are buffers, as in DETR's backbones, or, with counts_affine, weight and bias are
-  // parameters that are not trained, as RT-DETR's are counted.
+  // frozen: all four tensors are constants. They are buffers, as in DETR's backbones, or, with counts_affine,
+  // weight and bias are parameters that are not trained, as RT-DETR's are counted.
   // keeps_statistics: they are constants, while weight and bias are trained as usual.
   BatchNorm2d(int64_t channels, bool frozen, bool trainable = true, bool counts_affine = false,
               bool keeps_statistics = false);

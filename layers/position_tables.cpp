@@ -48,8 +48,8 @@ Tensor resize_grid(const Tensor& values, const Shape& to, Resampling resampling,
   return out;
 }
 
-// Where the entries of one half of an axis of `from` lie on one of `to`: 1, 1 + q, 1 + q + q^2 ..., q such that the last of them
-// is the last one there.
+// Where the entries of one half of an axis of `from` lie on one of `to`: 1, 1 + q, 1 + q + q^2 ..., q such
+// that the last of them is the last one there.
 std::vector<float> spread_places(int64_t from, int64_t to) {
   double low = 1.01, high = 1.5, q = 0;
   while (high - low > 1e-6) {

@@ -1,7 +1,8 @@
-// From configuration to model: the registry of model types, what `model.type` names. A model registers itself from its
-// own file:
+// From configuration to model: the registry of model types, what `model.type` names. A model registers itself
+// from its own file:
 //
-//   const bool detr_registered = model_types().add({.name = "detr", .summary = "...", .task = "detection", ...});
+//   const bool detr_registered = model_types().add({.name = "detr", .summary = "...",
+//   .task = "detection", ...});
 #pragma once
 
 #include <algorithm>
@@ -24,17 +25,18 @@ struct ModelSpec {
   std::string
       task;  // what it is trained for, a task of train/loop/training_task.h: "detection", "classification"
   std::string file;
-  // model, criterion: the config sections of these names; classes: K. The parameters are not yet initialised. Throws
-  // InputError naming the field that is wrong.
+  // model, criterion: the config sections of these names; classes: K. The parameters are not yet initialised.
+  // Throws InputError naming the field that is wrong.
   std::shared_ptr<Module> (*build)(const Args& model, int64_t classes, const Args& criterion);
   std::vector<std::string> parts = {
       "transformer"};      // the sections of `model` that it reads beside the backbone's
   bool has_masks = false;  // predicts masks, and learns them: its data sets must have them
-  // Sets the fields that the weights tell; false: they are of another model. Throws InputError when their shapes
-  // contradict each other or their backbone is not known.
+  // Sets the fields that the weights tell; false: they are of another model. Throws InputError when their
+  // shapes contradict each other or their backbone is not known.
   bool (*infer)(Inference& weights) = nullptr;
-  // Where its defaults differ from the schema's: the text of a configuration without lists. User over preset over class loss
-  // (ClassLossSpec::preset) over schema; with another class loss than the preset's its criterion does not count.
+  // Where its defaults differ from the schema's: the text of a configuration without lists. User over preset
+  // over class loss (ClassLossSpec::preset) over schema; with another class loss than the preset's its
+  // criterion does not count.
   const char* preset = "";
 
   bool reads(const std::string& part) const { return std::ranges::find(parts, part) != parts.end(); }

@@ -28,10 +28,12 @@ struct DetectorOutput {
 
 // What DetectorOutput::results() are.
 struct ResultForm {
-  // Detections, each once: "scores" [N, D], "boxes" [N, D, 4] (corners, parts of the image), "labels" [N, D] and, where there are masks,
-  // "masks", probabilities [N, D, h, w] in the box. Else "logits" and "boxes" of queries or anchors.
+  // Detections, each once: "scores" [N, D], "boxes" [N, D, 4] (corners, parts of the image), "labels" [N, D]
+  // and, where there are masks, "masks", probabilities [N, D, h, w] in the box.
+  // Else "logits" and "boxes" of queries or anchors.
   bool finished = false;
-  // Of the latter: detections have a greater score, and so many of them overlap that they must be suppressed; 0: neither.
+  // Of the latter: detections have a greater score, and so many of them overlap that they must be suppressed;
+  // 0: neither.
   double least_score = 0;
 };
 
@@ -41,7 +43,8 @@ struct DetectorInput {
   bool record_sampling = false;
   // In training, [N]: for queries that are made from the objects. Else null.
   const std::vector<Target>* targets = nullptr;
-  // Objects of the image that has the most, where the step has further images, in other batches or processes; else 0.
+  // Objects of the image that has the most, where the step has further images,
+  // in other batches or processes; else 0.
   int64_t most_objects = 0;
 };
 
@@ -50,7 +53,8 @@ struct DetectionLoss {
   // The weighted parts by name; their sum is the total. One number each, f32, where the predictions are.
   std::vector<std::pair<std::string, Tensor>> parts;
   MeanMetrics metrics;  // for logs
-  // Not empty when predictions for objects are not finite, a line each with its image and layer; total is then NaN.
+  // Not empty when predictions for objects are not finite, a line each with its image and layer;
+  // total is then NaN.
   std::vector<std::string> problems;
   std::vector<int64_t> bad_images;  // their ids, each once
 };
@@ -75,18 +79,20 @@ using BatchDetections = std::vector<std::vector<ImageDetection>>;
 class Detector : public Module {
  public:
   virtual std::shared_ptr<const DetectorOutput> forward(const DetectorInput& input) = 0;
-  // step: the images of the whole step, which say what the sums are divided by; empty: `targets` are all. Images without objects and
-  // batches without any are fine.
+  // step: the images of the whole step, which say what the sums are divided by; empty: `targets` are all.
+  // Images without objects and batches without any are fine.
   virtual DetectionLoss loss(const DetectorOutput& output, const std::vector<Target>& targets,
                              const StepImages& step = {}) const = 0;
-  // What an image adds to StepImages::counted(), a number that follows from its target alone: not from its batch, nor from padding.
+  // What an image adds to StepImages::counted(), a number that follows from its target alone: not from its
+  // batch, nor from padding.
   virtual int64_t count(const Target& target) const { return static_cast<int64_t>(target.instances.size()); }
   virtual ResultForm result_form() const { return {}; }
   // Throws Error naming the image when a prediction is not finite.
   virtual BatchDetections postprocess(const DetectorOutput& output, const std::vector<Target>& targets,
                                       const PostprocessOptions& options) const = 0;
-  // The same in two parts: the first starts what the GPU has to do and no longer needs the output afterwards, the second, which is
-  // returned and called once, while the detector lives, waits for it. Between them the GPU may be given the next batch.
+  // The same in two parts: the first starts what the GPU has to do and no longer needs the output afterwards,
+  // the second, which is returned and called once, while the detector lives, waits for it. Between them the
+  // GPU may be given the next batch.
   virtual std::function<BatchDetections()> start_postprocess(const DetectorOutput& output,
                                                              std::vector<Target> targets,
                                                              const PostprocessOptions& options) const {

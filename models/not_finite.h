@@ -1,4 +1,5 @@
-// Numbers that are none. Where a model predicts them its weights are at fault, and only the caller knows where those are from.
+// Numbers that are none. Where a model predicts them its weights are at fault,
+// and only the caller knows where those are from.
 #pragma once
 
 #include "core/kernels/reduce/is_finite.h"

@@ -13,7 +13,8 @@ namespace saccade {
 // Of images [N, H, W, 3], which the cells of a head cover evenly.
 struct SegmenterOutput {
   Var logits;  // [N, h, w, K]
-  // The same of a head on an earlier map, in training; undefined in evaluation and where there is no such head.
+  // The same of a head on an earlier map, in training; undefined in evaluation and where there is no such
+  // head.
   Var auxiliary;
 };
 
@@ -26,14 +27,16 @@ struct SegmentationLoss {
 class Segmenter : public Module {
  public:
   virtual SegmenterOutput forward(const Var& images) = 0;  // [N, H, W, 3] normalised; 0 in the padding
-  // The cross entropy of the images' pixels, summed, divided by `divisor`: so the losses of a step's batches and ranks add up. labels: i64
-  // [N, H, W] on the predictions' device, the class or -1 for a pixel that does not count; of any size, to which the logits are resized.
+  // The cross entropy of the images' pixels, summed, divided by `divisor`: so the losses of a step's batches
+  // and ranks add up. labels: i64 [N, H, W] on the predictions' device, the class or -1 for a pixel that does
+  // not count; of any size, to which the logits are resized.
   virtual SegmentationLoss loss(const SegmenterOutput& output, const Tensor& labels,
                                 double divisor) const = 0;
   virtual int64_t num_classes() const = 0;  // K
 };
 
-// The logits of each pixel of images of that size: bilinear between the cells' centres. [N, h, w, K] -> f32 [N, height, width, K]
+// The logits of each pixel of images of that size: bilinear between the cells' centres. [N, h, w, K] -> f32
+// [N, height, width, K]
 Var logits_at(const Var& logits, int64_t height, int64_t width);
 
 }  // namespace saccade

@@ -1,5 +1,6 @@
-// Open MPI, opened when a launcher has started this process as one of several: the program is not linked against it. Its binary
-// interface, which libmpi.so.40 (Open MPI 3 to 5) keeps, is stated here, so that no headers are needed.
+// Open MPI, opened when a launcher has started this process as one of several: the program is not linked
+// against it. Its binary interface, which libmpi.so.40 (Open MPI 3 to 5) keeps, is stated here,
+// so that no headers are needed.
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -103,7 +104,8 @@ struct OpenMpi {
   }
 };
 
-// Messages that belong together. A message of more than INT_MAX bytes is not possible in MPI 3, and not needed.
+// Messages that belong together. A message of more than INT_MAX bytes is not possible in MPI 3,
+// and not needed.
 class Transfer {
  public:
   // Waits in a loop for so long, in which other threads may have the core, before it sleeps.
@@ -227,7 +229,8 @@ class MpiGroup final : public ProcessGroup {
     }
   }
 
-  // Every rank owns a part of the block: it receives the others', adds them in the order of the ranks and sends the sum to all.
+  // Every rank owns a part of the block: it receives the others', adds them in the order of the ranks and
+  // sends the sum to all.
   void add_ranks(const Tensor& block) {
     const int64_t part = block.numel() / size(), bytes = part * 4;
     auto* all = static_cast<float*>(block.raw());

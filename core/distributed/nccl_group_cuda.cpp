@@ -1,5 +1,5 @@
-// Several processes with a GPU each, over NCCL. The host starts everything and waits for nothing: the sums of gradients run on a stream
-// beside that of the computation, in the order in which they were started.
+// Several processes with a GPU each, over NCCL. The host starts everything and waits for nothing: the sums of
+// gradients run on a stream beside that of the computation, in the order in which they were started.
 #include <array>
 #include <cstring>
 #include <fstream>
@@ -166,7 +166,8 @@ class NcclGroup final : public ProcessGroup {
     return comm;
   }
 
-  // NCCL takes memory for a connection when it is first used: now, and not beyond what the trial batch has found room for.
+  // NCCL takes memory for a connection when it is first used: now, and not beyond what the trial batch has
+  // found room for.
   void warm_up() {
     Tensor block = Tensor::zeros({size()}, DType::kF32, Device::kCuda);
     Tensor all = Tensor::empty({size(), size()}, DType::kF32, Device::kCuda);
@@ -194,7 +195,8 @@ class NcclGroup final : public ProcessGroup {
     received_ = Tensor::empty({elements}, DType::kF32, Device::kCuda);
   }
 
-  // Every rank owns a part of the block: it receives the others', adds them in the order of the ranks and sends the sum to all.
+  // Every rank owns a part of the block: it receives the others', adds them in the order of the ranks and
+  // sends the sum to all.
   void add_in_order(Tensor& block) {
     const int64_t part = block.numel() / size();
     const auto count = static_cast<size_t>(part);

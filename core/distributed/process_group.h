@@ -1,5 +1,5 @@
-// The processes that train together, and what they compute with each other. A program that trains alone has a group of one, which
-// does nothing.
+// The processes that train together, and what they compute with each other. A program that trains alone has a
+// group of one, which does nothing.
 #pragma once
 
 #include <memory>
@@ -11,8 +11,9 @@
 
 namespace saccade {
 
-// All processes of a group call the same functions in the same order: those of a lane (kGradients, kLayers and exchange()) among
-// themselves. What ranks add up is added in the order of the ranks, so the sum has the same bits on all and in every run.
+// All processes of a group call the same functions in the same order: those of a lane (kGradients, kLayers
+// and exchange()) among themselves. What ranks add up is added in the order of the ranks, so the sum has the
+// same bits on all and in every run.
 class ProcessGroup {
  public:
   virtual ~ProcessGroup() = default;
@@ -24,18 +25,20 @@ class ProcessGroup {
   // Writes the files and prints.
   bool is_first() const { return rank() == 0; }
 
-  // What every rank gives, in order of the ranks; on all ranks, or with to_all false on rank 0 alone (the others have none).
+  // What every rank gives, in order of the ranks; on all ranks, or with to_all false on rank 0 alone (the
+  // others have none).
   virtual std::vector<std::string> exchange(const std::string& part, bool to_all = true) = 0;
 
-  // The numbers of all ranks, of equally many each, added in the order of the ranks; on all ranks, or with to_all false on rank 0 alone
-  // (the others keep theirs).
+  // The numbers of all ranks, of equally many each, added in the order of the ranks; on all ranks, or with
+  // to_all false on rank 0 alone (the others keep theirs).
   void add_up(std::vector<double>& numbers, bool to_all = true);
 
-  // all [size, ...] = the parts (contiguous) of all ranks, on the group's device; done for whoever reads it on this thread.
+  // all [size, ...] = the parts (contiguous) of all ranks, on the group's device;
+  // done for whoever reads it on this thread.
   virtual void gather(const Tensor& part, Tensor& all) = 0;
 
-  // block (f32, contiguous, its elements a multiple of size()) becomes the sum of all ranks' while this thread works on: it may not
-  // touch the block before wait().
+  // block (f32, contiguous, its elements a multiple of size()) becomes the sum of all ranks' while this
+  // thread works on: it may not touch the block before wait().
   virtual void start_sum(Tensor block) = 0;
   // Until all sums that were started are there.
   virtual void wait() = 0;
@@ -54,8 +57,8 @@ class ProcessGroup {
 // That of this program: what join_processes() made, else a group of one.
 ProcessGroup& process_group();
 
-// Joins the group that `ranks` describes: over MPI for the CPU, over NCCL for GPUs; process_group() is it until leave_processes(). One
-// line about it is returned. Throws Error or InputError.
+// Joins the group that `ranks` describes: over MPI for the CPU, over NCCL for GPUs; process_group() is it
+// until leave_processes(). One line about it is returned. Throws Error or InputError.
 std::string join_processes(const Ranks& ranks, Device device);
 void leave_processes();
 

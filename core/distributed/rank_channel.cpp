@@ -116,7 +116,8 @@ void RankChannel::handle(Peer& peer, char kind, std::string body) {
     const int status = take_bytes<int32_t>(body, at);
     const std::string line = body.substr(at);
     if (options_.rank == 0) {
-      // What is wrong for all ranks alike rank 0 finds itself within a moment, and then it is not the other's.
+      // What is wrong for all ranks alike rank 0 finds itself within a moment,
+      // and then it is not the other's.
       std::unique_lock lock(mutex_);
       const bool is_own = arrived_.wait_for(lock, std::chrono::seconds(1), [&] { return stopping_; });
       lock.unlock();

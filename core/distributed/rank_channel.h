@@ -1,5 +1,5 @@
-// The TCP connections between rank 0 and the other ranks of a job: for few and small things that are no tensors, and to notice a rank
-// that has died or hangs.
+// The TCP connections between rank 0 and the other ranks of a job: for few and small things that are no
+// tensors, and to notice a rank that has died or hangs.
 #pragma once
 
 #include <condition_variable>
@@ -29,9 +29,10 @@ class RankListener {
   int socket_ = -1, port_ = 0;
 };
 
-// A thread sends a sign of life every second and waits for those of others. When a rank is silent for timeout_s seconds, or its
-// connection ends before finish(), rank 0 says so in one line on stderr (if it is rank 0, rank 1 does) and every process ends with
-// status 1: what hangs in a computation or a library cannot be ended in another way.
+// A thread sends a sign of life every second and waits for those of others. When a rank is silent for
+// timeout_s seconds, or its connection ends before finish(), rank 0 says so in one line on stderr (if it is
+// rank 0, rank 1 does) and every process ends with status 1: what hangs in a computation or a library cannot
+// be ended in another way.
 class RankChannel {
  public:
   struct Options {
@@ -41,20 +42,23 @@ class RankChannel {
     uint64_t token = 0;  // of the job: connections of strangers are closed
     double timeout_s = 20;
   };
-  // Rank 0 (listener is its own) waits for all others, the others for rank 0. Throws Error naming who did not come in time.
+  // Rank 0 (listener is its own) waits for all others, the others for rank 0.
+  // Throws Error naming who did not come in time.
   RankChannel(const Options& options, const RankListener* listener);
   ~RankChannel();
   RankChannel(const RankChannel&) = delete;
   RankChannel& operator=(const RankChannel&) = delete;
 
-  // What every rank gives, in the order of the ranks. With to_all false only rank 0 receives it, the others nothing. All ranks
-  // call it in the same order; one thread at a time.
+  // What every rank gives, in the order of the ranks. With to_all false only rank 0 receives it, the others
+  // nothing. All ranks call it in the same order; one thread at a time.
   std::vector<std::string> exchange(const std::string& part, bool to_all = true);
-  // Ends the job because of an error of this rank: rank 0 prints the line, "rank 1: ..." for one of another (unless it fails itself
-  // within a second: then its own), and all processes end with the status. Returns on rank 0 only, which prints its own line; the others know then.
+  // Ends the job because of an error of this rank: rank 0 prints the line, "rank 1: ..." for one of another
+  // (unless it fails itself within a second: then its own), and all processes end with the status. Returns on
+  // rank 0 only, which prints its own line; the others know then.
   void fail(const std::string& line, int status);
-  // Asked every second, on the channel's thread, for what is wrong with this rank and its computing thread may wait for in vain: a line
-  // that ends the job as fail() does, with status 1, or "". An empty function: no longer.
+  // Asked every second, on the channel's thread, for what is wrong with this rank and its computing thread
+  // may wait for in vain: a line that ends the job as fail() does, with status 1, or "".
+  // An empty function: no longer.
   void watch_for(std::function<std::string()> problem);
   // The work is done: from now on the others may end. All ranks call it.
   void finish();

@@ -61,8 +61,8 @@ void read_master(const std::string& text, const char* where, Ranks& r) {
   r.host = text.substr(0, colon);
 }
 
-// Slurm gives rank 0 to the first of its nodes ("gpu[03-07,11],big1"); ports of two steps rarely meet, and tokens tell them
-// apart. Below those that Linux gives away (from 32768).
+// Slurm gives rank 0 to the first of its nodes ("gpu[03-07,11],big1"); ports of two steps rarely meet, and
+// tokens tell them apart. Below those that Linux gives away (from 32768).
 void listen_on_first(const std::string& nodes, Ranks& r) {
   const size_t end = nodes.find_first_of(",[");
   r.host = nodes.substr(0, end);

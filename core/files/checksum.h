@@ -1,5 +1,5 @@
-// Checksums that tell damaged bytes from whole ones: XXH3 with 64 bits, of the xxHash library (https://xxhash.com). It runs at the
-// speed of memory; it is no protection against forgery.
+// Checksums that tell damaged bytes from whole ones: XXH3 with 64 bits, of the xxHash library
+// (https://xxhash.com). It runs at the speed of memory; it is no protection against forgery.
 #pragma once
 
 #include <cstddef>

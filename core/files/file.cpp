@@ -96,7 +96,8 @@ std::vector<Piece> read_pipe(const std::string& path, const FileKind& kind) {
 }  // namespace
 
 InputFile::InputFile(const std::string& path, const FileKind& kind) : path_(path) {
-  // Opening some devices does something, so the file is looked at first, and again when it cannot become another one.
+  // Opening some devices does something, so the file is looked at first,
+  // and again when it cannot become another one.
   if (!S_ISREG(look_at(path, kind).st_mode)) fail_input("{}: is a pipe, expected {}", path, kind.name);
   file_ = open_descriptor(path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
   if (file_ < 0) cannot_read(path);

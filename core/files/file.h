@@ -1,6 +1,6 @@
-// The door for files of others: every reader goes through it. It opens regular files, looks at their size before anything is
-// read or any memory is asked for, and never waits: FIFOs, devices, sockets and folders are refused. What is wrong is an InputError
-// "path: what, expected what".
+// The door for files of others: every reader goes through it. It opens regular files, looks at their size
+// before anything is read or any memory is asked for, and never waits: FIFOs, devices, sockets and folders
+// are refused. What is wrong is an InputError "path: what, expected what".
 #pragma once
 
 #include <cstdint>
@@ -44,8 +44,8 @@ class InputFile {
   uint64_t size_ = 0;
 };
 
-// A whole file. It may also be a pipe that is one of the program's own descriptors (own_descriptor: /dev/stdin, a shell's <(COMMAND)),
-// which is read to its end, but not beyond the limit of its kind.
+// A whole file. It may also be a pipe that is one of the program's own descriptors (own_descriptor:
+// /dev/stdin, a shell's <(COMMAND)), which is read to its end, but not beyond the limit of its kind.
 std::vector<uint8_t> read_file(const std::string& path, const FileKind& kind);
 std::string read_text(const std::string& path, const FileKind& kind);
 // The same into memory of that many bytes, which `memory` gives.
@@ -56,8 +56,9 @@ class NamedFolder {
  public:
   // "": the working directory. `links`: names of links in it whose targets count as inside.
   explicit NamedFolder(const std::string& path, const std::vector<std::string>& links = {});
-  // Why a name is refused: it is empty, absolute, has a "..", or leads through a symbolic link out of the folder. "" when it is
-  // not: then it names something in the folder, or nothing. Costs one lstat for each component of the name.
+  // Why a name is refused: it is empty, absolute, has a "..", or leads through a symbolic link out of the
+  // folder. "" when it is not: then it names something in the folder, or nothing.
+  // Costs one lstat for each component of the name.
   std::string refusal(const std::string& name) const;
 
  private:

@@ -5,8 +5,8 @@
 
 namespace saccade {
 
-// The lock is one of the system, so it ends with its process however that ends; the file names the process to who waits. On file systems
-// without locks nothing is held.
+// The lock is one of the system, so it ends with its process however that ends; the file names the process to
+// who waits. On file systems without locks nothing is held.
 class FileLock {
  public:
   explicit FileLock(std::string path) : path_(std::move(path)) {}
@@ -14,7 +14,8 @@ class FileLock {
   FileLock(const FileLock&) = delete;
   FileLock& operator=(const FileLock&) = delete;
 
-  // "" when it is held now, else who holds it: "process 12 on host". Throws InputError where the file cannot be written.
+  // "" when it is held now, else who holds it: "process 12 on host". Throws InputError where the file cannot
+  // be written.
   std::string take();
 
  private:

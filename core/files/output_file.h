@@ -1,7 +1,8 @@
-// The writer of files. A file appears under its name when it is complete, or not at all; one that it replaces gives it its
-// permissions. Links are followed: the file that they lead to is written. Character devices (/dev/null) and the program's own descriptors
-// (own_descriptor: /dev/stdout, a shell's >(COMMAND)) are written into; folders, FIFOs, sockets, block devices and files that are
-// read-only are refused. What is wrong with the name is an InputError, a fault of the machine (no space) an Error, both one line.
+// The writer of files. A file appears under its name when it is complete, or not at all; one that it replaces
+// gives it its permissions. Links are followed: the file that they lead to is written. Character devices
+// (/dev/null) and the program's own descriptors (own_descriptor: /dev/stdout, a shell's >(COMMAND)) are
+// written into; folders, FIFOs, sockets, block devices and files that are read-only are refused. What is
+// wrong with the name is an InputError, a fault of the machine (no space) an Error, both one line.
 #pragma once
 
 #include <sys/stat.h>
@@ -28,8 +29,8 @@ struct OutputTarget {
 // Throws InputError when no file can be written there.
 OutputTarget output_target(const std::string& path);
 
-// For a file or folder whose name the user has not given, as those in the folder of a run, which may be a stranger's: throws InputError
-// where it is a symbolic link, through which a file elsewhere would be written.
+// For a file or folder whose name the user has not given, as those in the folder of a run, which may be a
+// stranger's: throws InputError where it is a symbolic link, through which a file elsewhere would be written.
 void refuse_link(const std::string& path);
 
 // What a command reads and writes: an argument's name and its path, "" when it is not given.
@@ -37,7 +38,8 @@ struct NamedPath {
   const char* name;
   std::string path;
 };
-// Before long work: throws InputError when an output cannot be written, is one of the inputs, or when two outputs are one file.
+// Before long work: throws InputError when an output cannot be written, is one of the inputs,
+// or when two outputs are one file.
 void check_outputs(std::initializer_list<NamedPath> outputs, std::initializer_list<NamedPath> inputs);
 
 class OutputFile {

@@ -10,8 +10,8 @@
 
 namespace saccade {
 
-// Something at a path of the file system that is removed, at the end or by a signal (RemoveOnSignals), unless it is kept. A folder
-// is removed with all in it, or only when it is empty.
+// Something at a path of the file system that is removed, at the end or by a signal (RemoveOnSignals), unless
+// it is kept. A folder is removed with all in it, or only when it is empty.
 class TemporaryPath {
  public:
   enum class Removal { kAll, kIfEmpty };
@@ -29,12 +29,12 @@ class TemporaryPath {
   bool kept_ = false;
 };
 
-// Makes a folder that nobody has: START-PROCESS-N, as the first N of which there is none. Processes of other hosts and containers may have
-// the same number. Throws InputError.
+// Makes a folder that nobody has: START-PROCESS-N, as the first N of which there is none. Processes of other
+// hosts and containers may have the same number. Throws InputError.
 std::string make_own_folder(const std::string& start);
 
-// A folder for results, made with its parents where they are missing. Those of them that are still empty at the end, or at a signal,
-// go again.
+// A folder for results, made with its parents where they are missing. Those of them that are still empty at
+// the end, or at a signal, go again.
 class MadeFolder {
  public:
   // Throws InputError where it cannot be made; nothing is left then.
@@ -51,9 +51,10 @@ class MadeFolder {
   std::vector<std::unique_ptr<TemporaryPath>> made_;  // the innermost last
 };
 
-// While this lives, SIGINT, SIGTERM and SIGHUP remove what is temporary before they end the program as they always do. A signal
-// that whoever started the program told it to ignore stays ignored. Where the signal has a handler by then (InterruptScope), the first one
-// is given to it, so that the work may end in its own way, and the second one ends the program. One at a time.
+// While this lives, SIGINT, SIGTERM and SIGHUP remove what is temporary before they end the program as they
+// always do. A signal that whoever started the program told it to ignore stays ignored. Where the signal has
+// a handler by then (InterruptScope), the first one is given to it, so that the work may end in its own way,
+// and the second one ends the program. One at a time.
 class RemoveOnSignals {
  public:
   RemoveOnSignals();

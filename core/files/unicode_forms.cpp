@@ -9,8 +9,8 @@
 namespace saccade {
 namespace {
 
-// By the second character of a pair: first characters, each followed by what the pair is as one (Unicode 14, UnicodeData.txt, without the
-// composition exclusions; characters of 16 bits).
+// By the second character of a pair: first characters, each followed by what the pair is as one (Unicode 14,
+// UnicodeData.txt, without the composition exclusions; characters of 16 bits).
 struct Pairs {
   char32_t second;
   std::u16string_view firsts;

@@ -1,5 +1,5 @@
-// One text in two spellings of Unicode: letters with accents as one character (NFC), as most systems write file names, or as a letter and
-// its accents (NFD), as those of Apple do.
+// One text in two spellings of Unicode: letters with accents as one character (NFC), as most systems write
+// file names, or as a letter and its accents (NFD), as those of Apple do.
 #pragma once
 
 #include <string>
@@ -8,7 +8,8 @@
 
 namespace saccade {
 
-// The text as it is in either form; as it stands where it is plain ASCII or no UTF-8. Accents are taken in the order in which they stand.
+// The text as it is in either form; as it stands where it is plain ASCII or no UTF-8. Accents are taken in
+// the order in which they stand.
 std::string composed(std::string_view text);
 std::string decomposed(std::string_view text);
 // The text, and its other spellings.

@@ -1,5 +1,6 @@
-// Reading large JSON files front to back (simdjson's on-demand parser): nothing is built in memory, and of values
-// that nobody asks for only the grammar is checked. A syntax error throws InputError naming the file, the line and the byte.
+// Reading large JSON files front to back (simdjson's on-demand parser): nothing is built in memory, and of
+// values that nobody asks for only the grammar is checked. A syntax error throws InputError naming the file,
+// the line and the byte.
 #pragma once
 
 #include <simdjson.h>
@@ -108,7 +109,8 @@ class JsonFile {
       fail_here(what.empty() ? std::string_view(simdjson::error_message(error)) : what);
     }
   }
-  // A value that the cursor still stands on was skipped, or has not the type that was asked for: the latter is reported by whoever asked.
+  // A value that the cursor still stands on was skipped, or has not the type that was asked for: the latter
+  // is reported by whoever asked.
   int32_t begin_value() {
     wrong_type_ = false;
     return document_.current_depth();
@@ -129,7 +131,8 @@ class JsonFile {
   bool wrong_type_ = false;  // of the last value that was read
 };
 
-// The text as a JSON string, with its quotes. Bytes that are not UTF-8, which JSON cannot hold, become U+FFFD.
+// The text as a JSON string, with its quotes. Bytes that are not UTF-8, which JSON cannot hold,
+// become U+FFFD.
 std::string json_quote(std::string_view text);
 
 }  // namespace saccade

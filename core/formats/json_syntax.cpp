@@ -135,8 +135,9 @@ class Checker {
     return p_ != first;
   }
 
-  // In a list, before a value: passes over numbers without sign, exponent and blanks, each with the comma behind it, many at a
-  // time. Polygons are nothing else, and they are most of a file. What is not quite so is left to number().
+  // In a list, before a value: passes over numbers without sign, exponent and blanks, each with the comma
+  // behind it, many at a time. Polygons are nothing else, and they are most of a file.
+  // What is not quite so is left to number().
   void skip_plain_numbers() {
 #ifdef __AVX2__
     while (end_ - p_ >= 64 && is_digit(*p_)) {

@@ -1,4 +1,5 @@
-// Whether text is JSON (RFC 8259), for the parts of a file that nobody reads: the parser only looks for their end.
+// Whether text is JSON (RFC 8259), for the parts of a file that nobody reads:
+// the parser only looks for their end.
 #pragma once
 
 #include <cstddef>

@@ -23,8 +23,8 @@ constexpr uint64_t kMaxHeader = 100'000'000;
 
 constexpr const char *kChecksums = "saccade.checksums", *kHeaderChecksum = "saccade.header_checksum";
 
-// Where the digits of the header's own checksum are; npos when they are not there. A quote inside of a string is escaped, so
-// nothing else looks like this key.
+// Where the digits of the header's own checksum are; npos when they are not there. A quote inside of a string
+// is escaped, so nothing else looks like this key.
 size_t header_checksum_at(const std::string& header) {
   const std::string key = fmt::format("\"{}\":\"", kHeaderChecksum);
   const size_t at = header.find(key);

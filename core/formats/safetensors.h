@@ -2,8 +2,9 @@
 // data_offsets}} with an optional "__metadata__" map of strings, then the raw tensors, row-major, without
 // holes. https://github.com/huggingface/safetensors#format
 //
-// Files of ours carry checksums (core/files/checksum.h) in their metadata: "saccade.checksums", one for each tensor in the order of
-// the data, and "saccade.header_checksum", of the header with zeros for its own digits. Files of others have neither.
+// Files of ours carry checksums (core/files/checksum.h) in their metadata: "saccade.checksums", one for each
+// tensor in the order of the data, and "saccade.header_checksum", of the header with zeros for its own
+// digits. Files of others have neither.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,8 @@
 
 namespace saccade {
 
-// Reads the header at once and tensors on demand; what is read is compared with its checksum, where the file has them.
+// Reads the header at once and tensors on demand; what is read is compared with its checksum,
+// where the file has them.
 class SafetensorsReader : public WeightsFile {
  public:
   explicit SafetensorsReader(const std::string& path);
@@ -42,8 +44,8 @@ using NamedValues = std::vector<std::pair<std::string, Tensor>>;
 
 // Writes a temporary file in the same folder, syncs it, renames it over `path` and syncs the folder: whoever
 // is killed at any moment leaves either the old file or the new one. The bytes depend on the arguments only.
-// Throws Error with the reason when the file cannot be written, and on a duplicate name; InputError for names and metadata that the
-// format cannot hold.
+// Throws Error with the reason when the file cannot be written, and on a duplicate name; InputError for names
+// and metadata that the format cannot hold.
 void write_safetensors(const std::string& path, const NamedValues& tensors,
                        const std::map<std::string, std::string>& metadata);
 

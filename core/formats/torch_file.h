@@ -13,8 +13,8 @@ namespace saccade {
 // By the first 16 bytes.
 bool looks_like_torch_file(std::string_view start);
 
-// The tensors are those of the dictionary that `key` names (torch_section.h). A tensor that several names share is there under each of
-// them.
+// The tensors are those of the dictionary that `key` names (torch_section.h). A tensor that several names
+// share is there under each of them.
 std::unique_ptr<WeightsFile> open_torch_file(const std::string& path, const std::string& key);
 
 }  // namespace saccade

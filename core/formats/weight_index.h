@@ -1,5 +1,6 @@
-// Weights in several files, as Hugging Face writes large models: model.safetensors.index.json says which tensor lies in which of
-// model-00001-of-00002.safetensors and so on ("weight_map"). Older ones are pytorch_model.bin.index.json.
+// Weights in several files, as Hugging Face writes large models: model.safetensors.index.json says which
+// tensor lies in which of model-00001-of-00002.safetensors and so on ("weight_map"). Older ones are
+// pytorch_model.bin.index.json.
 #pragma once
 
 #include <memory>

@@ -121,7 +121,8 @@ std::unique_ptr<WeightsFile> open_weights_part(const std::string& path, const st
     start.resize(std::min<uint64_t>(file.size(), 16));
     file.read_at(start.data(), start.size(), 0);
   }
-  // A header of less than 100 MB: the upper bytes of its length are 0. The lower ones may look like the start of a pickle.
+  // A header of less than 100 MB: the upper bytes of its length are 0.
+  // The lower ones may look like the start of a pickle.
   if (start.size() > 8 && start.substr(5, 3) == std::string(3, '\0') && start[8] == '{') {
     if (!key.empty())
       fail_input("{}: has no \"{}\", being a safetensors file; --key is for .pth files", path,

@@ -41,8 +41,8 @@ class WeightsFile {
   // i16 and u16 become i32, u32 becomes i64. Other types, and a missing name, throw InputError.
   virtual Tensor read(const std::string& name) const = 0;
 
-  // Compares with their checksums all parts of the file that were not read yet, where the format has them (safetensors files of ours,
-  // PyTorch's zip container). Throws InputError naming the damaged one.
+  // Compares with their checksums all parts of the file that were not read yet, where the format has them
+  // (safetensors files of ours, PyTorch's zip container). Throws InputError naming the damaged one.
   virtual void verify() const {}
 
   // The strings of a safetensors file's "__metadata__".
@@ -66,8 +66,9 @@ class WeightsFile {
   std::map<std::string, size_t> index_;
 };
 
-// Recognises the format by the first bytes. An index of several files (*.index.json) stands for all of them. `key`: of the dictionary
-// that holds the tensors of a .pth file, where it is not one of the usual ones (torch_section.h).
+// Recognises the format by the first bytes. An index of several files (*.index.json) stands for all of them.
+// `key`: of the dictionary that holds the tensors of a .pth file, where it is not one of the usual ones
+// (torch_section.h).
 std::unique_ptr<WeightsFile> open_weights(const std::string& path, const std::string& key = "");
 // The same of one file, though it may be a part.
 std::unique_ptr<WeightsFile> open_weights_part(const std::string& path, const std::string& key = "");

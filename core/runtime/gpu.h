@@ -10,11 +10,13 @@ namespace saccade {
 // Whether Device::kCuda is the slow emulated GPU of the tests.
 bool cuda_is_emulated();
 
-// Whether this process has used CUDA already: which GPUs it shows is settled then, whatever CUDA_VISIBLE_DEVICES becomes.
+// Whether this process has used CUDA already: which GPUs it shows is settled then, whatever
+// CUDA_VISIBLE_DEVICES becomes.
 bool cuda_is_running();
 int gpu_count();  // that CUDA shows
 
-// Within the block our GPU is the current one of the calling thread, which may be another program's and has its own one otherwise.
+// Within the block our GPU is the current one of the calling thread,
+// which may be another program's and has its own one otherwise.
 class CurrentGpu {
  public:
   explicit CurrentGpu(Device device);  // nothing for the CPU

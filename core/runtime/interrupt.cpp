@@ -51,8 +51,8 @@ InterruptScope::InterruptScope() {
     action.sa_flags = SA_RESTART;
     ::sigemptyset(&action.sa_mask);
     ::sigaction(s.number, nullptr, &s.before);
-    // nohup's SIGHUP stays ignored. SIGINT does not: shells ignore it for what a script starts in the background, and who sends it
-    // there means it.
+    // nohup's SIGHUP stays ignored. SIGINT does not: shells ignore it for what a script starts in the
+    // background, and who sends it there means it.
     if (s.number != SIGHUP || s.before.sa_handler != SIG_IGN) ::sigaction(s.number, &action, nullptr);
   }
 }

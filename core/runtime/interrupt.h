@@ -1,12 +1,14 @@
-// SIGINT, SIGTERM, SIGHUP and SIGUSR1 (which mpirun and schedulers pass on) as a request: long work looks at it where it can stop without losing anything.
+// SIGINT, SIGTERM, SIGHUP and SIGUSR1 (which mpirun and schedulers pass on) as a request: long work looks at
+// it where it can stop without losing anything.
 #pragma once
 
 #include <exception>
 
 namespace saccade {
 
-// While one lives, the first of these signals is only remembered and another one, at least 0.2 s later, ends the process at once (exit
-// status 128 + signal). A SIGHUP that was ignored before (nohup) stays ignored. Not more than one at a time.
+// While one lives, the first of these signals is only remembered and another one, at least 0.2 s later, ends
+// the process at once (exit status 128 + signal). A SIGHUP that was ignored before (nohup) stays ignored. Not
+// more than one at a time.
 class InterruptScope {
  public:
   InterruptScope();

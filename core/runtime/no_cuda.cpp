@@ -1,4 +1,5 @@
-// In place of core/runtime/cuda in a build without CUDA, which SACCADE_NO_CUDA gives the reason of (scripts/cmake/find_cuda.cmake).
+// In place of core/runtime/cuda in a build without CUDA, which SACCADE_NO_CUDA gives the reason of
+// (scripts/cmake/find_cuda.cmake).
 #include "core/runtime/gpu.h"
 #include "core/runtime/recording.h"
 #include "core/tensor/device.h"

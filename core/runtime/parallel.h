@@ -1,5 +1,6 @@
-// Loops over CPU threads (core/runtime/cpu/thread_team.h, on which oneDNN runs too). Work is cut by index, never by timing, so
-// results do not depend on the thread count as long as no two indices write the same place.
+// Loops over CPU threads (core/runtime/cpu/thread_team.h, on which oneDNN runs too). Work is cut by index,
+// never by timing, so results do not depend on the thread count as long as no two indices write the same
+// place.
 #pragma once
 
 #include <algorithm>
@@ -21,15 +22,15 @@ inline ParallelDebug& parallel_debug() {
   return debug;
 }
 
-// f(begin, end), compiled once: of two copies the compiler may fuse other products with sums, and bits would depend on the number of
-// threads.
+// f(begin, end), compiled once: of two copies the compiler may fuse other products with sums, and bits would
+// depend on the number of threads.
 template <class F>
 [[gnu::noinline, gnu::noclone]] void run_range(F& f, int64_t begin, int64_t end) {
   f(begin, end);
 }
 
-// f(begin, end) over [0, n) in contiguous chunks, one per thread; runs on the caller's when n < 2 * grain. Throws what f throws, of
-// several exceptions one.
+// f(begin, end) over [0, n) in contiguous chunks, one per thread; runs on the caller's when n < 2 * grain.
+// Throws what f throws, of several exceptions one.
 template <class F>
 void parallel_for(int64_t n, int64_t grain, F&& f) {
   if (n <= 0) return;

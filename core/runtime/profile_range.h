@@ -1,5 +1,6 @@
-// Named stretches of a thread's time, for profilers. The CUDA backend hands them on as NVTX ranges when a profiler that reads
-// them has started the program (Nsight Systems); otherwise a range costs the reading of one pointer.
+// Named stretches of a thread's time, for profilers. The CUDA backend hands them on as NVTX ranges when a
+// profiler that reads them has started the program (Nsight Systems);
+// otherwise a range costs the reading of one pointer.
 #pragma once
 
 #include <string>

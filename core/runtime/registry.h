@@ -1,5 +1,5 @@
-// Registry: what one can choose by name in a configuration. Every kind of thing has one, behind a function, so that
-// entries can register themselves from their own translation units before main:
+// Registry: what one can choose by name in a configuration. Every kind of thing has one, behind a function,
+// so that entries can register themselves from their own translation units before main:
 //
 //   Registry<AttentionSpec>& attention_layers();  // defined as a function-local static
 //   static const bool registered = attention_layers().add({.name = "dmha", ...});
@@ -30,7 +30,8 @@ class Registry {
     return true;
   }
   bool contains(const std::string& name) const { return specs_.contains(name); }
-  // Throws InputError listing the known names for an unknown one; `where` (a field, a flag) begins the message.
+  // Throws InputError listing the known names for an unknown one; `where` (a field,
+  // a flag) begins the message.
   const Spec& find(const std::string& name, const std::string& where = "") const {
     auto it = specs_.find(name);
     if (it == specs_.end())

@@ -112,7 +112,8 @@ class CpuAllocator final : public Allocator {
     }
     stats_.cached_bytes = 0;
   }
-  // Null when the machine has less: the system would promise the memory, and end the program when it is touched.
+  // Null when the machine has less: the system would promise the memory,
+  // and end the program when it is touched.
   void* from_system(size_t size) {
     unchecked_bytes_ += size;
     if (unchecked_bytes_ >= kUncheckedBytes) {

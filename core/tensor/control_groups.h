@@ -7,8 +7,9 @@
 
 namespace saccade {
 
-// The folders of the group that this process is in for a controller ("memory", "cpu") and of those that it lies in. In a
-// container the path of the host is not there, but the top is; files of a folder may be missing.
+// The folders of the group that this process is in for a controller ("memory", "cpu") and of those that it
+// lies in. In a container the path of the host is not there, but the top is;
+// files of a folder may be missing.
 std::vector<std::string> control_group_folders(std::string_view controller);
 
 }  // namespace saccade

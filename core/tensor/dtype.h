@@ -55,8 +55,8 @@ constexpr bool is_float(DType dtype) {
 // The wider of two floating types: bf16 < f32 < f64.
 DType widest(DType a, DType b);
 
-// Calls f.template operator()<T>() with the C++ type T of `dtype`, which is one of T, Rest...; `tag` names the
-// caller in the error.
+// Calls f.template operator()<T>() with the C++ type T of `dtype`, which is one of T, Rest...; `tag` names
+// the caller in the error.
 template <class T, class... Rest, class F>
 decltype(auto) dispatch_dtype(DType dtype, std::string_view tag, F&& f) {
   if constexpr (sizeof...(Rest) > 0) {

@@ -13,7 +13,8 @@ class OpObserver;  // autograd/scope.h
 // How exactly products of f32 are computed.
 enum class MathMode : uint8_t {
   kExact,  // products of f32, with errors as those of plain sums
-  // A GPU's tensor cores round the factors to 10 bits of mantissa, the CPU's convolutions use Winograd's F(4x4, 3x3).
+  // A GPU's tensor cores round the factors to 10 bits of mantissa, the CPU's convolutions use Winograd's
+  // F(4x4, 3x3).
   kTf32,
 };
 
@@ -29,7 +30,8 @@ struct ExecutionState {
   MathMode math = MathMode::kExact;
   // Whether every run must give the same bits; false allows float atomics where they are faster.
   bool deterministic = true;
-  // Whether modules are built as a sketch: with names and shapes, but without memory for parameters and buffers.
+  // Whether modules are built as a sketch: with names and shapes, but without memory for parameters and
+  // buffers.
   bool sketch = false;
   // For tests: every kernel takes its generic implementation.
   bool generic_kernels = false;
@@ -38,8 +40,8 @@ struct ExecutionState {
   // Philox key of dropout and drop path, and the number of random ops run so far under it.
   uint64_t rng_key = 0;
   uint64_t rng_calls = 0;
-  // Where tensors have the images of one process of several: the place of the first among those of all, and how many there are; 0: all.
-  // So random ops draw for each image what they would draw in one process.
+  // Where tensors have the images of one process of several: the place of the first among those of all, and
+  // how many there are; 0: all. So random ops draw for each image what they would draw in one process.
   int64_t sample_first = 0, samples = 0;
   OpObserver* observer = nullptr;
   // Identifies the innermost running module (layers/module_scope.h); null outside of all.

@@ -1,6 +1,6 @@
 // Elementary functions for kernels. The f32 ones are branch-free polynomials that compilers vectorise; their
-// largest error is a few ulp (tests/core/math_test.cpp states it). A GPU's exponential and reciprocal are its own,
-// to two ulp. The f64 ones are the C library's.
+// largest error is a few ulp (tests/core/math_test.cpp states it). A GPU's exponential and reciprocal are its
+// own, to two ulp. The f64 ones are the C library's.
 #pragma once
 
 #include <bit>

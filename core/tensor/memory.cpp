@@ -15,7 +15,8 @@ namespace {
 
 constexpr int64_t kUnknown = INT64_MAX;
 
-// The number after a name, of files of lines like "MemAvailable:  8123 kB" or "inactive_file 4096"; `otherwise` without it.
+// The number after a name, of files of lines like "MemAvailable:  8123 kB" or "inactive_file 4096";
+// `otherwise` without it.
 int64_t number_after(const std::string& path, std::string_view name, int64_t otherwise) {
   std::ifstream in(path);
   std::string word;
@@ -31,8 +32,8 @@ int64_t number_in(const std::string& path) {
   return in >> value ? value : kUnknown;  // "max" is no number
 }
 
-// What a control group leaves: its limit less what it holds and cannot give back. Cached files it gives back, also those that the
-// system counts as active, as it does with images that are read in every epoch.
+// What a control group leaves: its limit less what it holds and cannot give back. Cached files it gives back,
+// also those that the system counts as active, as it does with images that are read in every epoch.
 int64_t left_in_group(const std::string& folder, const char* limit, const char* usage) {
   const int64_t most = number_in(folder + limit);
   if (most == kUnknown) return kUnknown;

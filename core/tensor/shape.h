@@ -46,7 +46,8 @@ class Shape {
     for (int64_t d : *this) n *= d;
     return n;
   }
-  // The same for sizes that somebody gave: throws for a negative one, and when the product exceeds what memory can have.
+  // The same for sizes that somebody gave: throws for a negative one,
+  // and when the product exceeds what memory can have.
   int64_t checked_numel() const {
     int64_t n = 1;
     bool fits = true;

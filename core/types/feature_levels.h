@@ -22,8 +22,8 @@ SACCADE_HD T cell_centre(int64_t i, T length) {
   return (static_cast<T>(i) + T(0.5)) / length;
 }
 
-// The maps of a feature pyramid whose cells form one token axis: those of the first map row by row, then those
-// of the next. Kernels take it by value as well, so the number of maps is bounded.
+// The maps of a feature pyramid whose cells form one token axis: those of the first map row by row, then
+// those of the next. Kernels take it by value as well, so the number of maps is bounded.
 class FeatureLevels {
  public:
   static constexpr int kMax = 16;

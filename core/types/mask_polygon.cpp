@@ -65,8 +65,8 @@ void cancel_pairs(std::vector<uint32_t>& changes) {
   changes.resize(kept);
 }
 
-// The pixels where the inside of the polygon begins and ends, by turns: an outline crosses each column an even
-// number of times.
+// The pixels where the inside of the polygon begins and ends, by turns: an outline crosses each column an
+// even number of times.
 std::vector<uint32_t> changes_of(ImageSize size, std::span<const double> polygon) {
   std::vector<uint32_t> changes;
   auto point = [&](size_t i) {

@@ -20,7 +20,8 @@ struct MeanMetric {
 };
 using MeanMetrics = std::vector<MeanMetric>;
 
-// Adds to the one of this name, which is appended where there is none: the parts of a step's batches become those of the step.
+// Adds to the one of this name, which is appended where there is none:
+// the parts of a step's batches become those of the step.
 inline void add_to(Metrics& metrics, const std::string& name, double value) {
   auto it = std::find_if(metrics.begin(), metrics.end(), [&](const auto& m) { return m.first == name; });
   if (it == metrics.end())

@@ -1,5 +1,5 @@
-// The images of a whole training step, of all its batches and all its processes. What the losses of a step are divided by follows from
-// them, so a loss knows it without asking other processes.
+// The images of a whole training step, of all its batches and all its processes. What the losses of a step
+// are divided by follows from them, so a loss knows it without asking other processes.
 #pragma once
 
 #include <algorithm>
@@ -10,8 +10,8 @@
 
 namespace saccade {
 
-// A loss of one batch is a sum over its own images, divided by a number of this class. So the losses and gradients of a step's batches,
-// and of the ranks of a group, add up to those of one large batch.
+// A loss of one batch is a sum over its own images, divided by a number of this class. So the losses and
+// gradients of a step's batches, and of the ranks of a group, add up to those of one large batch.
 class StepImages {
  public:
   // count: what it adds where a model divides by another number than that of the objects (Detector::count).
@@ -45,7 +45,8 @@ class StepImages {
     for (const Image& image : each_) most = std::max(most, image.objects);
     return most;
   }
-  // The objects that find a query of their own, where each image has so many queries and every object asks for `repeat` of them.
+  // The objects that find a query of their own, where each image has so many queries and every object asks
+  // for `repeat` of them.
   int64_t matched(int64_t queries, int64_t repeat = 1) const {
     int64_t sum = 0;
     for (const Image& image : each_) sum += std::min(image.objects * repeat, queries);

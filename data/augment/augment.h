@@ -1,6 +1,7 @@
-// Augmentation: a list of steps, each applied to an image and its objects, which follow the pixels exactly. Training and
-// evaluation have a list each. All chance comes from one Rng, drawn in the order of the steps, so an image's augmentation
-// depends on its key alone. A step is one file that registers itself; its fields stand in the message Augment of the schema.
+// Augmentation: a list of steps, each applied to an image and its objects, which follow the pixels exactly.
+// Training and evaluation have a list each. All chance comes from one Rng, drawn in the order of the steps,
+// so an image's augmentation depends on its key alone. A step is one file that registers itself; its fields
+// stand in the message Augment of the schema.
 #pragma once
 
 #include <array>
@@ -18,7 +19,8 @@
 
 namespace saccade {
 
-// What steps are made from: the fields of `data.augment` by name, and what else of a configuration concerns them.
+// What steps are made from: the fields of `data.augment` by name, and what else of a configuration concerns
+// them.
 struct AugmentFields {
   std::map<std::string, std::vector<double>> values;  // one value, or those of a list; a bool is 0 or 1
   bool complete = false;  // a name that is not there is an Error; else it reads as 0
@@ -48,22 +50,24 @@ struct EpochRange {
 };
 
 // When a step is on, where its own fields say that it is: always; in the epochs of the strong augmentations
-// (strong_start_epoch to strong_stop_epoch); or in those of them in which images are combined (to mosaic_stop_epoch).
+// (strong_start_epoch to strong_stop_epoch); or in those of them in which images are combined (to
+// mosaic_stop_epoch).
 enum class AugmentPhase { kAlways, kStrong, kCombining };
 EpochRange epochs_of(AugmentPhase phase, const AugmentFields& fields);
 
 struct AugmentSpec {
   std::string name;
-  // Steps run by ascending order, of the same order by name: below 0 the strong ones on the image as it is, below 20 turns and
-  // flips, below 40 the size, below 60 the colours, then what hides parts of the image. A new step between old ones leaves
-  // their random numbers as they are where it is off.
+  // Steps run by ascending order, of the same order by name: below 0 the strong ones on the image as it is,
+  // below 20 turns and flips, below 40 the size, below 60 the colours, then what hides parts of the image. A
+  // new step between old ones leaves their random numbers as they are where it is off.
   int order = 0;
   AugmentPhase phase = AugmentPhase::kAlways;
-  // The field with the probability of the step, which draws a number for each image and is off where the field is 0;
-  // "": the step always happens.
+  // The field with the probability of the step, which draws a number for each image and is off where the
+  // field is 0; "": the step always happens.
   std::string probability = {};
   std::string file = {};
-  // Nothing: the fields leave the step out. Throws Error for a field that is out of range. One of the three is there.
+  // Nothing: the fields leave the step out. Throws Error for a field that is out of range.
+  // One of the three is there.
   AugmentFunction (*make)(const AugmentFields& fields) = nullptr;
   PixelFunction (*make_of_pixels)(const AugmentFields& fields) = nullptr;
   CombineFunction (*make_of_several)(const AugmentFields& fields) = nullptr;
@@ -80,7 +84,8 @@ using Augmentation = std::vector<AugmentStep>;
 
 // The registered steps that the fields switch on. Throws Error for a field that is out of range.
 Augmentation make_augmentation(const AugmentFields& fields);
-// `another` is needed by steps that combine images. A step that is not on in this epoch draws no random numbers.
+// `another` is needed by steps that combine images. A step that is not on in this epoch draws no random
+// numbers.
 Sample augment(Sample sample, const Augmentation& steps, Rng& rng, int64_t epoch = 0,
                const AnotherSample& another = {});
 

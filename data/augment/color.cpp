@@ -46,7 +46,8 @@ double mean_gray_of(const Image& image) {
          pixels;
 }
 
-// Random factors from [1 - v, 1 + v] for brightness, contrast and saturation, and a turn of the hue by [-hue, hue].
+// Random factors from [1 - v, 1 + v] for brightness, contrast and saturation,
+// and a turn of the hue by [-hue, hue].
 PixelFunction make_color_jitter(const AugmentFields& fields) {
   const double brightness = fields.number("brightness"), contrast = fields.number("contrast"),
                saturation = fields.number("saturation"), hue = fields.number("hue");

@@ -1,5 +1,5 @@
-// RandomIoUCrop of torchvision (SSD's patches; Liu et al., 2016): a window that overlaps some object by a drawn minimum. Objects
-// with their centre inside are kept, cut to it.
+// RandomIoUCrop of torchvision (SSD's patches; Liu et al., 2016): a window that overlaps some object by a
+// drawn minimum. Objects with their centre inside are kept, cut to it.
 #include <algorithm>
 #include <functional>
 

@@ -1,5 +1,5 @@
-// The mosaic of DEIM (Huang et al., 2025), which makes one-to-one matching dense: the image and three random others in the
-// quarters of a canvas, turned, moved and scaled together.
+// The mosaic of DEIM (Huang et al., 2025), which makes one-to-one matching dense: the image and three random
+// others in the quarters of a canvas, turned, moved and scaled together.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -15,7 +15,8 @@ namespace {
 constexpr int64_t kLongestSide = 6688;
 static_assert(4 * kLongestSide * kLongestSide <= kMaxImagePixels);
 
-// Each with its short side resized to `side`, from the top left of a cell that is as large as the largest of them.
+// Each with its short side resized to `side`, from the top left of a cell that is as large as the largest of
+// them.
 void join_four(Sample& sample, int64_t side, Filter filter, Rng& rng, const AnotherSample& another) {
   SACCADE_CHECK(another != nullptr, "[mosaic] there are no other images here");
   std::vector<Sample> parts{std::move(sample)};

@@ -1,6 +1,7 @@
-// RandomPhotometricDistort of torchvision with its ranges, as SSD (Liu et al., 2016) and the RT-DETR family train: each of
-// brightness, contrast, saturation, hue and the order of the channels changes with a probability of its own. The arithmetic is
-// Pillow's, 8 bits between two changes and f32 inside, in tables that no compiler contracts.
+// RandomPhotometricDistort of torchvision with its ranges, as SSD (Liu et al., 2016) and the RT-DETR family
+// train: each of brightness, contrast, saturation, hue and the order of the channels changes with a
+// probability of its own. The arithmetic is Pillow's, 8 bits between two changes and f32 inside, in tables
+// that no compiler contracts.
 #include <algorithm>
 #include <cmath>
 #include <utility>

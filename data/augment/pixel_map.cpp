@@ -24,8 +24,8 @@ bool only_moves(const PixelMap& m) {
   return m.scale_x == 1 && m.scale_y == 1 && m.cos == 1 && m.x == std::floor(m.x) && m.y == std::floor(m.y);
 }
 
-// Where the pixels of a window of the new image come from in one of the old, with 32 fractional bits: integers
-// give the same bytes whatever the compiler contracts.
+// Where the pixels of a window of the new image come from in one of the old, with 32 fractional bits:
+// integers give the same bytes whatever the compiler contracts.
 struct Sources {
   int64_t column, row;  // of the first pixel
   int64_t column_right, row_right, column_down, row_down;

@@ -1,5 +1,5 @@
-// RandomZoomOut of torchvision (SSD's expansion; Liu et al., 2016): the image at a random place of a black canvas whose sides are
-// up to four times as long.
+// RandomZoomOut of torchvision (SSD's expansion; Liu et al., 2016): the image at a random place of a black
+// canvas whose sides are up to four times as long.
 #include <algorithm>
 #include <cmath>
 

@@ -14,8 +14,8 @@ namespace saccade {
 
 struct ConfusionMatrix {
   std::vector<std::string> names;  // [K], by ascending category id
-  // Row: the true class, column: the predicted one. Of detectors [K + 1, K + 1]: the last row holds detections that are no object, the last
-  // column objects that are not found. Of classifiers [K, K].
+  // Row: the true class, column: the predicted one. Of detectors [K + 1, K + 1]: the last row holds
+  // detections that are no object, the last column objects that are not found. Of classifiers [K, K].
   std::vector<std::vector<int64_t>> counts;
 };
 
@@ -30,9 +30,10 @@ struct ImageOutcome {
   int64_t errors() const { return confused + missed + invented; }
 };
 
-// Detections with at least the score `threshold` are paired with objects of any class: the pair of the largest overlap first (of equal
-// ones that of the larger score, then the first in the lists), down to an IoU of min_iou; everything is in one pair at most. Crowds are no
-// objects, and detections without a pair that lie in one by half do not count. `images`: in the order of truth.images.
+// Detections with at least the score `threshold` are paired with objects of any class: the pair of the
+// largest overlap first (of equal ones that of the larger score, then the first in the lists), down to an IoU
+// of min_iou; everything is in one pair at most. Crowds are no objects, and detections without a pair that
+// lie in one by half do not count. `images`: in the order of truth.images.
 ConfusionMatrix confusion_matrix(const GroundTruth& truth, std::span<const Detection> detections,
                                  double threshold, double min_iou = 0.5,
                                  std::vector<ImageOutcome>* images = nullptr, IouType iou = IouType::kBoxes);

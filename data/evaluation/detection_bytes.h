@@ -10,7 +10,8 @@
 
 namespace saccade {
 
-// Every number comes back with its bits, masks with their runs. What two calls give, one behind the other, is both lists.
+// Every number comes back with its bits, masks with their runs. What two calls give, one behind the other,
+// is both lists.
 std::string to_bytes(std::span<const Detection> detections);
 std::vector<Detection> detections_of(std::string_view bytes);
 

@@ -1,4 +1,5 @@
-// Precision and recall of each class over the score, and the score from which on detections are best taken for true.
+// Precision and recall of each class over the score, and the score from which on detections are best taken
+// for true.
 #pragma once
 
 #include <cstdint>
@@ -21,10 +22,11 @@ struct ClassCurve {
   int64_t category_id = 0;
   std::string name;
   int64_t objects = 0;  // crowds not counted
-  // A point for each score that occurs, falling: of the detections with at least this score. As scikit-learn's precision_recall_curve,
-  // but that recall is of all objects.
+  // A point for each score that occurs, falling: of the detections with at least this score. As
+  // scikit-learn's precision_recall_curve, but that recall is of all objects.
   std::vector<double> scores, precision, recall;
-  // pycocotools' precision at the recalls 0, 0.01, ..., 1: the largest at this recall or beyond, 0 where none is; empty without objects.
+  // pycocotools' precision at the recalls 0, 0.01, ..., 1: the largest at this recall or beyond, 0 where none
+  // is; empty without objects.
   std::vector<double> at_recall;
   OperatingPoint best;  // by F1; of equal ones that of the largest score
 };
@@ -36,8 +38,8 @@ struct DetectionCurves {
   OperatingPoint best;
 };
 
-// At one of COCO's IoU thresholds (0: 0.5, 5: 0.75). Detections hit objects as in evaluate_coco, of all areas, which throws the same
-// errors.
+// At one of COCO's IoU thresholds (0: 0.5, 5: 0.75). Detections hit objects as in evaluate_coco, of all
+// areas, which throws the same errors.
 DetectionCurves detection_curves(const GroundTruth& truth, std::span<const Detection> detections,
                                  int iou_index, const std::string& source = "detections",
                                  const FigureOptions& options = {});

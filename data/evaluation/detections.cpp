@@ -24,8 +24,9 @@ void note(std::vector<std::string>* notes, int64_t count, const std::string& tex
   if (notes != nullptr && count > 0) notes->push_back(text);
 }
 
-// Annotations that number no images are read with ids that are places in a list. Programs that read the same files take the numbers in
-// the files' names for ids (Ultralytics): so are those of a list that has no other ids.
+// Annotations that number no images are read with ids that are places in a list. Programs that read the same
+// files take the numbers in the files' names for ids (Ultralytics): so are those of a list that has no other
+// ids.
 void take_numbers_of_files(const std::string& path, ResultFile& file, const ImageNames& names,
                            std::vector<std::string>* notes) {
   std::vector<std::optional<int64_t>> ids(file.entries.size());
@@ -117,7 +118,8 @@ void take_mapped_ids(const std::string& path, ResultFile& file, const GroundTrut
   note_mapped(path, mapped, file.detections.size(), notes);
 }
 
-// Gives each entry the id of the category that it names, and leaves out those of categories that are not known, where some are.
+// Gives each entry the id of the category that it names, and leaves out those of categories that are not
+// known, where some are.
 void find_categories(const std::string& path, ResultFile& file, const GroundTruth& truth,
                      const ClassChoice& choice, std::vector<std::string>* notes) {
   std::unordered_map<std::string, std::optional<int64_t>> ids;  // nothing: of several

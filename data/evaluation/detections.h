@@ -1,4 +1,5 @@
-// COCO result lists: [{"image_id", "category_id", "bbox": [x, y, width, height], "segmentation", "score"}, ...]
+// COCO result lists: [{"image_id", "category_id", "bbox": [x, y, width, height], "segmentation", "score"},
+// ...]
 // (https://cocodataset.org/#format-results).
 #pragma once
 
@@ -24,22 +25,24 @@ struct Detection {
   bool has_mask_area = false;
 };
 
-// Reads a result list in file order, or the annotations of a COCO dictionary that have scores. Throws InputError naming the file and the
-// entry ("d.json: entry 3: ...", counted from 1) when the file is missing or broken, or an entry lacks a field or holds NaN, an infinity
-// or another type.
-// Where `truth` is given, names count more than numbers, which are places in a list for many programs: `file_name` (or an image_id that
-// is a text) is the image of that name, or the only one whose path ends in it, or that is called so but for its extension; `category` is
-// the category of that name, where the truth has any of the names in the file. A dictionary names both in lists of its own. Numbers
-// count where names are not found. Classes that `choice`, by which the truth was read, takes for others are these. What was made of
-// differences is told in `notes`.
-// `masks`: whether segmentations are read; polygons need the truth, whose images have sizes. A list of which an entry has no bbox is
-// read with them, and the box is that of the mask.
+// Reads a result list in file order, or the annotations of a COCO dictionary that have scores. Throws
+// InputError naming the file and the entry ("d.json: entry 3: ...", counted from 1) when the file is missing
+// or broken, or an entry lacks a field or holds NaN, an infinity or another type.
+// Where `truth` is given, names count more than numbers, which are places in a list for many programs:
+// `file_name` (or an image_id that is a text) is the image of that name, or the only one whose path ends in
+// it, or that is called so but for its extension; `category` is the category of that name, where the truth
+// has any of the names in the file. A dictionary names both in lists of its own. Numbers count where names
+// are not found. Classes that `choice`, by which the truth was read, takes for others are these. What was
+// made of differences is told in `notes`.
+// `masks`: whether segmentations are read; polygons need the truth, whose images have sizes. A list of which
+// an entry has no bbox is read with them, and the box is that of the mask.
 std::vector<Detection> read_detections(const std::string& path, const GroundTruth* truth = nullptr,
                                        std::vector<std::string>* notes = nullptr, bool masks = false,
                                        const ClassChoice& choice = {});
-// Writes masks as COCO's compressed run lengths, and every number so that it reads back as the same double, to a temporary file that is
-// then renamed. Where `truth` is given, each entry also names its image's file and its category, and has the image's id as its list has
-// it. Throws InputError when the file cannot be written.
+// Writes masks as COCO's compressed run lengths, and every number so that it reads back as the same double,
+// to a temporary file that is then renamed. Where `truth` is given, each entry also names its image's file
+// and its category, and has the image's id as its list has it. Throws InputError when the file cannot be
+// written.
 void write_detections(const std::string& path, std::span<const Detection> detections,
                       const GroundTruth* truth = nullptr);
 

@@ -1,5 +1,5 @@
-// What models are judged by. An evaluator is one file: the arithmetic and one line that registers it. `eval.evaluator` of a
-// configuration names it; training reports its primary metrics.
+// What models are judged by. An evaluator is one file: the arithmetic and one line that registers it.
+// `eval.evaluator` of a configuration names it; training reports its primary metrics.
 #pragma once
 
 #include <cstdint>
@@ -38,11 +38,12 @@ class Evaluator {
  public:
   virtual ~Evaluator() = default;
   virtual void add(Predicted prediction) = 0;
-  // What was added, as bytes for another process of the program: its evaluator, begun with the same options, goes on as if it had been
-  // added there. Two of these, one behind the other, are one of both.
+  // What was added, as bytes for another process of the program: its evaluator, begun with the same options,
+  // goes on as if it had been added there. Two of these, one behind the other, are one of both.
   virtual std::string state() const = 0;
   virtual void merge(std::string_view state) = 0;
-  // Of what was added so far; of a classifier at least one image. Throws InputError when a detection does not belong to the ground truth.
+  // Of what was added so far; of a classifier at least one image. Throws InputError when a detection does not
+  // belong to the ground truth.
   virtual Evaluation result() const = 0;
 };
 

@@ -1,4 +1,5 @@
-// What the figures of detections are of, where pycocotools has parameters: iouType, maxDets, areaRng and areaRngLbl.
+// What the figures of detections are of, where pycocotools has parameters: iouType, maxDets,
+// areaRng and areaRngLbl.
 #pragma once
 
 #include <cstdint>
@@ -20,11 +21,12 @@ struct AreaRange {
 };
 std::vector<AreaRange> coco_areas();  // small, medium and large
 
-// "small:0-1024,large:1024-": an end that is left out is kLargestArea. Throws InputError that says what is wrong with it.
+// "small:0-1024,large:1024-": an end that is left out is kLargestArea.
+// Throws InputError that says what is wrong with it.
 std::vector<AreaRange> parse_area_ranges(std::string_view text);
 
-// What of a detection and an object must overlap. kBoth is for evaluators, whose figures are those of boxes and, with kOfMasks before
-// their names, those of masks.
+// What of a detection and an object must overlap. kBoth is for evaluators, whose figures are those of boxes
+// and, with kOfMasks before their names, those of masks.
 enum class IouType { kBoxes, kMasks, kBoth };
 inline constexpr const char* kOfMasks = "segm_";
 

@@ -15,12 +15,14 @@ class ImageNames {
   // The truth must outlive it.
   explicit ImageNames(const GroundTruth& truth);
   bool has_id(int64_t id) const { return ids_.contains(id); }
-  // Both return what is wrong with the name, or "". Of a file: a path, of which the name or the image's own may lack the first folders.
-  // Two names are never one image.
+  // Both return what is wrong with the name, or "". Of a file: a path, of which the name or the image's own
+  // may lack the first folders. Two names are never one image.
   std::string find_file(const std::string& name, int64_t& id);
-  // An id that is a text: the word that is the image's id in its list, the id in quotes, or the file's name without its extension.
+  // An id that is a text: the word that is the image's id in its list, the id in quotes,
+  // or the file's name without its extension.
   std::string find_word(const std::string& word, int64_t& id);
-  // The image whose file's name is this number ("000012.jpg"), where there is one such image and the annotations number no images.
+  // The image whose file's name is this number ("000012.jpg"), where there is one such image and the
+  // annotations number no images.
   std::optional<int64_t> find_number(int64_t number) const;
 
  private:

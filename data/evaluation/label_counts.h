@@ -19,7 +19,8 @@ class LabelCounts {
 
   // Labels of pixels; where the true one is LabelMap::kIgnored nothing counts.
   void add(std::span<const uint16_t> found, std::span<const uint16_t> truth);
-  // What was added, and again: bytes for another process. Two of these, one behind the other, are one of both.
+  // What was added, and again: bytes for another process. Two of these, one behind the other,
+  // are one of both.
   std::string state() const;
   void merge(std::string_view state);
 

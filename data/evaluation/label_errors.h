@@ -1,4 +1,5 @@
-// Where a detector contradicts the labels of a data set: labels that are missing, wrong or badly placed (docs/labels.md).
+// Where a detector contradicts the labels of a data set: labels that are missing,
+// wrong or badly placed (docs/labels.md).
 #pragma once
 
 #include <cstddef>
@@ -32,8 +33,9 @@ struct LabelError {
   double iou = 0;                     // of both; of a missing label that with the nearest one
 };
 
-// How sure a model is of what it says, from 0 to 1: its score in parts of the mean of those with which it finds what labels of the class
-// say, so that classes and models with low scores count alike. Of a class of which none was found the mean is that of all.
+// How sure a model is of what it says, from 0 to 1: its score in parts of the mean of those with which it
+// finds what labels of the class say, so that classes and models with low scores count alike. Of a class of
+// which none was found the mean is that of all.
 class UsualScores {
  public:
   void add(int64_t class_id, double score);
@@ -47,7 +49,9 @@ class UsualScores {
   Mean all_;
 };
 
-// By falling suspicion, of equal ones in the order of the images; each label is named once at most. Boxes count, not masks. Crowds are not judged, and what lies in one by half is not missing. The errors point into both lists.
+// By falling suspicion, of equal ones in the order of the images; each label is named once at most. Boxes
+// count, not masks. Crowds are not judged, and what lies in one by half is not missing.
+// The errors point into both lists.
 std::vector<LabelError> find_label_errors(const GroundTruth& truth, std::span<const Detection> detections,
                                           double least_suspicion);
 

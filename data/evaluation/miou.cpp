@@ -1,4 +1,5 @@
-// Mean IoU, mean accuracy and pixel accuracy of label maps, and both of each class, as mmsegmentation counts them.
+// Mean IoU, mean accuracy and pixel accuracy of label maps, and both of each class,
+// as mmsegmentation counts them.
 #include <fmt/format.h>
 
 #include <algorithm>

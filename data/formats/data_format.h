@@ -59,15 +59,17 @@ struct DataPaths {
   uint64_t seed = 0;
   // Only so many images: the first that have an object, or in turn the first ones of each class; 0: all.
   int64_t most = 0;
-  // Of annotations that name the images of several splits (data.yaml, obj.data): "train", "val" or "test". Then `images` is the folder
-  // that all of them lie in; "": the images are those of the folder `images`.
+  // Of annotations that name the images of several splits (data.yaml, obj.data): "train", "val" or "test".
+  // Then `images` is the folder that all of them lie in; "": the images are those of the folder `images`.
   std::string split = {};
-  // The splits beside this one: their annotations, images and names. Formats that know classes by name only number those of all of them.
+  // The splits beside this one: their annotations, images and names. Formats that know classes by name only
+  // number those of all of them.
   std::vector<DataPaths> beside = {};
   // Which classes count, and as what.
   ClassChoice choice = {};
-  // Of several data sets as one (joining/united_paths.h): these, of which each says where it lies and what part of it is drawn; the rest
-  // is said here. Then `annotations` is their name for messages, and `images` the folder that all images lie in.
+  // Of several data sets as one (joining/united_paths.h): these, of which each says where it lies and what
+  // part of it is drawn; the rest is said here. Then `annotations` is their name for messages, and `images`
+  // the folder that all images lie in.
   std::vector<DataPaths> sets = {};
 
   // For messages: the annotations, or the folder of the images where these alone are the set.
@@ -86,22 +88,28 @@ struct DataSplits {
 struct DataFormat {
   std::string name;
   std::string summary;  // one line
-  // Whether the paths look like this format, whether or not they exist; nullptr: it is what no other that provides the same recognises.
+  // Whether the paths look like this format, whether or not they exist; nullptr: it is what no other that
+  // provides the same recognises.
   bool (*recognises)(const DataPaths& paths);
-  // The lists, in the order of the files; paths.images may be empty where a format can do without. What is wrong with a record is
-  // reported in a line that names the file and the place in it, and the record is left out. Throws InputError for what leaves no list.
+  // The lists, in the order of the files; paths.images may be empty where a format can do without. What is
+  // wrong with a record is reported in a line that names the file and the place in it, and the record is left
+  // out. Throws InputError for what leaves no list.
   GroundTruth (*read)(const DataPaths& paths, const ProblemReport& report) = nullptr;
-  // The usual layouts of a folder in this format, in words, and what of them is there; nullptr: there are none.
+  // The usual layouts of a folder in this format, in words, and what of them is there; nullptr:
+  // there are none.
   std::string layout = {};
-  // Throws InputError where something that the folder's own files name is not there: nothing else is taken in its place.
+  // Throws InputError where something that the folder's own files name is not there:
+  // nothing else is taken in its place.
   DataSplits (*find)(const std::string& folder) = nullptr;
-  // What a single file names: --data data.yaml. Nothing where it is no file of this format; nullptr: there is no such thing.
+  // What a single file names: --data data.yaml. Nothing where it is no file of this format; nullptr:
+  // there is no such thing.
   DataSplits (*find_in_file)(const std::string& file) = nullptr;
-  // For notes on what is not read (data/formats/checks/unused_data.h): whether a file with one of these endings holds labels, by its first
-  // bytes.
+  // For notes on what is not read (data/formats/checks/unused_data.h): whether a file with one of these
+  // endings holds labels, by its first bytes.
   std::vector<const char*> label_endings = {};
   bool (*holds_labels)(const std::string& file) = nullptr;
-  // The files that the labels of a set are read from, or folders that are read as a whole; nullptr: its annotations alone.
+  // The files that the labels of a set are read from, or folders that are read as a whole; nullptr:
+  // its annotations alone.
   std::vector<std::string> (*label_places)(const DataPaths& paths) = nullptr;
   // Those of what a list beside the set names; none where it is no list.
   std::vector<std::string> (*named_in)(const std::string& list, const DataPaths& paths) = nullptr;
@@ -123,21 +131,25 @@ std::vector<std::string> formats_with(const Contents& wanted);
 // Throws InputError, which begins with `what`, for a name of no format, and of one that lacks some of it.
 const DataFormat& find_format(const std::string& name, const Contents& wanted, const std::string& what = "");
 
-// The readers see one set with all of its classes; what paths.sets and paths.choice ask for is done here, for all formats alike.
-// By paths.format, else by what the paths look like among the formats that provide something of paths.wants. Throw InputError for an
-// unknown format, where several recognise the paths, and for one that lacks something of what is wanted.
-// The images, where they are wanted, are looked at (data/formats/checks/image_check.h); what there is to say about the set is added to notes.
+// The readers see one set with all of its classes; what paths.sets and paths.choice ask for is done here,
+// for all formats alike.
+// By paths.format, else by what the paths look like among the formats that provide something of paths.wants.
+// Throw InputError for an unknown format, where several recognise the paths,
+// and for one that lacks something of what is wanted.
+// The images, where they are wanted, are looked at (data/formats/checks/image_check.h); what there is to say
+// about the set is added to notes.
 std::shared_ptr<const Dataset> open_dataset(const DataPaths& paths,
                                             LabelScheme labels = LabelScheme::kContiguous,
                                             std::vector<std::string>* notes = nullptr);
 
-// Everything that is wrong with a set, not only the first thing. One line per problem, each naming the file or the annotation, image or
-// category id: missing or mistyped fields, numbers that are not finite, boxes of no or negative size or outside their
-// image, masks with a fault, unknown and repeated ids, missing or undecodable files and those outside of their folder, and files whose size, as they
-// are shown, differs from what the annotations say. A file that cannot be read at all is one problem. paths.images may be empty: then
-// no image is looked at. Beside it what is allowed but rarely meant, and what there is. `left` gets what is right: records and images
-// with a fault are not in it, boxes are cut to their image, and every image has a size where the images were looked at. `all` gets the
-// lists as they are.
+// Everything that is wrong with a set, not only the first thing. One line per problem, each naming the file
+// or the annotation, image or category id: missing or mistyped fields, numbers that are not finite, boxes of
+// no or negative size or outside their image, masks with a fault, unknown and repeated ids, missing or
+// undecodable files and those outside of their folder, and files whose size, as they are shown, differs from
+// what the annotations say. A file that cannot be read at all is one problem. paths.images may be empty: then
+// no image is looked at. Beside it what is allowed but rarely meant, and what there is. `left` gets what is
+// right: records and images with a fault are not in it, boxes are cut to their image, and every image has a
+// size where the images were looked at. `all` gets the lists as they are.
 DatasetReport check_dataset(const DataPaths& paths, GroundTruth* left = nullptr, int threads = 0,
                             GroundTruth* all = nullptr);
 // A note on the set with its name before it; one on a set among several has that set's already.

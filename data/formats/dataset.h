@@ -1,5 +1,5 @@
-// The one type of data sets: training, evaluation and the commands know only this. A format is a reader of the lists that it is made from
-// (data_format.h).
+// The one type of data sets: training, evaluation and the commands know only this. A format is a reader of
+// the lists that it is made from (data_format.h).
 #pragma once
 
 #include <cstdint>
@@ -22,9 +22,9 @@ inline constexpr const char* kNoCategory = "N/A";
 // Images with their ground truth, by index: that of ascending ids.
 class Dataset {
  public:
-  // name: the annotations or the folder, for messages. Throws InputError "name: annotation 7: what" on a duplicate or unknown id, and on
-  // an empty list of images or categories. With kCategoryId also on an id that is negative or 65536 and more. The images are not
-  // looked at; images_dir may be empty.
+  // name: the annotations or the folder, for messages. Throws InputError "name: annotation 7: what" on a
+  // duplicate or unknown id, and on an empty list of images or categories. With kCategoryId also on an id
+  // that is negative or 65536 and more. The images are not looked at; images_dir may be empty.
   Dataset(std::string name, std::string images_dir, GroundTruth truth, LabelScheme labels);
 
   const std::string& name() const { return name_; }
@@ -36,14 +36,15 @@ class Dataset {
   const std::string& file_name(int64_t index) const { return image(index).file_name; }
   // Which file names the image, and where in it; "": none does.
   std::string place_of(int64_t index) const;
-  // Labels of its objects (crowds not counted), or its own; and its size, 0 x 0 where that is not known before it is read.
+  // Labels of its objects (crowds not counted), or its own; and its size,
+  // 0 x 0 where that is not known before it is read.
   std::vector<int64_t> labels_of(int64_t index) const;
   ImageSize size_of(int64_t index) const { return {image(index).height, image(index).width}; }
-  // The decoded image with what training sees of its ground truth: crowds are left out; boxes are clipped to the image, those without
-  // area dropped. Labels are 0 .. num_classes() - 1.
+  // The decoded image with what training sees of its ground truth: crowds are left out; boxes are clipped to
+  // the image, those without area dropped. Labels are 0 .. num_classes() - 1.
   Sample make_sample(int64_t index, Image image) const;
-  // The labels of the pixels of an image of this size; empty where the set has none. Throws InputError naming the file for one that cannot
-  // be read, is of another size, or has a value that means nothing.
+  // The labels of the pixels of an image of this size; empty where the set has none. Throws InputError naming
+  // the file for one that cannot be read, is of another size, or has a value that means nothing.
   LabelMap label_map_of(int64_t index, ImageSize size) const;
 
   int64_t num_classes() const { return static_cast<int64_t>(category_ids_.size()); }
@@ -52,8 +53,8 @@ class Dataset {
   // Throws Error when the category is unknown.
   int64_t class_of(int64_t category_id) const;
 
-  // Images and categories by ascending id; annotations by image, then in the order of the list. Ids are unique; every annotation names an
-  // image and a category of the lists.
+  // Images and categories by ascending id; annotations by image, then in the order of the list. Ids are
+  // unique; every annotation names an image and a category of the lists.
   const GroundTruth& ground_truth() const { return truth_; }
   // Crowds included.
   std::span<const Annotation> annotations_of(int64_t index) const;

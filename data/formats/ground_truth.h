@@ -1,4 +1,5 @@
-// Images, categories and the boxes of objects, whatever files they were read from. The terms and units are COCO's
+// Images, categories and the boxes of objects, whatever files they were read from. The terms and units are
+// COCO's
 // (https://cocodataset.org/#format-data).
 #pragma once
 
@@ -17,7 +18,8 @@ namespace saccade {
 
 struct LabelValues;  // data/formats/label_maps/label_values.h
 
-// Where a record stands in the files that were read. Where these number their records, as COCO's do, the id says it and there is none.
+// Where a record stands in the files that were read. Where these number their records, as COCO's do, the id
+// says it and there is none.
 struct Place {
   uint32_t file = 0;   // of GroundTruth::files, from 1; 0: there is no place
   int64_t number = 0;  // of the line, or what else the file counts; 0: the file as a whole
@@ -71,7 +73,8 @@ struct GroundTruth {
     const char* unit = "line";
   };
   std::vector<SourceFile> files = {};
-  // Label maps are drawn of the masks, large objects first; pixels without an object are of this category, or of none.
+  // Label maps are drawn of the masks, large objects first; pixels without an object are of this category,
+  // or of none.
   struct DrawnLabels {
     std::optional<int64_t> background;
   };
@@ -84,7 +87,8 @@ struct GroundTruth {
   // Of a record, for messages: its place, else "image 3" and "annotation 7".
   std::string name_of(const ImageInfo& image) const;
   std::string name_of(const Annotation& annotation) const;
-  // The same with the list's name before what is no place: "list.json: annotation 7", with its image " (image 3)" behind.
+  // The same with the list's name before what is no place: "list.json: annotation 7",
+  // with its image " (image 3)" behind.
   std::string where(const ImageInfo& image, const std::string& list) const;
   std::string where(const Annotation& annotation, const std::string& list, bool with_image = false) const;
 };
@@ -92,12 +96,12 @@ struct GroundTruth {
 // Takes one problem, a line that names the file and the place in it; may throw.
 using ProblemReport = std::function<void(const std::string& problem)>;
 
-// Reports ids that are used twice, annotations that name an unknown image or category, and boxes whose far corner or area is too
-// large for a number. name: the file, for records without a place.
+// Reports ids that are used twice, annotations that name an unknown image or category, and boxes whose far
+// corner or area is too large for a number. name: the file, for records without a place.
 void check_ids(const GroundTruth& truth, const std::string& name, const ProblemReport& report);
 
-// A list that names fewer of the known categories, and no others, is of these categories: takes them and returns true. What it calls
-// otherwise stays, a conflict that is told by who compares the two.
+// A list that names fewer of the known categories, and no others, is of these categories: takes them and
+// returns true. What it calls otherwise stays, a conflict that is told by who compares the two.
 bool take_known_categories(GroundTruth& truth, const std::vector<Category>& known);
 
 }  // namespace saccade

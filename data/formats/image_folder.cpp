@@ -136,12 +136,13 @@ std::vector<std::string> lines_about(const std::string& folder, const GroundTrut
   return lines;
 }
 
-// The classes are the sub-folders in the order of their names (byte by byte), each with at least one image; images are ordered by class,
-// then folder, then name. They are looked for in the class folders and below them; hidden files and folders are passed over. Links to
-// folders are followed, but for those to a folder that this one lies in; of those that lead to a folder twice only the first counts. With
-// paths.categories, the sub-folders must be exactly these, or as many WordNet numbers ("n01440764") that stand for them in their order.
-// Throws InputError when the folder is missing, has no class folders, a class has no image, an image is of a type that is not read (HEIC,
-// AVIF), or the classes differ.
+// The classes are the sub-folders in the order of their names (byte by byte), each with at least one image;
+// images are ordered by class, then folder, then name. They are looked for in the class folders and below
+// them; hidden files and folders are passed over. Links to folders are followed, but for those to a folder
+// that this one lies in; of those that lead to a folder twice only the first counts. With paths.categories,
+// the sub-folders must be exactly these, or as many WordNet numbers ("n01440764") that stand for them in
+// their order. Throws InputError when the folder is missing, has no class folders, a class has no image, an
+// image is of a type that is not read (HEIC, AVIF), or the classes differ.
 GroundTruth read_class_folders(const DataPaths& paths, const ProblemReport&) {
   const std::string& folder = paths.images;
   std::error_code error;

@@ -27,8 +27,8 @@ struct JsonOutcome {
   bool has_first = false;  // whether the table's first field was read
 };
 
-// Reads one object; the first problem in the order of the file, then of the table, is the outcome: a field of another form, twice,
-// or missing. Fields that are not in the table are skipped.
+// Reads one object; the first problem in the order of the file, then of the table, is the outcome: a field of
+// another form, twice, or missing. Fields that are not in the table are skipped.
 template <class T, size_t N>
 JsonOutcome read_record(JsonFile& json, JsonValue value, const JsonField<T> (&fields)[N], T& record) {
   JsonOutcome out;

@@ -23,8 +23,9 @@ bool lies_in(const fs::path& folder, const fs::path& other) {
   return !below.empty() && *below.begin() != "..";
 }
 
-// Calls visit(name relative to the folder) for each file in it that is not hidden; visit ends the walk with false. Links to folders are
-// followed when all else has been seen, so that what is reached twice has its own name, and counts once.
+// Calls visit(name relative to the folder) for each file in it that is not hidden; visit ends the walk with
+// false. Links to folders are followed when all else has been seen, so that what is reached twice has its own
+// name, and counts once.
 class TreeWalk {
  public:
   explicit TreeWalk(const std::string& folder) : folder_(folder) {}

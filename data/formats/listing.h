@@ -24,10 +24,11 @@ struct FolderListing {
   std::vector<std::string> texts;    // *.txt
   bool is_whole = true;              // there was time for all of it
 };
-// Of a folder and the folders in it. Links to folders are followed; of what is reached twice the first name counts, and the own name
-// before that through a link. Throws InputError when a folder cannot be read.
+// Of a folder and the folders in it. Links to folders are followed; of what is reached twice the first name
+// counts, and the own name before that through a link. Throws InputError when a folder cannot be read.
 FolderListing list_tree(const std::string& folder, double seconds = std::numeric_limits<double>::infinity());
-// "3 images in FOLDER are of a type that is not read, ..." and the same of links; nothing where there are none.
+// "3 images in FOLDER are of a type that is not read, ..." and the same of links;
+// nothing where there are none.
 std::vector<std::string> notes_on_listing(const FolderListing& listing, const std::string& folder);
 // That of links alone.
 std::vector<std::string> notes_on_links(const std::vector<std::string>& links,
@@ -40,9 +41,11 @@ LinkKind kind_of_link(const std::string& folder, const std::string& link);
 using FileIdentity = std::pair<uint64_t, uint64_t>;
 FileIdentity identity_of(const std::string& path);
 
-// Names of the images in a folder and its folders, relative to it, sorted; hidden ones are left out. Throws InputError when it cannot be read.
+// Names of the images in a folder and its folders, relative to it, sorted; hidden ones are left out. Throws
+// InputError when it cannot be read.
 std::vector<std::string> list_images(const std::string& folder);
-// Those of the folders in a folder, sorted; hidden ones are left out, and there are none where it cannot be read.
+// Those of the folders in a folder, sorted; hidden ones are left out,
+// and there are none where it cannot be read.
 std::vector<std::string> folders_in(const std::string& folder);
 // Names of the folder's own files that end so, sorted; none where there is no such folder.
 std::vector<std::string> list_files(const std::string& folder, const std::string& ending);
@@ -77,12 +80,14 @@ std::string name_below(const std::string& path, const std::string& root);
 
 // The first of these that is a folder; "": none.
 std::string first_folder(const std::vector<std::string>& folders);
-// The first of these in which the file is; the first that is a folder where none has it (or there is no name).
+// The first of these in which the file is; the first that is a folder where none has it (or there is no
+// name).
 std::string folder_of(const std::vector<std::string>& folders, const std::string& file);
 // The image of this name without its ending; "": the folder has none.
 std::string image_called(const std::string& folder, const std::string& stem);
-// The name of the file in the folder that this one means: as it stands, else with the backslashes of Windows as slashes, else with its
-// accents as the folder has them (core/files/unicode_forms.h). As it stands where there is no such file.
+// The name of the file in the folder that this one means: as it stands, else with the backslashes of Windows
+// as slashes, else with its accents as the folder has them (core/files/unicode_forms.h).
+// As it stands where there is no such file.
 std::string name_in(const std::string& folder, const std::string& name);
 
 // The first bytes of a file, to tell what it may be; "" where it cannot be read.
@@ -92,7 +97,8 @@ struct TextLine {
   int64_t number = 0;  // from 1
   std::string text;
 };
-// The lines that are not blank, without blanks at their ends; a byte order mark at the beginning is passed over.
+// The lines that are not blank, without blanks at their ends; a byte order mark at the beginning is passed
+// over.
 std::vector<TextLine> text_lines(std::string_view text);
 std::string_view trimmed(std::string_view text);
 std::string_view without_mark(std::string_view text);

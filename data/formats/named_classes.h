@@ -13,15 +13,15 @@
 
 namespace saccade {
 
-// One name a line, without the blanks around it; blank lines at the end are no names. Throws InputError for other empty ones, a name that is there twice, no name at
-// all and more than 65536.
+// One name a line, without the blanks around it; blank lines at the end are no names. Throws InputError for
+// other empty ones, a name that is there twice, no name at all and more than 65536.
 std::vector<std::string> read_class_list(const std::string& path);
 void check_class_list(const std::vector<std::string>& names, const std::string& path);
 
 // The categories of these names: those of paths.categories where it has some, else 1, 2, ... in this order.
 std::vector<Category> number_classes(const std::vector<std::string>& names, const DataPaths& paths);
-// Each of the sets beside this one, whose classes count, too. What leaves no list of one of them, whoever reads that set tells, and not this
-// one's reader.
+// Each of the sets beside this one, whose classes count, too. What leaves no list of one of them, whoever
+// reads that set tells, and not this one's reader.
 void for_each_beside(const DataPaths& paths, const std::function<void(const DataPaths& other)>& visit);
 std::map<std::string, int64_t> ids_by_name(const std::vector<Category>& categories);
 // "3 that are known ("a", "b", "c")", for messages about another one.

@@ -20,8 +20,8 @@ struct ImageName {
   std::string other;  // that the file names and that is there, too
 };
 
-// The image of the same name as the file where it is there, else what the file says. With `is_relative` the folders of what it says are
-// those of another place.
+// The image of the same name as the file where it is there, else what the file says. With `is_relative` the
+// folders of what it says are those of another place.
 ImageName image_name(const std::string& stem, const ImageAnnotation& file, const std::string& images,
                      bool is_relative) {
   if (images.empty()) return {file.file_name.empty() ? stem + ".jpg" : file.file_name, ""};

@@ -45,7 +45,8 @@ struct ImageAnnotation {
 int64_t image_side(std::string_view text);
 // The polygon as a mask.
 std::shared_ptr<const Segmentation> polygon_mask(std::vector<double> points);
-// Adds the object as the next annotation, of the last image, with its mask where paths.wants.masks wants it; file: that it stands in.
+// Adds the object as the next annotation, of the last image, with its mask where paths.wants.masks wants it;
+// file: that it stands in.
 void add_object(GroundTruth& truth, const ImageObject& object, int64_t category, Place file,
                 const DataPaths& paths, const ProblemReport& report);
 
@@ -66,15 +67,16 @@ struct AnnotationFiles {
 
   std::string path(size_t i) const;
 };
-// Splits that are folders in that of the annotations: Annotations/train, whose images lie in the folder of that name in `images`, or else in
-// `images`. Nothing where files lie beside these folders, or none is of training images. `holds`: whether a folder has annotations.
+// Splits that are folders in that of the annotations: Annotations/train, whose images lie in the folder of
+// that name in `images`, or else in `images`. Nothing where files lie beside these folders, or none is of
+// training images. `holds`: whether a folder has annotations.
 void find_in_annotations(const std::string& annotations, const std::string& ending, const std::string& images,
                          const std::function<bool(const std::string& folder)>& holds, DataSplits& splits);
 // All of a folder.
 AnnotationFiles annotation_files_in(const std::string& folder, const std::string& ending);
 
-// The image of a file is the one with its own name, else the one that it names. Classes are numbered in the order of a classes.txt beside the
-// files or above them, else of the names of this set and of `others`.
+// The image of a file is the one with its own name, else the one that it names. Classes are numbered in the
+// order of a classes.txt beside the files or above them, else of the names of this set and of `others`.
 GroundTruth read_per_image(const AnnotationFiles& files, const std::vector<AnnotationFiles>& others,
                            const DataPaths& paths, const ProblemReport& report);
 

@@ -10,7 +10,8 @@
 
 namespace saccade {
 
-// The names that a split's folders and files go by, "Train" and "TRAIN" too; "train", "val" and "test" come first.
+// The names that a split's folders and files go by, "Train" and "TRAIN" too; "train",
+// "val" and "test" come first.
 struct SplitNames {
   std::optional<DataPaths> DataSplits::*split;
   std::vector<std::string> names;
@@ -20,8 +21,8 @@ const std::vector<SplitNames>& split_names();
 // That called "train", "val" or "test". Throws InputError for another name.
 const std::optional<DataPaths>& split_called(const DataSplits& splits, const std::string& name);
 
-// What a folder holds, in the layout of the one format that knows it and provides something of what is wanted, or of the one that is
-// named; or what a file (data.yaml) names.
+// What a folder holds, in the layout of the one format that knows it and provides something of what is
+// wanted, or of the one that is named; or what a file (data.yaml) names.
 // Throws InputError where no format knows it, or several do.
 DataSplits find_splits(const std::string& folder, const std::string& format = "",
                        const Contents& wanted = {.boxes = true});
@@ -31,14 +32,15 @@ DataSplits look_for_splits(const std::string& folder, const std::string& format 
 // The nearest folders below in which look_for_splits finds something.
 std::vector<std::string> sets_below(const std::string& folder, const std::string& format = "",
                                     const Contents& wanted = {.boxes = true});
-// Tells each split of the others: formats that know classes by name only number those of all, and images that one list lacks may be
-// named in another.
+// Tells each split of the others: formats that know classes by name only number those of all, and images that
+// one list lacks may be named in another.
 void join_classes(DataSplits& splits);
-// Each split that is not known yet becomes what `find` finds in the first folder of its names in which it finds something.
+// Each split that is not known yet becomes what `find` finds in the first folder of its names in which it
+// finds something.
 void find_in_folders(const std::string& folder, DataSplits& splits,
                      const std::function<std::optional<DataPaths>(const std::string& own)>& find);
-// Where there is no validation split, this share of the training images becomes one; which ones depends on the seed and their names
-// alone. Returns a line that says so; "": nothing was drawn.
+// Where there is no validation split, this share of the training images becomes one; which ones depends on
+// the seed and their names alone. Returns a line that says so; "": nothing was drawn.
 std::string draw_validation(DataSplits& splits, double share, uint64_t seed);
 // A line about images of a set that are in the training set, too; "": there are none.
 std::string remark_on_shared_images(const GroundTruth& training, const DataPaths& training_paths,

@@ -1,4 +1,5 @@
-// Windows bitmaps without compression: 1, 4 and 8 bits with a palette, 16, 24 and 32 bits, rows from the bottom or from the top.
+// Windows bitmaps without compression: 1, 4 and 8 bits with a palette, 16, 24 and 32 bits, rows from the
+// bottom or from the top.
 // https://learn.microsoft.com/windows/win32/gdi/bitmap-storage
 #include <array>
 #include <bit>

@@ -26,8 +26,8 @@ class FilePieces {
  public:
   FilePieces(const InputFile& file, Bytes head) : file_(file), head_(head) {}
   uint64_t size() const { return file_.size(); }
-  // So many bytes from there, or fewer where the file ends; until the next call. After too many calls there are none: then it is better
-  // to read all of the file.
+  // So many bytes from there, or fewer where the file ends; until the next call. After too many calls there
+  // are none: then it is better to read all of the file.
   Bytes read(uint64_t at, uint64_t count);
 
  private:
@@ -41,19 +41,21 @@ struct ImageCodec {
   const char* name;
   // By its first bytes.
   bool (*recognises)(Bytes file);
-  // The size where the first bytes of a file tell it; nothing where more are needed. Throws for what is no such image.
+  // The size where the first bytes of a file tell it; nothing where more are needed.
+  // Throws for what is no such image.
   std::optional<ImageSize> (*size)(Bytes head, const std::string& name);
   // What header() tells of a file that is whole, from a few pieces of it; nothing where they do not tell.
   std::optional<ImageHeader> (*peek)(FilePieces& file, const std::string& name);
   // Whether a file of `bytes` bytes with this head and tail looks whole; if not, it has to be read to know.
   bool (*looks_whole)(Bytes head, Bytes tail, size_t bytes);
-  // Of a whole file, after checks that no pixel is needed for: that nothing is cut off, and that there is enough data for
-  // the size to be true. Throws InputError naming the file.
+  // Of a whole file, after checks that no pixel is needed for: that nothing is cut off, and that there is
+  // enough data for the size to be true. Throws InputError naming the file.
   ImageHeader (*header)(Bytes file, const std::string& name);
-  // The pixels as stored, into an image of the header's size. Throws InputError naming the file for every damage that the
-  // format can tell.
+  // The pixels as stored, into an image of the header's size. Throws InputError naming the file for every
+  // damage that the format can tell.
   void (*decode)(Bytes file, Image& image, const std::string& name);
-  // The picture, stored with this size, 2, 4 or 8 times smaller (sides rounded up), with less work; null: the format has no such thing.
+  // The picture, stored with this size, 2, 4 or 8 times smaller (sides rounded up), with less work; null: the
+  // format has no such thing.
   Image (*decode_reduced)(Bytes file, ImageSize stored, int reduction, const std::string& name) = nullptr;
 };
 
@@ -70,7 +72,8 @@ inline bool has_text(Bytes b, size_t at, std::string_view text) {
 }
 // The bytes of a PNG file of pixels of 3 (RGB) or 4 (and alpha) channels, row by row.
 std::vector<uint8_t> encode_png(ImageSize size, int channels, const std::vector<uint8_t>& pixels);
-// Pillow's ImagingConvert from CMYK to RGB, of pixels that are stored inverted, as Adobe's programs write them.
+// Pillow's ImagingConvert from CMYK to RGB, of pixels that are stored inverted,
+// as Adobe's programs write them.
 void cmyk_to_rgb(Bytes cmyk, uint8_t* rgb);
 [[noreturn]] void fail_cut(const std::string& name, const char* format);
 // There cannot be so many pixels in so few bytes.

@@ -26,20 +26,21 @@ struct DrawStyle {
 
 // Neighbouring labels get clearly different colours.
 Rgb color_of_label(int64_t label);
-// For a PNG file of values: 256 colours 0xRRGGBB, of each label's value that of the label, of the others black.
+// For a PNG file of values: 256 colours 0xRRGGBB, of each label's value that of the label,
+// of the others black.
 std::vector<uint32_t> label_palette(const std::vector<int64_t>& values);
-// Lets the colour shine through on the mask's pixels and draws their outline. Throws Error for a mask of another
-// size than the image.
+// Lets the colour shine through on the mask's pixels and draws their outline. Throws Error for a mask of
+// another size than the image.
 void draw_mask(Image& image, const Mask& mask, Rgb color);
-// Masks and outlines first, then "name score" tags in order of falling importance: a tag goes above its box, below it
-// or inside it, where it covers no tag drawn before. A
+// Masks and outlines first, then "name score" tags in order of falling importance: a tag goes above its box,
+// below it or inside it, where it covers no tag drawn before. A
 // label without a name is written as its number, a negative score (ground truth) not at all; parts outside
-// the picture are cut. `tracks`: the number of each object in its video, which is written before its name and chooses its colour; empty:
-// none.
+// the picture are cut. `tracks`: the number of each object in its video, which is written before its name and
+// chooses its colour; empty: none.
 void draw_boxes(Image& image, const std::vector<Instance>& boxes, const std::vector<std::string>& names,
                 const DrawStyle& style = {}, const std::vector<int64_t>& tracks = {});
-// The bytes of a PNG file of the image, of which the mask's pixels are opaque and the others transparent. Throws Error for a mask of
-// another size.
+// The bytes of a PNG file of the image, of which the mask's pixels are opaque and the others transparent.
+// Throws Error for a mask of another size.
 std::vector<uint8_t> encode_png(const Image& image, const Mask& opaque);
 // Filled discs.
 void draw_points(Image& image, const std::vector<DrawnPoint>& points, double radius);

@@ -31,13 +31,15 @@ GifColours colours_at(size_t at, uint8_t flags) {
   return {at, (flags & 0x80) != 0 ? size_t{2} << (flags & 7) : 0};
 }
 
-// The place behind blocks of data, each a size and as many bytes, and an empty one; b.size() where they do not end.
+// The place behind blocks of data, each a size and as many bytes, and an empty one;
+// b.size() where they do not end.
 size_t behind_blocks(Bytes b, size_t at) {
   while (at < b.size() && b[at] != 0) at += size_t{1} + b[at];
   return std::min(at + 1, b.size());
 }
 
-// What lies before the pixels of the first frame; nothing where the bytes end before that. Throws InputError for what is no such file.
+// What lies before the pixels of the first frame; nothing where the bytes end before that. Throws InputError
+// for what is no such file.
 std::optional<GifLayout> gif_layout(Bytes b, const std::string& name) {
   if (b.size() < kScreenHeader) return std::nullopt;
   GifLayout l;
@@ -90,7 +92,8 @@ ImageHeader gif_header(Bytes b, const std::string& name) {
   ImageHeader header{l->size};
   size_t at = behind_blocks(b, l->data);
   const size_t bytes = at - l->data;
-  // 255 bytes hold at most as many codes of 9 bits, or fewer longer ones, and a code stands for at most 4,096 pixels.
+  // 255 bytes hold at most as many codes of 9 bits, or fewer longer ones,
+  // and a code stands for at most 4,096 pixels.
   if (l->height > 0 && l->width > static_cast<int64_t>(bytes) * 4096 / l->height)
     fail_empty(name, l->size, bytes);
   while (at < b.size() && b[at] != ';') {

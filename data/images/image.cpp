@@ -51,7 +51,8 @@ constexpr uint64_t kHead = uint64_t{32} << 10, kTail = 16;
 // Throws for a size that no image has, and for a file of more bytes than one of that size may have.
 void check_file_size(ImageSize size, uint64_t bytes, const std::string& name) {
   check_size(size, name);
-  // Eight bytes a pixel are 16 bits of red, green, blue and alpha; the rest is for profiles, thumbnails and the like.
+  // Eight bytes a pixel are 16 bits of red, green, blue and alpha; the rest is for profiles,
+  // thumbnails and the like.
   const uint64_t most = (uint64_t{64} << 20) + 8 * static_cast<uint64_t>(size.height * size.width);
   if (bytes > most)
     fail_input("{}: {} bytes for {} x {} pixels, expected at most {}", name, bytes, size.width, size.height,

@@ -30,14 +30,15 @@ struct Image {
 // The part of this size from there on, which lies in the image.
 Image cut_out(const Image& image, int64_t y, int64_t x, ImageSize size);
 
-// JPEG (with Pillow's pixels), PNG, BMP, WebP, GIF and TIFF, told apart by their content. Grey, palettes, 16 bits and CMYK become
-// 8-bit RGB, alpha is dropped, of several pictures in a file the first is taken, and it is turned as its EXIF orientation says: what
-// is read is what viewers show. Throws InputError naming the file when it is missing, damaged, cut off or too large, or another thing
-// than such an image. `has_more` gets whether it holds further pictures.
+// JPEG (with Pillow's pixels), PNG, BMP, WebP, GIF and TIFF, told apart by their content. Grey, palettes, 16
+// bits and CMYK become 8-bit RGB, alpha is dropped, of several pictures in a file the first is taken, and it
+// is turned as its EXIF orientation says: what is read is what viewers show. Throws InputError naming the
+// file when it is missing, damaged, cut off or too large, or another thing than such an image. `has_more`
+// gets whether it holds further pictures.
 Image read_image(const std::string& path, bool* has_more = nullptr);
 Image decode_image(std::span<const uint8_t> bytes, const std::string& name, bool* has_more = nullptr);
-// The picture for a look at it: within `side` pixels, or as it is where it is smaller; of a large JPEG only as much is decoded as
-// that needs, so pixels are about, not exactly, those of the resized image.
+// The picture for a look at it: within `side` pixels, or as it is where it is smaller; of a large JPEG only
+// as much is decoded as that needs, so pixels are about, not exactly, those of the resized image.
 Image decode_small_image(std::span<const uint8_t> bytes, const std::string& name, int64_t side);
 
 struct ImageInspection {
@@ -47,8 +48,8 @@ struct ImageInspection {
 };
 // The same errors, but for damage that only decoding shows.
 ImageInspection inspect_image(std::span<const uint8_t> bytes, const std::string& name);
-// The same again from the file's first and last bytes where they suffice, as they do for most: cheap enough for every image of a
-// data set. Throws InputError.
+// The same again from the file's first and last bytes where they suffice, as they do for most: cheap enough
+// for every image of a data set. Throws InputError.
 ImageInspection check_image_file(const std::string& path);
 
 // The size as it is shown, from a few KB of the file: of damage elsewhere it says nothing. Throws InputError.
@@ -57,7 +58,8 @@ ImageSize image_size(const std::string& path);
 inline constexpr const char* kImageFormats = "JPEG, PNG, BMP, WebP, GIF and TIFF";
 // ".jpg" of "a/B.JPG"; "" when there is none.
 std::string lower_extension(const std::string& path);
-// What files are called that read_image may be able to read: ".jpg", ...; folders are searched for these, in capitals, too.
+// What files are called that read_image may be able to read: ".jpg", ...; folders are searched for these,
+// in capitals, too.
 std::span<const std::string_view> image_extensions();
 bool has_image_extension(const std::string& path);
 // Whether it is that of an image in another format.

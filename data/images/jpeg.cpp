@@ -1,5 +1,6 @@
-// JPEG through libjpeg-turbo, with the settings that Pillow uses (accurate integer DCT, smooth upsampling), so that a model
-// sees the pixels that it was trained on: those of Image.open(..).convert("RGB"), CMYK included.
+// JPEG through libjpeg-turbo, with the settings that Pillow uses (accurate integer DCT, smooth upsampling),
+// so that a model sees the pixels that it was trained on: those of Image.open(..).convert("RGB"),
+// CMYK included.
 #include <cstdio>  // jpeglib.h wants it first
 
 #include <jpeglib.h>
@@ -37,8 +38,8 @@ struct JpegSegments {
   bool is_one_scan = false;  // a sequential picture whose first scan has all components
 };
 
-// Skips segments by their length and searches entropy-coded data for the next real marker; up to the frame, or to the end. An orientation
-// stands before the first scan: nobody looks behind it.
+// Skips segments by their length and searches entropy-coded data for the next real marker; up to the frame,
+// or to the end. An orientation stands before the first scan: nobody looks behind it.
 JpegSegments read_segments(Bytes b, bool to_the_end) {
   JpegSegments out;
   bool has_exif = false, is_sequential = false;
@@ -126,7 +127,8 @@ bool has_all_pixels(Bytes b, ImageSize size);
 
 ImageHeader jpeg_header(Bytes b, const std::string& name) {
   const JpegSegments segments = read_segments(b, true);
-  // The decoder would fill what is missing with grey and carry on. Some cameras leave out the last marker alone, which is no damage.
+  // The decoder would fill what is missing with grey and carry on. Some cameras leave out the last marker
+  // alone, which is no damage.
   const bool may_lack_marker =
       segments.size && segments.is_one_scan && segments.scans == 1 && b.back() != 0xFF;
   if (!segments.complete && !(may_lack_marker && has_all_pixels(b, *segments.size))) fail_cut(name, "JPEG");
@@ -152,7 +154,8 @@ class JpegReader {
       reader->no_memory_ = info->err->msg_code == JERR_OUT_OF_MEMORY;
       std::longjmp(reader->escape_, 1);
     };
-    // Warnings: damage that every viewer overlooks, Pillow included. That the file ends is none to a picture that is there.
+    // Warnings: damage that every viewer overlooks, Pillow included. That the file ends is none to a picture
+    // that is there.
     errors_.emit_message = [](j_common_ptr info, int level) {
       if (level < 0 && info->err->msg_code != JWRN_JPEG_EOF)
         static_cast<JpegReader*>(info->client_data)->is_damaged_ = true;

@@ -1,4 +1,5 @@
-// libpng's state beside the file that it reads. Its errors jump (it is C), so nothing below a jump owns memory.
+// libpng's state beside the file that it reads. Its errors jump (it is C),
+// so nothing below a jump owns memory.
 #pragma once
 
 #include <png.h>
@@ -18,8 +19,8 @@ class PngReader {
   PngReader(const PngReader&) = delete;
   PngReader& operator=(const PngReader&) = delete;
 
-  // All rows, in the form that `form` asks libpng for. Throws InputError naming the file for every damage, also where the rows of an image
-  // of this size do not fill `pixels`.
+  // All rows, in the form that `form` asks libpng for. Throws InputError naming the file for every damage,
+  // also where the rows of an image of this size do not fill `pixels`.
   void decode(ImageSize size, std::span<uint8_t> pixels, void (*form)(png_structp), const std::string& name);
   std::span<const png_color> palette() const { return {palette_.data(), static_cast<size_t>(colors_)}; }
 

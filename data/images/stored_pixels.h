@@ -19,11 +19,12 @@ struct StoredPixels {
   std::vector<uint32_t> palette;  // 0xRRGGBB; empty: the numbers are grey
 };
 
-// Alpha is dropped. Throws InputError naming the file for what read_image refuses and for images that are no PNG.
+// Alpha is dropped. Throws InputError naming the file for what read_image refuses and for images that are no
+// PNG.
 StoredPixels read_stored_pixels(const std::string& path);
 
-// A PNG file of numbers: of 8 bits with this palette, which has at most 256 colours and at least one for each number; without one grey, of 16
-// bits where a number needs them.
+// A PNG file of numbers: of 8 bits with this palette, which has at most 256 colours and at least one for each
+// number; without one grey, of 16 bits where a number needs them.
 std::vector<uint8_t> encode_stored_pixels(ImageSize size, std::span<const uint16_t> values,
                                           std::span<const uint32_t> palette = {});
 // Throws InputError when the file cannot be written.

@@ -1,4 +1,5 @@
-// The first page of a TIFF file through libtiff: grey, palettes, RGB and CMYK of up to 16 bits, in strips or tiles.
+// The first page of a TIFF file through libtiff: grey, palettes, RGB and CMYK of up to 16 bits, in strips or
+// tiles.
 // https://www.itu.int/itudoc/itu-t/com16/tiff-fx/docs/tiff6.pdf
 #include <tiffio.h>
 
@@ -229,8 +230,8 @@ std::optional<ImageHeader> tiff_peek(FilePieces& file, const std::string& name) 
 
 bool tiff_looks_whole(Bytes, Bytes, size_t) { return true; }  // tiff_peek looks
 
-// That the first directory, the values that it points to and the next one lie in the file: libtiff does without some of them. Pages
-// behind the first one are not looked at.
+// That the first directory, the values that it points to and the next one lie in the file: libtiff does
+// without some of them. Pages behind the first one are not looked at.
 void check_directory(Bytes b, const std::string& name) {
   const bool is_big_endian = b[0] == 'M', is_big = b[is_big_endian ? 3 : 2] == 43;
   auto number = [&](uint64_t at, size_t bytes) {

@@ -1,4 +1,5 @@
-// What tools for labelling import as first guesses: CVAT's "CVAT for images 1.1" and Label Studio's tasks with predictions.
+// What tools for labelling import as first guesses: CVAT's "CVAT for images 1.1" and Label Studio's tasks
+// with predictions.
 #include <fmt/format.h>
 
 #include "core/formats/json.h"

@@ -1,4 +1,5 @@
-// Pascal VOC: an XML file an image, in SPLIT/Annotations; the pictures in SPLIT/JPEGImages. Crowds are `difficult`, as VOC is read.
+// Pascal VOC: an XML file an image, in SPLIT/Annotations; the pictures in SPLIT/JPEGImages. Crowds are
+// `difficult`, as VOC is read.
 #include <fmt/format.h>
 
 #include "core/files/text.h"

@@ -16,8 +16,8 @@ struct Batch {
   int64_t epoch = 0, index = 0;  // which batch of which epoch
   // Mixed batches: image n is lambda of its own and 1 - lambda of image N - 1 - n.
   double lambda = 1;
-  // Of a batch that several processes share, its own part: where its images begin and how many all have; 0: it is whole. Of a mixed one
-  // the labels of image N - 1 - n of the whole batch.
+  // Of a batch that several processes share, its own part: where its images begin and how many all have; 0:
+  // it is whole. Of a mixed one the labels of image N - 1 - n of the whole batch.
   int64_t first = 0, whole = 0;
   std::vector<int64_t> partner_labels;
   // Objects of the image that has the most, of all batches of the step and all processes; 0: not known.

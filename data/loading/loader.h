@@ -22,8 +22,8 @@ enum class BadImages {
   kLeaveOut,  // its batch is smaller, and may have no targets and no tensors at all
 };
 
-// How several processes share the images: each one's loader yields its part of every batch, a run of images (none, where there are fewer
-// images than processes), or whole batches in turn.
+// How several processes share the images: each one's loader yields its part of every batch, a run of images
+// (none, where there are fewer images than processes), or whole batches in turn.
 enum class Sharing { kParts, kTurns };
 
 // The label map of a target: as the augmented image shows it, or as it was read.
@@ -65,8 +65,8 @@ class DataLoader {
   DataLoader& operator=(const DataLoader&) = delete;
 
   // The next batch, running on into the next epoch; nothing after the last epoch. A failed image (InputError
-  // naming the file) is thrown here in place of its batch, and again by every later call, unless options.bad_images
-  // passes over it. Not for two threads at once.
+  // naming the file) is thrown here in place of its batch, and again by every later call, unless
+  // options.bad_images passes over it. Not for two threads at once.
   std::optional<Batch> next();
   int64_t batches_per_epoch() const;
 

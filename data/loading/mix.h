@@ -1,5 +1,5 @@
-// Mixup (Zhang et al., 2018) and CutMix (Yun et al., 2019) of a batch with itself in reverse order, one lambda
-// for the whole batch, as timm's Mixup with mode "batch" does; and the mix-up of detection batches.
+// Mixup (Zhang et al., 2018) and CutMix (Yun et al., 2019) of a batch with itself in reverse order, one
+// lambda for the whole batch, as timm's Mixup with mode "batch" does; and the mix-up of detection batches.
 #pragma once
 
 #include "core/tensor/philox.h"
@@ -23,8 +23,8 @@ void check_mix_options(const MixOptions& options);
 // fill the batch (no padding).
 void mix_batch(Batch& batch, const MixOptions& options, Rng& rng);
 
-// DEIM's mix-up (Huang et al., 2025): image n is `share` of itself and 1 - share of image n - 1 (the first: of the last), and
-// has the objects of both. All images must fill the batch; one alone stays as it is.
+// DEIM's mix-up (Huang et al., 2025): image n is `share` of itself and 1 - share of image n - 1 (the first:
+// of the last), and has the objects of both. All images must fill the batch; one alone stays as it is.
 struct BatchMixup {
   double probability = 0;  // of a batch; its share is drawn from [0.45, 0.55)
   EpochRange epochs;

@@ -1,4 +1,5 @@
-// One size for all images of a batch, drawn for each: the multi-scale training of the YOLO and RT-DETR families.
+// One size for all images of a batch, drawn for each: the multi-scale training of the YOLO and RT-DETR
+// families.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +16,8 @@ struct MultiScale {
   bool bilinear = false;
 };
 
-// To this height, the width in proportion (rounded), as torch's interpolate does it with mode "nearest", or "bilinear" (without antialias,
-// rounded to bytes). All images must fill the batch (no padding).
+// To this height, the width in proportion (rounded), as torch's interpolate does it with mode "nearest", or
+// "bilinear" (without antialias, rounded to bytes). All images must fill the batch (no padding).
 void resize_batch(Batch& batch, int64_t height, bool bilinear = false);
 
 }  // namespace saccade

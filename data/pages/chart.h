@@ -38,8 +38,8 @@ struct Histogram {
   bool is_log = false;
   std::vector<int64_t> counts;
 
-  // The range is that of the values, which must be above 0 on a logarithmic axis (others are left out); whole: one part for each whole
-  // number where these are few.
+  // The range is that of the values, which must be above 0 on a logarithmic axis (others are left out);
+  // whole: one part for each whole number where these are few.
   static Histogram of(const std::vector<double>& values, bool is_log, bool whole = false, size_t parts = 36);
 };
 Html histogram_chart(const Histogram& histogram, const ChartOptions& options);
@@ -49,7 +49,8 @@ Html heat_map(const std::vector<std::vector<double>>& rows, const ChartOptions& 
 
 // Round numbers that divide the range into about so many parts.
 std::vector<double> axis_ticks(double low, double high, int parts);
-// Powers of ten, with 2 and 5 times those where these are few, or those of axis_ticks() where no more than two of them lie in the range.
+// Powers of ten, with 2 and 5 times those where these are few, or those of axis_ticks() where no more than
+// two of them lie in the range.
 std::vector<double> log_ticks(double low, double high);
 
 }  // namespace saccade

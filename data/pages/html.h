@@ -1,4 +1,5 @@
-// One self-contained HTML page: no network, one script that sorts tables, pictures inside, light or dark as the viewer wishes.
+// One self-contained HTML page: no network, one script that sorts tables, pictures inside,
+// light or dark as the viewer wishes.
 #pragma once
 
 #include <fmt/format.h>
@@ -21,7 +22,8 @@ struct Html {
   }
 };
 
-// As the text of an element or a quoted attribute; what is no UTF-8 and control characters as escaped() shows them.
+// As the text of an element or a quoted attribute; what is no UTF-8 and control characters as escaped() shows
+// them.
 std::string html_escaped(std::string_view text);
 
 template <class T>

@@ -1,9 +1,11 @@
-// What a page's tables do on a click: the one script of a page. Without scripts all is there, in its first order.
+// What a page's tables do on a click: the one script of a page. Without scripts all is there,
+// in its first order.
 #pragma once
 
 namespace saccade {
 
-// A click on a heading (or Enter) sorts by it, numbers falling first; what has no number ("–") is last both ways.
+// A click on a heading (or Enter) sorts by it, numbers falling first;
+// what has no number ("–") is last both ways.
 inline constexpr const char* kPageScript = R"js(
 'use strict';
 for (const table of document.querySelectorAll('table.sortable')) {

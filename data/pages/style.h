@@ -3,7 +3,8 @@
 
 namespace saccade {
 
-// Colours are custom properties: --s0 to --s7 those of the series of charts, chosen to be told apart on both grounds.
+// Colours are custom properties: --s0 to --s7 those of the series of charts,
+// chosen to be told apart on both grounds.
 inline constexpr const char* kPageStyle = R"css(
 :root{color-scheme:light dark;--ground:#fbfbfa;--card:#ffffff;--ink:#1d2126;--soft:#59626d;--line:#e2e4e7;--faint:#eff1f3;
 --accent:#2468b4;--heat:36,104,180;--good:#1c7a4f;--bad:#b3382c;

@@ -1,4 +1,5 @@
-// The report on a data set as one page: what is in it, how it is spread over classes and splits, and what looks odd.
+// The report on a data set as one page: what is in it, how it is spread over classes and splits,
+// and what looks odd.
 #pragma once
 
 #include <string>
@@ -14,7 +15,8 @@ struct DatasetPageOptions {
   int64_t most_images = 20000;             // that are looked at
   std::function<void()> progress = [] {};  // an image is done
 };
-// One split or more, of the same classes. Sizes that the lists lack are filled in. The page depends on the files alone.
+// One split or more, of the same classes. Sizes that the lists lack are filled in.
+// The page depends on the files alone.
 std::string dataset_page(std::vector<ReportedSplit>& splits, const DatasetPageOptions& options);
 
 }  // namespace saccade

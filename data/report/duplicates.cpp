@@ -1,6 +1,7 @@
-// Images that are there twice: the same bytes, or nearly the same picture. Pictures are alike when few bits of a difference hash differ
-// (Zauner 2010, "Implementation and Benchmarking of Perceptual Image Hash Functions") and the brightness of 16 x 16 fields correlates;
-// both stay the same when a picture is compressed anew, scaled or made a little brighter.
+// Images that are there twice: the same bytes, or nearly the same picture. Pictures are alike when few bits
+// of a difference hash differ (Zauner 2010, "Implementation and Benchmarking of Perceptual Image Hash
+// Functions") and the brightness of 16 x 16 fields correlates; both stay the same when a picture is
+// compressed anew, scaled or made a little brighter.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -64,8 +65,8 @@ std::vector<DuplicateGroup> find_duplicates(const ImageLooks& looks) {
     g.copies = std::ssize(g.images) - 1;
     g.is_exact_leak = g.images.front().split != g.images.back().split;
   }
-  // Each group is held against the first of the others that are unlike each other, so that many like ones cost little. The hashes lie
-  // together: they decide nearly always.
+  // Each group is held against the first of the others that are unlike each other, so that many like ones
+  // cost little. The hashes lie together: they decide nearly always.
   std::vector<uint64_t> hashes;
   std::vector<std::pair<Signature, size_t>> leaders;
   for (size_t g = 0; g < groups.size(); ++g) {

@@ -53,7 +53,8 @@ void look_at_box(const ReportedSplit& split, ImagePlace place, size_t index, std
   }
 }
 
-// Pairs of boxes of one image; `own` are places in the list of annotations. False: there were too many to look at all.
+// Pairs of boxes of one image; `own` are places in the list of annotations. False:
+// there were too many to look at all.
 bool look_at_pairs(const ReportedSplit& split, ImagePlace place, std::vector<size_t>& own,
                    std::vector<OddKind>& kinds) {
   const std::vector<Annotation>& all = split.truth.annotations;

@@ -17,8 +17,8 @@ namespace saccade {
 struct ReportedSplit {
   std::string name;  // "train"
   DataPaths paths;
-  // As it was read, faults and all. Of class folders: the images and classes, without annotations, and the class of each image as a
-  // place in truth.categories.
+  // As it was read, faults and all. Of class folders: the images and classes, without annotations, and the
+  // class of each image as a place in truth.categories.
   GroundTruth truth;
   std::vector<size_t> image_classes = {};
   std::vector<ClassPixels> pixels = {};   // of label maps, by image
@@ -48,8 +48,9 @@ std::optional<std::string> path_of(const ReportedSplit& split, size_t image);
 // The decoded image, or nothing where it cannot be read.
 std::optional<Image> open_picture(const ReportedSplit& split, size_t image);
 
-// Reads at most `most` images, spread evenly over all; of the others that have no size in the lists, only that.
-// Image sizes that the lists lack are filled in. `progress` is told of each that is done, from any thread.
+// Reads at most `most` images, spread evenly over all; of the others that have no size in the lists, only
+// that. Image sizes that the lists lack are filled in. `progress` is told of each that is done,
+// from any thread.
 ImageLooks look_at_images(std::vector<ReportedSplit>& splits, int64_t most,
                           const std::function<void()>& progress);
 
@@ -60,7 +61,8 @@ struct DuplicateGroup {
   int64_t copies = 0;              // images with the bytes of an earlier one
   bool is_exact_leak = false;      // the same bytes are in two splits or more
 };
-// Leaks first, of them those of the same bytes, then exact ones, then by the first image. Pictures of one colour count only with the same bytes.
+// Leaks first, of them those of the same bytes, then exact ones, then by the first image. Pictures of one
+// colour count only with the same bytes.
 std::vector<DuplicateGroup> find_duplicates(const ImageLooks& looks);
 
 }  // namespace saccade

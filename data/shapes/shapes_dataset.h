@@ -23,8 +23,8 @@ struct ShapesOptions {
 struct ShapesImage {
   Image image;
   // Category ids 1 .. 6. bbox is the extent of the pixels that can be seen (not hidden by later shapes,
-  // inside the image), area is their count and segmentation their runs. A shape of which less than a quarter can be seen has no
-  // annotation.
+  // inside the image), area is their count and segmentation their runs. A shape of which less than a quarter
+  // can be seen has no annotation.
   std::vector<Annotation> annotations;  // ids not yet given
   // 0 for the background, else the category of the topmost shape, also of one without an annotation.
   LabelMap label_map;
@@ -34,9 +34,9 @@ struct ShapesImage {
 const std::vector<std::string>& shape_names();
 // Image `index` (from 0): 1 to 8 shapes, each 8 % to 60 % of the image's shorter side across.
 ShapesImage draw_shapes_image(const ShapesOptions& options, int64_t index);
-// Writes folder/annotations.json, folder/images/000001.png ..., the label map of each in folder/label_maps, with their classes in
-// its classes.txt, under temporary names until all is done. Throws InputError when an option is out of range, the folder already holds one of
-// these, or cannot be written.
+// Writes folder/annotations.json, folder/images/000001.png ..., the label map of each in folder/label_maps,
+// with their classes in its classes.txt, under temporary names until all is done. Throws InputError when an
+// option is out of range, the folder already holds one of these, or cannot be written.
 void write_shapes_dataset(const std::string& folder, const ShapesOptions& options);
 
 }  // namespace saccade

@@ -1,6 +1,6 @@
-// Conditional cross-attention (Meng et al. 2021): the score of a query and a key is the product of their contents plus that of their
-// positions, each with projections of its own. Parameters are named as those of multi_head_attention, with `position_proj_weight`
-// [2C, C] (queries, keys) for the positions.
+// Conditional cross-attention (Meng et al. 2021): the score of a query and a key is the product of their
+// contents plus that of their positions, each with projections of its own. Parameters are named as those of
+// multi_head_attention, with `position_proj_weight` [2C, C] (queries, keys) for the positions.
 #include "layers/attention.h"
 #include "layers/linear.h"
 #include "layers/module_scope.h"
@@ -10,9 +10,10 @@ namespace {
 
 constexpr float kNearness = 3;  // of a score of 1 in each wave
 
-// For positions whose halves encode two axes, each in pairs of a sine and a cosine from the shortest wave to the longest (as
-// sine_positions does): every head begins with some waves of both axes, the same of queries and keys. So a query looks around its place
-// from the first step on. (In the paper these weights are random.)
+// For positions whose halves encode two axes, each in pairs of a sine and a cosine from the shortest wave to
+// the longest (as sine_positions does): every head begins with some waves of both axes, the same of queries
+// and keys. So a query looks around its place from the first step on.
+// (In the paper these weights are random.)
 Initializer looks_around(int64_t heads) {
   return [heads](Tensor& t, Rng& rng) {
     const int64_t C = t.dim(1), D = C / heads;

@@ -16,8 +16,8 @@ namespace {
 constexpr double kTableStd = 0.01;
 constexpr double kNormEps = 1e-5;
 
-// Depthwise convolution, LayerNorm, GELU and a 1x1 convolution to two numbers per cell; the groups of channels
-// share the weights.
+// Depthwise convolution, LayerNorm, GELU and a 1x1 convolution to two numbers per cell; the groups of
+// channels share the weights.
 class OffsetNetwork : public Module {
  public:
   OffsetNetwork(int64_t dim, int64_t groups, int64_t kernel, int64_t stride, int64_t padding)
@@ -64,8 +64,9 @@ class OffsetNetwork : public Module {
 
 enum class PositionBias { kNone, kFixed, kDepthwise, kRelative };
 
-// Places in [-1, 1] with the corners aligned, (i + shift) / (cells - 1) * 2 - 1 of cell i; the middle of an axis of one cell. DAT++ has its
-// queries there and, with a shift of half a cell, its references. [1, H W, 2] as (x, y)
+// Places in [-1, 1] with the corners aligned, (i + shift) / (cells - 1) * 2 - 1 of cell i; the middle of an
+// axis of one cell. DAT++ has its queries there and, with a shift of half a cell, its references. [1, H W, 2]
+// as (x, y)
 Tensor corner_points(const MapSize& map, double shift, DType dtype, Device device) {
   auto place = [shift](int64_t i, int64_t cells) {
     return cells > 1 ? (static_cast<double>(i) + shift) / static_cast<double>(cells - 1) * 2 - 1 : 0.0;

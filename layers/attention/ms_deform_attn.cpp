@@ -13,7 +13,8 @@
 namespace saccade {
 namespace {
 
-// Head m starts by looking in direction 2 pi m / M, its point p at distance p + 1 cells. points: of each level.
+// Head m starts by looking in direction 2 pi m / M, its point p at distance p + 1 cells. points:
+// of each level.
 std::vector<float> initial_offsets(int64_t heads, const std::vector<int64_t>& points) {
   std::vector<float> bias;
   for (int64_t m = 0; m < heads; ++m) {
@@ -83,7 +84,8 @@ class MSDeformAttn : public Attention {
   std::string type_name() const override { return "MSDeformAttn"; }
 
  private:
-  // Offsets [N, Q, M, L, P, 2] and logits [N, Q, M, L P], P the most points that a level has: the others of a level weigh nothing.
+  // Offsets [N, Q, M, L, P, 2] and logits [N, Q, M, L P], P the most points that a level has:
+  // the others of a level weigh nothing.
   std::pair<Var, Var> sampling(const Var& query, int64_t N, int64_t Q, bool in_boxes) const {
     const bool even = std::ranges::count(level_points_, points_) == levels_;
     // What the op reads as it comes is not rounded before it.

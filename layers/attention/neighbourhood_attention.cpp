@@ -1,5 +1,6 @@
-// Neighbourhood attention (Hassani et al. 2023, "Neighborhood Attention Transformer") with the names and initialisation of NATTEN and
-// DAT++: `qkv`, `proj` and the relative position bias `rpb` [heads, 2 window - 1, 2 window - 1].
+// Neighbourhood attention (Hassani et al. 2023, "Neighborhood Attention Transformer") with the names and
+// initialisation of NATTEN and DAT++: `qkv`, `proj` and the relative position bias `rpb`
+// [heads, 2 window - 1, 2 window - 1].
 #include "layers/attention.h"
 #include "layers/conv2d.h"
 #include "layers/linear.h"

@@ -1,5 +1,6 @@
 // Multi-head self-attention with one fused projection and the names and inits of timm's vision transformers:
-// `qkv` and `proj`. Without `key_bias` the other two have biases of their own, `q_bias` and `v_bias` (LW-DETR's ViT).
+// `qkv` and `proj`. Without `key_bias` the other two have biases of their own,
+// `q_bias` and `v_bias` (LW-DETR's ViT).
 #include "layers/attention.h"
 #include "layers/linear.h"
 #include "layers/module_scope.h"

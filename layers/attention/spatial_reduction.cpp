@@ -1,7 +1,8 @@
-// Spatial-reduction attention (Wang et al. 2021, "Pyramid Vision Transformer", eq. 2 to 4): a convolution whose windows do not
-// overlap and a norm make one key and value of `reduction` x `reduction` tokens of the map. Names and initialisation are those of
-// the official PVT (`q`, `kv`, `proj`, `sr`, `norm`) or of row P of DAT's Table 6, where the projections are 1x1 convolutions
-// (`q`, `kv`, `proj`, `proj_ds.0`, `proj_ds.1.norm`).
+// Spatial-reduction attention (Wang et al. 2021, "Pyramid Vision Transformer", eq. 2 to 4): a convolution
+// whose windows do not overlap and a norm make one key and value of `reduction` x `reduction` tokens of the
+// map. Names and initialisation are those of the official PVT (`q`, `kv`, `proj`, `sr`, `norm`) or of row P
+// of DAT's Table 6, where the projections are 1x1 convolutions (`q`, `kv`, `proj`,
+// `proj_ds.0`, `proj_ds.1.norm`).
 #include "layers/attention.h"
 #include "layers/conv2d.h"
 #include "layers/module_scope.h"
@@ -54,7 +55,8 @@ class SpatialReductionAttention final : public Attention {
   struct Projection {
     Var weight, bias;
 
-    // The outputs from `begin` to `end`: keys and values are a product each, since slices of a joint one would have to be copied.
+    // The outputs from `begin` to `end`: keys and values are a product each, since slices of a joint one
+    // would have to be copied.
     Var forward(const Var& x, int64_t begin, int64_t end) const {
       const Var rows = reshape(weight, {weight.dim(0), weight.dim(1)});
       return linear(x, slice(rows, 0, begin, end), slice(bias, 0, begin, end));

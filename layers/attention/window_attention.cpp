@@ -1,5 +1,5 @@
-// Window attention (Liu et al. 2021, "Swin Transformer", eq. 3 and 4) with the names and initialisation of the
-// official Swin (`qkv`, `proj`) or DAT (`proj_qkv`, `proj_out`); both have a relative_position_bias_table
+// Window attention (Liu et al. 2021, "Swin Transformer", eq. 3 and 4) with the names and initialisation of
+// the official Swin (`qkv`, `proj`) or DAT (`proj_qkv`, `proj_out`); both have a relative_position_bias_table
 // [(2 window - 1)^2, heads].
 #include "layers/attention.h"
 #include "layers/linear.h"

@@ -1,4 +1,5 @@
-// A convolution without bias, batch norm and an activation as one block: `conv` and `norm`, or what the family calls it.
+// A convolution without bias, batch norm and an activation as one block: `conv` and `norm`,
+// or what the family calls it.
 #pragma once
 
 #include <functional>
@@ -50,8 +51,8 @@ struct ConvNormOptions {
 class ConvNorm : public Module {
  public:
   ConvNorm(int64_t in, int64_t out, const ConvNormOptions& options = {});
-  // [N, H, W, C] -> [N, ceil(H / stride), ceil(W / stride), O] where it is padded. Without gradients and with a frozen norm the norm is folded
-  // into the convolution, which changes the rounding only.
+  // [N, H, W, C] -> [N, ceil(H / stride), ceil(W / stride), O] where it is padded. Without gradients and with
+  // a frozen norm the norm is folded into the convolution, which changes the rounding only.
   Var forward(const Var& x);
   // relu(forward(x) + residual()), of one without an activation: the end of a residual block.
   Var forward_add_relu(const Var& x, const std::function<Var()>& residual);
@@ -67,9 +68,11 @@ class ConvNorm : public Module {
   FoldedConvCache cache_;
 };
 
-// Do blocks of several convolutions, or with a norm, run folded? In evaluation, where no gradients are recorded.
+// Do blocks of several convolutions, or with a norm, run folded? In evaluation,
+// where no gradients are recorded.
 bool runs_folded(const Module& module);
-// The norm of the convolution of x, of modules under other names than a ConvNorm's: one convolution where `owner` runs folded.
+// The norm of the convolution of x, of modules under other names than a ConvNorm's:
+// one convolution where `owner` runs folded.
 Var conv_then_norm(const Module& owner, const Conv2d& conv, BatchNorm2d& norm, FoldedConvCache& cache,
                    const Var& x, Activation activation = Activation::kNone);
 // relu(norm + residual()): the end of a residual block. residual() is called once.

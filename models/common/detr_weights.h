@@ -22,10 +22,12 @@ void infer_projections(Inference& weights, int64_t usual);
 // What only DINO has, among the models with levels.
 constexpr const char* kDinoContent = "transformer.tgt_embed.weight";
 
-// Sets the number of classes, from the first class head of these that there is, less the columns that stand for no class.
+// Sets the number of classes, from the first class head of these that there is,
+// less the columns that stand for no class.
 void infer_classes(Inference& weights, const std::vector<std::string>& heads, int64_t extra_columns);
 
-// Sets the official losses, so that a checkpoint can be trained on. weight: of the class, in the loss and in the matching.
+// Sets the official losses, so that a checkpoint can be trained on. weight: of the class,
+// in the loss and in the matching.
 void infer_criterion(Inference& weights, const char* class_loss, int64_t weight);
 
 }  // namespace saccade

@@ -9,7 +9,8 @@ namespace saccade {
 
 class PooledClassifier : public Classifier {
  public:
-  // body: gives one map; its tensors keep their names. type: of the classifier, for summaries. head: the linear layer's name
+  // body: gives one map; its tensors keep their names. type: of the classifier, for summaries. head:
+  // the linear layer's name
   PooledClassifier(const char* type, std::shared_ptr<Backbone> body, const std::string& head, int64_t classes,
                    const LinearOptions& linear = {})
       : type_(type), head_name_(head), body_(child("", std::move(body))) {

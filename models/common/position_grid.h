@@ -7,8 +7,8 @@
 
 namespace saccade {
 
-// positions [1, from.cells(), C], row by row -> [1, to.cells(), C], interpolated between the cells' centres; those of the edges
-// hold outside. As they are where the grids are equal.
+// positions [1, from.cells(), C], row by row -> [1, to.cells(), C], interpolated between the cells' centres;
+// those of the edges hold outside. As they are where the grids are equal.
 Var resized_positions(const Var& positions, const MapSize& from, const MapSize& to, Resampling resampling,
                       const ConstantKeeper& keeper);
 

@@ -14,8 +14,8 @@ namespace saccade {
 constexpr size_t kMaxStages = 8;
 constexpr int64_t kMaxBlocks = 1024;  // of a stage
 
-// The stages whose maps a backbone returns: `outputs` of its section, else `fallback`, else the last one. Throws
-// InputError unless they ascend and exist.
+// The stages whose maps a backbone returns: `outputs` of its section, else `fallback`, else the last one.
+// Throws InputError unless they ascend and exist.
 std::vector<int64_t> read_outputs(const Args& backbone, const std::vector<int64_t>& fallback, int64_t stages);
 
 // The entries of `per_stage` that belong to the stages of `chosen`.
@@ -26,14 +26,14 @@ std::vector<T> at_stages(const std::vector<T>& per_stage, const std::vector<int6
   return entries;
 }
 
-// A number a stage, from 1 to `high`: the argument, or as much of `fallback` as there are stages. Throws InputError for another
-// count.
+// A number a stage, from 1 to `high`: the argument, or as much of `fallback` as there are stages. Throws
+// InputError for another count.
 std::vector<int64_t> read_per_stage(const Args& backbone, const std::string& key,
                                     std::vector<int64_t> fallback, int64_t stages, int64_t high = 65536);
 constexpr int64_t kMaxReduction = 64;  // tokens on a side that `spatial_reduction` makes one key of
 
-// Stochastic depth: the drop probability of every block of every stage, 0 for the first block and rising in equal
-// steps to `rate` for the last. depths: blocks of each stage.
+// Stochastic depth: the drop probability of every block of every stage, 0 for the first block and rising in
+// equal steps to `rate` for the last. depths: blocks of each stage.
 std::vector<std::vector<double>> drop_path_rates(const std::vector<int64_t>& depths, double rate);
 
 }  // namespace saccade

@@ -8,14 +8,15 @@
 
 namespace saccade {
 
-// levels: of input.images. A level's mask is the image's mask resized with nearest neighbours, as the official
-// code does. With a keeper nothing is made while the sizes stay the same.
+// levels: of input.images. A level's mask is the image's mask resized with nearest neighbours, as the
+// official code does. With a keeper nothing is made while the sizes stay the same.
 TokenMaps make_token_maps(const FeatureLevels& levels, const DetectorInput& input,
                           const ConstantKeeper* keeper = nullptr);
 
-// Sine encoding (Carion et al. 2020) of every level: first half of the channels from y, second from x; channel pairs are the sine
-// and cosine of the coordinate over temperature^(2i / (C/2)). Coordinates are (cell + 1 + offset) / (valid size + 1e-6) * 2 pi.
-// Cells in the padding repeat the last valid one. C must be a multiple of 4.
+// Sine encoding (Carion et al. 2020) of every level: first half of the channels from y, second from x;
+// channel pairs are the sine and cosine of the coordinate over temperature^(2i / (C/2)). Coordinates are
+// (cell + 1 + offset) / (valid size + 1e-6) * 2 pi. Cells in the padding repeat the last valid one.
+// C must be a multiple of 4.
 // -> a level each f32 [N, H * W, C]; its batch is 1 where all images have the same valid size.
 struct SinePositions {
   double offset = 0;  // 0 in DETR, -0.5 in Deformable DETR: the cell's centre
@@ -32,8 +33,9 @@ struct Proposals {
 };
 Proposals make_proposals(const TokenMaps& maps, const ConstantKeeper* keeper = nullptr);
 
-// The `count` tokens (or all S, where there are fewer) whose best class scores highest, by falling score; ties go to the lower token.
-// logits [N, S, columns >= classes]; what follows the classes ("no object") does not count. -> i64 [N, min(count, S)]
+// The `count` tokens (or all S, where there are fewer) whose best class scores highest, by falling score;
+// ties go to the lower token. logits [N, S, columns >= classes]; what follows the classes ("no object") does
+// not count. -> i64 [N, min(count, S)]
 Tensor best_tokens(const Tensor& logits, int64_t classes, int64_t count);
 
 }  // namespace saccade

@@ -1,5 +1,5 @@
-// The transformers of DETR (Carion et al. 2020) and of Deformable DETR (Zhu et al. 2021), with the official parameter names.
-// Every attention layer comes from the registry.
+// The transformers of DETR (Carion et al. 2020) and of Deformable DETR (Zhu et al. 2021), with the official
+// parameter names. Every attention layer comes from the registry.
 //
 // Post-norm layers compute x = norm(x + f(x)); pre-norm layers x = x + f(norm(x)), and their encoder ends
 // with a norm. DETR's decoder always ends with one, which every layer's output goes through.
@@ -30,8 +30,8 @@ struct TransformerOptions {
   Args encoder_attention, decoder_self_attention, decoder_cross_attention;
 };
 
-// Reads the fields above from the section model.transformer, which the caller finishes, but for what only one family has:
-// levels and pre_norm.
+// Reads the fields above from the section model.transformer, which the caller finishes, but for what only one
+// family has: levels and pre_norm.
 TransformerOptions read_transformer_options(const Args& section);
 
 // The S tokens of all levels and what is known about them.
@@ -91,13 +91,14 @@ struct QueryGroups {
   AttentionMask mask;  // or some see not all of the others
 };
 
-// DETR's decoder layer, or Deformable DETR's: there the cross-attention is `cross_attn` with `norm1`, and `norm2` belongs to the
-// self-attention, unless the norms are in order.
+// DETR's decoder layer, or Deformable DETR's: there the cross-attention is `cross_attn` with `norm1`, and
+// `norm2` belongs to the self-attention, unless the norms are in order.
 class TransformerDecoderLayer : public Module {
  public:
   TransformerDecoderLayer(const TransformerOptions& options, bool deformable);
-  // target, position [N, Q, C] -> [N, Q, C]. memory: what the cross-attention reads, all but its query. With its query_position that
-  // stands there for `position`, and is added, as key_position is, for a layer that does not keep them apart.
+  // target, position [N, Q, C] -> [N, Q, C]. memory: what the cross-attention reads, all but its query. With
+  // its query_position that stands there for `position`, and is added, as key_position is, for a layer that
+  // does not keep them apart.
   Var forward(const Var& target, const Var& position, AttentionInput memory, const QueryGroups& groups);
   std::string type_name() const override { return "DecoderLayer"; }
 
@@ -113,8 +114,8 @@ class TransformerDecoderLayer : public Module {
 class TransformerDecoder : public Module {
  public:
   TransformerDecoder(const TransformerOptions& options, bool deformable);
-  // DETR: the normalised output [N, Q, C] of every layer. The loop over Deformable DETR's layers belongs to the model, which
-  // refines boxes between them.
+  // DETR: the normalised output [N, Q, C] of every layer. The loop over Deformable DETR's layers belongs to
+  // the model, which refines boxes between them.
   Vars forward(Var target, const Var& position, const AttentionInput& memory, const QueryGroups& groups);
   TransformerDecoderLayer& layer(int64_t i) { return *layers_[static_cast<size_t>(i)]; }
   // DETR's and LW-DETR's, of every layer's output.

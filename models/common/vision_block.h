@@ -1,5 +1,5 @@
-// The pre-norm transformer block of vision transformers: x + attn(norm1(x)), then x + mlp(norm2(x)), each branch
-// dropped as a whole for some samples while training (stochastic depth).
+// The pre-norm transformer block of vision transformers: x + attn(norm1(x)), then x + mlp(norm2(x)), each
+// branch dropped as a whole for some samples while training (stochastic depth).
 #pragma once
 
 #include <array>
@@ -19,8 +19,8 @@ struct PreNormBlock {
   double drop_path = 0;       // probability that a sample skips a branch
   Var scale1, scale2;         // [C], of the branches' channels (LayerScale); undefined: none
 
-  // tokens [N, S, C] -> [N, S, C]; map: the one map whose cells the tokens are, or empty where they are no map.
-  // The owner says whether it trains and whether activations are recomputed.
+  // tokens [N, S, C] -> [N, S, C]; map: the one map whose cells the tokens are, or empty where they are no
+  // map. The owner says whether it trains and whether activations are recomputed.
   Var forward(const Module& owner, const Var& tokens, const FeatureLevels& map) const;
 };
 

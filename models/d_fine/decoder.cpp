@@ -11,7 +11,8 @@ constexpr double kMaxPosition = 10;
 
 }  // namespace
 
-// How sharp the distributions of a box are says how good it is: what is added to its logits ("LQE", section 3.1).
+// How sharp the distributions of a box are says how good it is: what is added to its logits ("LQE",
+// section 3.1).
 class DFineDecoder::QualityHead : public Module {
  public:
   explicit QualityHead(Activation activation) {

@@ -1,5 +1,6 @@
-// D-FINE's decoder (Peng et al. 2024): the queries are chosen as RT-DETR's; the first layer predicts a box, the reference of the
-// distributions that every layer refines. Parameter names are those of the official code.
+// D-FINE's decoder (Peng et al. 2024): the queries are chosen as RT-DETR's; the first layer predicts a box,
+// the reference of the distributions that every layer refines. Parameter names are those of the official
+// code.
 #pragma once
 
 #include "models/d_fine/distribution.h"

@@ -1,5 +1,5 @@
-// Fine-grained distribution refinement (Peng et al. 2024, D-FINE, section 3.1): each side of a box lies at the mean of a distribution over
-// bins, as a distance from a reference box.
+// Fine-grained distribution refinement (Peng et al. 2024, D-FINE, section 3.1): each side of a box lies at
+// the mean of a distribution over bins, as a distance from a reference box.
 #pragma once
 
 #include "autograd/ops.h"
@@ -20,8 +20,8 @@ Var side_probabilities(const Var& logits);
 // probabilities [N, Q, 4, R + 1] and references [N, Q, 4] as (cx, cy, w, h) -> boxes in the same form
 Var boxes_of_sides(const Var& probabilities, const Var& references, const BinScale& bins);
 
-// What the probabilities should be for references [P, 4] and true boxes [P, 4], both (cx, cy, w, h): those of the two bins beside a side's
-// place, [P, 4, R + 1]; beyond the outermost bins theirs alone.
+// What the probabilities should be for references [P, 4] and true boxes [P, 4], both (cx, cy, w, h): those of
+// the two bins beside a side's place, [P, 4, R + 1]; beyond the outermost bins theirs alone.
 Var side_targets(const Var& references, const Var& truth, const BinScale& bins);
 
 }  // namespace saccade

@@ -1,5 +1,5 @@
-// Losses of distributions of sides (Peng et al. 2024, D-FINE): "fgl", the cross entropy with the two bins beside a side's true place, and
-// "ddf", what earlier layers learn from the last one.
+// Losses of distributions of sides (Peng et al. 2024, D-FINE): "fgl", the cross entropy with the two bins
+// beside a side's true place, and "ddf", what earlier layers learn from the last one.
 #include <algorithm>
 #include <cmath>
 
@@ -45,8 +45,9 @@ class LocalisationTerm : public SideTerm {
 
 constexpr double kTemperature = 5;
 
-// Decoupled distillation focal loss (eq. 6): matched and other queries of an image weigh as the roots of their numbers do. The official
-// code takes all images of a batch for one; here each is one, so that no image's loss depends on the others.
+// Decoupled distillation focal loss (eq. 6): matched and other queries of an image weigh as the roots of
+// their numbers do. The official code takes all images of a batch for one; here each is one, so that no
+// image's loss depends on the others.
 class DistillationTerm : public SideTerm {
   Var sum(const LayerPrediction& predicted, const MatchedQueries& matched) const override {
     const SidePrediction& sides = predicted.sides;
@@ -66,7 +67,8 @@ class DistillationTerm : public SideTerm {
   }
   double divisor(const QueryCounts& step) const override { return step.images; }
 
-  // [G, N, Q]: of a query with an object the overlap of its box, else the teacher's highest score; times its part in the mean.
+  // [G, N, Q]: of a query with an object the overlap of its box, else the teacher's highest score;
+  // times its part in the mean.
   static Var weights_of(const LayerPrediction& predicted, const MatchedQueries& matched) {
     const int64_t G = predicted.boxes.dim(0), N = predicted.boxes.dim(1), Q = predicted.boxes.dim(2);
     std::vector<float> has_object(static_cast<size_t>(N * Q)), part(static_cast<size_t>(N * Q));

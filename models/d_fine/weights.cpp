@@ -67,7 +67,8 @@ bool infer_d_fine(Inference& in) {
   if (found.levels == 2) in.set("model.backbone.outputs", std::vector<int64_t>{3, 4});
   const int64_t points =
       in.size("decoder.decoder.layers.0.cross_attn.attention_weights.weight", 0) / found.heads;
-  // In all published models the second of three levels has as many as the others together, and two have as many.
+  // In all published models the second of three levels has as many as the others together,
+  // and two have as many.
   if (found.levels == 3)
     in.set(t + "decoder_cross_attention.arg.level_points",
            std::vector<int64_t>{points / 4, points / 2, points / 4});

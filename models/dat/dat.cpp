@@ -20,8 +20,9 @@ namespace {
 
 struct DatOptions {
   std::vector<int64_t> dims, heads;  // one per stage; the stem gives dims[0]
-  // One word per stage, one letter per block: L window attention, S shifted windows, P spatial reduction (row P of the paper's
-  // Table 6), D the attention layer of the section `attention` (deformable attention unless it says otherwise).
+  // One word per stage, one letter per block: L window attention, S shifted windows, P spatial reduction (row
+  // P of the paper's Table 6), D the attention layer of the section `attention` (deformable attention unless
+  // it says otherwise).
   std::vector<std::string> blocks;
   std::vector<int64_t> groups, kernels, strides;  // of deformable attention, one per stage
   std::vector<int64_t> reductions;                // of spatial reduction, one per stage
@@ -209,7 +210,8 @@ std::shared_ptr<Classifier> build_dat_classifier(const Args& args, int64_t num_c
                                             num_classes);
 }
 
-// What names and shapes tell of an official classifier. A window that is shifted has no tensors of its own: officially every second one is.
+// What names and shapes tell of an official classifier. A window that is shifted has no tensors of its own:
+// officially every second one is.
 bool infer_dat_classifier(Inference& in) {
   if (!in.has("cls_head.weight") || !in.has("patch_proj.0.weight") ||
       !in.has("stages.0.mlps.0.chunk.linear1.weight"))

@@ -1,6 +1,6 @@
-// DAT++ (Xia et al. 2023, "DAT++: Spatially Dynamic Vision Transformer with Deformable Attention"): neighbourhood and deformable
-// attention in four stages, before each a depthwise convolution (local perception unit), feed-forward parts with a depthwise
-// convolution, with the official parameter names.
+// DAT++ (Xia et al. 2023, "DAT++: Spatially Dynamic Vision Transformer with Deformable Attention"):
+// neighbourhood and deformable attention in four stages, before each a depthwise convolution (local
+// perception unit), feed-forward parts with a depthwise convolution, with the official parameter names.
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -21,8 +21,8 @@ namespace saccade {
 namespace {
 
 struct DatPpOptions {
-  // One word per stage, one letter per block: N neighbourhood attention, D the attention layer of the section `attention`
-  // (deformable attention unless it says otherwise).
+  // One word per stage, one letter per block: N neighbourhood attention, D the attention layer of the section
+  // `attention` (deformable attention unless it says otherwise).
   std::vector<std::string> blocks;
   std::vector<int64_t> dims, heads, groups, kernels, strides;  // one per stage
   int64_t window = 7;
@@ -37,7 +37,8 @@ constexpr int64_t kDatPpMlpRatio = 4;
 constexpr const char* kDatPpAttention = "dmha";
 constexpr Conv2dOptions kHalving{.stride = 2, .padding = 1};  // of 3x3 convolutions
 
-// The section of a block's attention layer; deformable attention gets the stage's settings where the configuration gives none.
+// The section of a block's attention layer; deformable attention gets the stage's settings where the
+// configuration gives none.
 Args layer_section(const DatPpOptions& o, size_t stage, char letter) {
   if (letter == 'N') {
     Args args;
@@ -241,8 +242,8 @@ std::shared_ptr<Classifier> build_dat_pp_classifier(const Args& args, int64_t nu
                                             "cls_head", num_classes);
 }
 
-// What names and shapes tell of an official classifier. The strides of the offset networks are not in them: officially a stage's keys are
-// those of the last stage, and what it takes to get there.
+// What names and shapes tell of an official classifier. The strides of the offset networks are not in them:
+// officially a stage's keys are those of the last stage, and what it takes to get there.
 bool infer_dat_pp_classifier(Inference& in) {
   if (!in.has("cls_head.weight") || !in.has("stages.0.local_perception_units.0.weight")) return false;
   const std::string b = "model.backbone.arg.";

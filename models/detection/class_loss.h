@@ -1,5 +1,6 @@
-// Class losses: what the logits of queries mean, what they cost in the matching and in the loss. A new one is one file in
-// models/detection/class_losses/ with a line that registers it, and its name in the schema (configs/saccade.proto).
+// Class losses: what the logits of queries mean, what they cost in the matching and in the loss. A new one is
+// one file in models/detection/class_losses/ with a line that registers it, and its name in the schema
+// (configs/saccade.proto).
 #pragma once
 
 #include <memory>
@@ -20,11 +21,12 @@ struct ClassLossOptions {
 class TrueMasks;    // models/detection/masks/true_masks.h
 struct PointPairs;  // models/detection/masks/point_terms.cpp
 
-// The matched queries of G layers, as rows of the flattened predictions [G * N * Q, ...], with their objects. Every layer has as
-// many.
+// The matched queries of G layers, as rows of the flattened predictions [G * N * Q, ...], with their objects.
+// Every layer has as many.
 struct MatchedQueries {
   std::vector<int64_t> rows, labels;
-  // Where the predictions are: the rows and labels again, i64 [P], and the true boxes, f32 [P, 4] as (cx, cy, w, h).
+  // Where the predictions are: the rows and labels again, i64 [P], and the true boxes, f32 [P, 4] as (cx,
+  // cy, w, h).
   Tensor indices, classes, truth;
   Tensor weights;  // f32 [P]; undefined: 1 each
   Var boxes;       // [P, 4], the predicted ones
@@ -35,10 +37,12 @@ struct MatchedQueries {
   };
   std::vector<Object> objects;
   ImageSize canvas;
-  // How many queries of each image have an object in the layers that share theirs, and of how many (CriterionOptions::shared_boxes).
+  // How many queries of each image have an object in the layers that share theirs, and of how many
+  // (CriterionOptions::shared_boxes).
   std::vector<int64_t> shared_pairs;
   int64_t shared_queries = 0;
-  // Where masks are predicted by their factors: [P], which of the batch's objects; their masks; what the terms that compare them share.
+  // Where masks are predicted by their factors: [P], which of the batch's objects; their masks; what the
+  // terms that compare them share.
   std::vector<int64_t> object_rows;
   std::shared_ptr<const TrueMasks> masks;
   mutable std::shared_ptr<const PointPairs> at_points;
@@ -57,14 +61,16 @@ struct ClassCandidate {
   int64_t query, label;
 };
 
-// Unless it says otherwise, every logit is that of a sigmoid: a query may hold any number of classes, or none.
+// Unless it says otherwise, every logit is that of a sigmoid: a query may hold any number of classes,
+// or none.
 class ClassLoss {
  public:
   virtual ~ClassLoss() = default;
   // For each layer of logits [G, N, Q, K] a sum over the batch, f32 [G].
   virtual Var sum(const Var& logits, const MatchedQueries& matched) const = 0;
-  // What each of them is divided by: the objects, unless the loss has weights of its own. A number of the whole step, whose batches and
-  // processes add up their losses; nothing of it may come from the batch at hand.
+  // What each of them is divided by: the objects, unless the loss has weights of its own. A number of the
+  // whole step, whose batches and processes add up their losses; nothing of it may come from the batch at
+  // hand.
   virtual double divisor(const QueryCounts& step) const { return step.objects; }
 
   // Columns of the logits after those of the classes.
@@ -77,7 +83,8 @@ class ClassLoss {
   virtual std::vector<ClassCandidate> candidates(const float* logits, int64_t queries, int64_t columns,
                                                  int64_t classes) const;
   virtual double score_of(float score) const;  // [0, 1]
-  // Whether those are all pairs of a query and a class with their logits: their order is known before the host sees them.
+  // Whether those are all pairs of a query and a class with their logits:
+  // their order is known before the host sees them.
   virtual bool ranks_logits() const { return true; }
 };
 

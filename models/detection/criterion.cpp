@@ -130,8 +130,8 @@ void take_tables(Pairing& p, const Together& t, const std::vector<Tensor>& table
   queries.boxes = index_select(reshape(t.predicted.boxes, {s[0] * s[1] * s[2], 4}), queries.indices);
 }
 
-// Of all matchings, image by image: each query with the object that it was matched with most often; where it was with several as often,
-// with the first of them.
+// Of all matchings, image by image: each query with the object that it was matched with most often; where it
+// was with several as often, with the first of them.
 std::vector<MatchedPair> unite(const std::vector<Together>& all, int64_t images) {
   std::vector<std::map<std::pair<int64_t, int64_t>, int>> counts(static_cast<size_t>(images));
   for (const Together& t : all)
@@ -225,7 +225,8 @@ DetectionLoss sum_losses(std::vector<Together>& all, const std::vector<Target>& 
   return result;
 }
 
-// What the matching of masks needs: their logits at points that are the same for all layers and queries of an image.
+// What the matching of masks needs: their logits at points that are the same for all layers and queries of an
+// image.
 void add_points(const std::vector<Together>& all, const std::vector<Target>& targets, const TrueMasks& masks,
                 std::vector<MatchLayer>& layers) {
   const MaskFactors& first = all[0].predicted.mask_factors;  // [L, N, h, w, C]

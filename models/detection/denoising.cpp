@@ -29,8 +29,8 @@ int64_t noisy_label(int64_t label, int64_t classes, const QueryNoise& noise, con
   return static_cast<int64_t>(uint64_t{noise.rest.x[2]} * static_cast<uint64_t>(classes) >> 32);
 }
 
-// box, out: (cx, cy, w, h). Each edge moves in or out by a random part of half the side, a negative one's by one half more; edges
-// that change places leave no size.
+// box, out: (cx, cy, w, h). Each edge moves in or out by a random part of half the side, a negative one's by
+// one half more; edges that change places leave no size.
 void noisy_box(const float* box, bool negative, const QueryNoise& noise, const DenoisingOptions& o,
                float* out) {
   const auto scale = static_cast<float>(o.box_noise);

@@ -1,5 +1,6 @@
-// The terms of the set loss: what is asked of the matched queries, and of the others. A new one is one file with a line that registers it;
-// families that predict what it needs have it in their CriterionOptions::terms.
+// The terms of the set loss: what is asked of the matched queries, and of the others. A new one is one file
+// with a line that registers it; families that predict what it needs have it in their
+// CriterionOptions::terms.
 #pragma once
 
 #include <memory>
@@ -20,14 +21,16 @@ class LossTerm {
   virtual double divisor(const QueryCounts& step) const { return step.objects; }
   // Whether predictions of this kind have what it is about.
   virtual bool applies(const LayerPrediction&) const { return true; }
-  // Whether it is about boxes: those of all layers may share one set of matched queries (CriterionOptions::shared_boxes).
+  // Whether it is about boxes: those of all layers may share one set of matched queries
+  // (CriterionOptions::shared_boxes).
   virtual bool of_boxes() const { return false; }
 };
 
 // The pairs' numbers [P] times their weights, a sum for each layer [G].
 Var sum_weighted(const Var& each, const LayerPrediction& predicted, const MatchedQueries& matched);
 
-// Sums of the binary cross entropies of logits [..., K] with labels i64 [...]: the one of K decisions that is a yes, or -1.
+// Sums of the binary cross entropies of logits [..., K] with labels i64 [...]:
+// the one of K decisions that is a yes, or -1.
 Var binary_cross_entropy(const Var& logits, const Tensor& labels, LossParts parts);
 
 struct LossTermSpec {

@@ -7,8 +7,8 @@
 
 namespace saccade {
 
-// The mask in the original image, of the pixels whose logit is above 0: bilinear between the centres of the map's cells, which cover the
-// padded image (`canvas`).
+// The mask in the original image, of the pixels whose logit is above 0: bilinear between the centres of the
+// map's cells, which cover the padded image (`canvas`).
 Mask mask_of_map(const float* logits, MapSize map, ImageSize canvas, const Target& image);
 
 }  // namespace saccade

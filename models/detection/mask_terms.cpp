@@ -1,12 +1,14 @@
-// Losses of masks (Cheng et al. 2021, "Per-Pixel Classification is Not All You Need for Semantic Segmentation", section 3.4), whose pixels
-// are compared at the size of the predicted maps: "mask", the mean binary cross entropy of a map, and "dice" (Milletari et al. 2016).
+// Losses of masks (Cheng et al. 2021, "Per-Pixel Classification is Not All You Need for Semantic
+// Segmentation", section 3.4), whose pixels are compared at the size of the predicted maps: "mask", the mean
+// binary cross entropy of a map, and "dice" (Milletari et al. 2016).
 #include "core/tensor/error.h"
 #include "models/detection/loss_term.h"
 
 namespace saccade {
 namespace {
 
-// Rows of the matched queries' maps [P, h * w], and of their objects' 0 or 1. An object without a mask has the weight 0, others 1 [P].
+// Rows of the matched queries' maps [P, h * w], and of their objects' 0 or 1. An object without a mask has
+// the weight 0, others 1 [P].
 struct MatchedMasks {
   Var logits;  // f32
   Tensor truth, weights;

@@ -45,7 +45,8 @@ void layer_costs(const MatchLayer& layer, const DeviceObjects& objects, const Ma
                       cost);
 }
 
-// Adds the costs of masks: of each object and query of an image the mean cross entropy and the Dice loss over the points.
+// Adds the costs of masks: of each object and query of an image the mean cross entropy and the Dice loss over
+// the points.
 void add_mask_costs(const MatchLayer& layer, const Objects& objects, const MatcherOptions& o, Tensor cost) {
   NoGrad no_grad;
   ExecutionScope scope;
@@ -75,7 +76,8 @@ struct Offsets {
   int64_t cost, logits;  // -1: not there
 };
 
-// The first thing wrong with the predictions for image n. Asks the GPU, which the caller's thread alone may do.
+// The first thing wrong with the predictions for image n. Asks the GPU,
+// which the caller's thread alone may do.
 std::string find_problem(const MatchLayer& layer, int64_t n) {
   for (auto [tensor, what] : {std::pair{&layer.boxes, "box"}, std::pair{&layer.logits, "score"}}) {
     std::vector<float> values = tensor->select(0, n).to_vector<float>();
@@ -87,7 +89,8 @@ std::string find_problem(const MatchLayer& layer, int64_t n) {
   return "the cost of its predictions overflows";
 }
 
-// Matches the T objects of image n in every query group. cost [T, Q]: what is not finite becomes kUnusable, and sets `broken`.
+// Matches the T objects of image n in every query group. cost [T, Q]:
+// what is not finite becomes kUnusable, and sets `broken`.
 std::vector<MatchedPair> match_image(const MatchLayer& layer, int64_t n, int64_t T, float* cost,
                                      char& broken) {
   int64_t Q = layer.logits.dim(1), G = Q / layer.groups;
@@ -150,7 +153,8 @@ Matching match(const std::vector<MatchLayer>& layers, const std::vector<Target>&
   float* numbers = result.copied.data<float>();
   for (const Offsets& o : offsets) result.logits.push_back(o.logits < 0 ? nullptr : numbers + o.logits);
 
-  // One assignment problem per layer, image and group; they share nothing, so threads may take them in any order.
+  // One assignment problem per layer, image and group; they share nothing,
+  // so threads may take them in any order.
   std::vector<std::vector<std::vector<MatchedPair>>> pairs(layers.size());
   std::vector<std::vector<char>> broken(layers.size());
   for (size_t l = 0; l < layers.size(); ++l) {

@@ -49,7 +49,8 @@ struct Matching {
 };
 
 // Matches every layer; costs in f32 on the device of the predictions, which leave it in one copy (the host
-// waits for it), assignments on CPU threads. Throws Error for shapes that do not fit, and as check_objects does.
+// waits for it), assignments on CPU threads. Throws Error for shapes that do not fit,
+// and as check_objects does.
 Matching match(const std::vector<MatchLayer>& layers, const std::vector<Target>& targets,
                const MatcherOptions& options);
 

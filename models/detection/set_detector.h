@@ -1,4 +1,5 @@
-// What detectors share that predict a set, as the DETR family does: the set criterion and the post-processing.
+// What detectors share that predict a set, as the DETR family does: the set criterion and the
+// post-processing.
 #pragma once
 
 #include "models/detection/criterion.h"

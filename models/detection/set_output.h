@@ -17,7 +17,8 @@ struct SidePrediction {
   Var places, scale;  // [R + 1], [1]: see BinScale (models/d_fine/distribution.h)
 };
 
-// Masks that are not made of all queries while a model trains: their logits are the products of both, plus the bias.
+// Masks that are not made of all queries while a model trains: their logits are the products of both,
+// plus the bias.
 struct MaskFactors {
   Var pixels;   // [N, h, w, C], of a map that covers the padded image; undefined where there are none
   Var queries;  // [N, Q, C]
@@ -29,7 +30,8 @@ struct MaskFactors {
 struct LayerPrediction {
   Var logits;  // [N, Q, K]
   Var boxes;   // [N, Q, 4] as (cx, cy, w, h) in [0, 1], relative to the un-padded image
-  // [N, Q, h, w], logits of the pixels of a map that covers the padded image; undefined where no masks are predicted
+  // [N, Q, h, w], logits of the pixels of a map that covers the padded image;
+  // undefined where no masks are predicted
   Var masks = {};
   SidePrediction sides = {};
   MaskFactors mask_factors = {};
@@ -52,7 +54,8 @@ struct DenoisingOutput {
 struct SetOutput : DetectorOutput {
   std::vector<LayerPrediction>
       layers;  // of the matching queries, in decoder order; the last one is the result
-  // The same as one, [L, N, Q, ...], where the model makes them at once and there is no denoising; else undefined.
+  // The same as one, [L, N, Q, ...], where the model makes them at once and there is no denoising;
+  // else undefined.
   LayerPrediction stacked = {};
   LayerPrediction encoder;  // two-stage proposals; else undefined
   LayerPrediction first;    // of the first decoder layer, before it refines (D-FINE); else undefined

@@ -28,8 +28,9 @@ Var AnchorDecoder::run_layer(int64_t i, const Var& target, const Tensor& boxes, 
   return layer(i).forward(target, ref_point_head_->forward(sines), std::move(memory), groups);
 }
 
-// The sines of the centre, y before x as in the tokens' positions, times what the content says: a factor for every channel (not in the first
-// layer, where the contents say nothing yet), and for each axis the size that it looks for, relative to the box's.
+// The sines of the centre, y before x as in the tokens' positions, times what the content says: a factor for
+// every channel (not in the first layer, where the contents say nothing yet), and for each axis the size that
+// it looks for, relative to the box's.
 Var AnchorDecoder::query_position(int64_t i, const Var& target, const Tensor& boxes, const Var& sines) const {
   const int64_t half = dim_ / 2;
   Var sides = clamp(slice(Var(boxes), 2, 2, 4), kSmallestSide, 1);

@@ -133,7 +133,8 @@ class Detr : public SetDetector {
       Var x = transformer_->decoder->normalised(target);
       Var box = add(bbox_embed_->forward(x), origin);
       add_layer(output, q.denoising, {class_embed_->forward(x), sigmoid(box)});
-      // Each layer's loss trains its own correction; without, the one that there is trains all of them, and the anchors.
+      // Each layer's loss trains its own correction; without, the one that there is trains all of them,
+      // and the anchors.
       origin = options_.aux_loss ? box.detach() : box;
     }
   }

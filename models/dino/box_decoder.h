@@ -1,4 +1,5 @@
-// A deformable decoder whose queries' positions are made of their boxes, with the official names `norm` and `ref_point_head`: DINO's, LW-DETR's.
+// A deformable decoder whose queries' positions are made of their boxes, with the official names `norm` and
+// `ref_point_head`: DINO's, LW-DETR's.
 #pragma once
 
 #include "layers/constant_keeper.h"

@@ -1,6 +1,6 @@
-// DINO (Zhang et al. 2023): Deformable DETR's encoder and decoder layers with mixed query selection (references from the encoder's
-// best proposals, learned content), refined boxes that look forward twice, and contrastive denoising. Parameter names, counts and
-// initialisation are the official ones.
+// DINO (Zhang et al. 2023): Deformable DETR's encoder and decoder layers with mixed query selection
+// (references from the encoder's best proposals, learned content), refined boxes that look forward twice, and
+// contrastive denoising. Parameter names, counts and initialisation are the official ones.
 #pragma once
 
 #include "models/backbone.h"
@@ -24,7 +24,8 @@ class Dino : public SetDetector {
 
  private:
   class Transformer;
-  // Boxes [N, Q, 4] of the tokens whose best class has the highest scores, without gradient, and in `predictions` with it.
+  // Boxes [N, Q, 4] of the tokens whose best class has the highest scores, without gradient,
+  // and in `predictions` with it.
   Var choose_references(const EncodedTokens& tokens, LayerPrediction& predictions) const;
   // queries: with references [N, Q, 4] in [0, 1], and no positions
   void decode(const DecoderQueries& queries, const EncodedTokens& tokens, bool record, SetOutput& output);

@@ -1,7 +1,9 @@
-// DINOv2 (Oquab et al. 2023) with its own parameter names, and what LW-DETR and RF-DETR make of it: most blocks attend within windows, each of
-// which has a class token of its own. Images of any size: zeros fill them up to whole patches and windows.
-// As a backbone its stages are its blocks: a map for each that `outputs` names, at 1 / patch of the image, after the last norm. With `pyramid`
-// they are those of other backbones: maps of strides 4, 8, 16 and 32, bilinear between the cells of the last block's.
+// DINOv2 (Oquab et al. 2023) with its own parameter names, and what LW-DETR and RF-DETR make of it: most
+// blocks attend within windows, each of which has a class token of its own. Images of any size: zeros fill
+// them up to whole patches and windows.
+// As a backbone its stages are its blocks: a map for each that `outputs` names, at 1 / patch of the image,
+// after the last norm. With `pyramid` they are those of other backbones: maps of strides 4, 8, 16 and 32,
+// bilinear between the cells of the last block's.
 // Its class head is linear, on the class token and the mean of the others.
 // `style: cae` is LW-DETR's ViT (Chen et al. 2024): no class token, no last norm, keys without bias.
 #include "models/dinov2/dinov2.h"

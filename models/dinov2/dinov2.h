@@ -6,7 +6,8 @@
 
 namespace saccade {
 
-// Tokens of a map [N, H, W, C], cut into side x side windows of equal size -> [N * side^2, H / side * W / side, C], and back; map: H and W.
+// Tokens of a map [N, H, W, C], cut into side x side windows of equal size ->
+// [N * side^2, H / side * W / side, C], and back; map: H and W.
 Var cut_windows(const Var& map, int64_t side);
 Var join_windows(const Var& windows, const MapSize& map, int64_t side);
 

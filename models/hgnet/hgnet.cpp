@@ -1,5 +1,6 @@
-// HGNetv2 (PaddleClas' PP-HGNet, second version), the backbone of D-FINE and DEIM, with the parameter names of their code: a stem of two
-// branches, then four stages of blocks that join the outputs of all their layers.
+// HGNetv2 (PaddleClas' PP-HGNet, second version), the backbone of D-FINE and DEIM, with the parameter names
+// of their code: a stem of two branches, then four stages of blocks that join the outputs of all their
+// layers.
 #include <algorithm>
 #include <array>
 #include <tuple>
@@ -142,7 +143,8 @@ class LightConv : public Module {
   std::shared_ptr<ConvRelu> conv2_;
 };
 
-// Layers in a chain; the input and all their outputs are joined and become `out` channels. With a residual but for a stage's first.
+// Layers in a chain; the input and all their outputs are joined and become `out` channels. With a residual
+// but for a stage's first.
 class HgBlock : public Module {
  public:
   HgBlock(int64_t in, const Stage& s, const HgNetOptions& o, int64_t stage, bool first) : residual_(!first) {
@@ -282,7 +284,8 @@ bool infer_hgnet(Inference& in, const std::string& prefix) {
     in.set(b + "channels", channels);
     in.set(b + "blocks", blocks);
   }
-  // D-FINE trains all of its small backbones, which have these steps, and freezes stem and norms of the others.
+  // D-FINE trains all of its small backbones, which have these steps,
+  // and freezes stem and norms of the others.
   const bool small = in.has(prefix + "stem.stem1.lab.scale");
   in.set(b + "lab", small);
   in.set("model.backbone.frozen_batch_norm", !small);

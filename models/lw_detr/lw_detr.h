@@ -1,7 +1,8 @@
-// LW-DETR (Chen et al. 2024) and RF-DETR (Robinson et al. 2025): a vision transformer whose maps a projector joins, and a decoder without an
-// encoder before it. Its queries have learned contents and begin at the best tokens; boxes are refined from there at once in all layers. In
-// training further groups of queries, each with heads of its own over the tokens, are matched apart (Group DETR, Chen et al. 2023). Parameter
-// names, counts and initialisation are the official ones.
+// LW-DETR (Chen et al. 2024) and RF-DETR (Robinson et al. 2025): a vision transformer whose maps a projector
+// joins, and a decoder without an encoder before it. Its queries have learned contents and begin at the best
+// tokens; boxes are refined from there at once in all layers. In training further groups of queries, each
+// with heads of its own over the tokens, are matched apart (Group DETR, Chen et al. 2023). Parameter names,
+// counts and initialisation are the official ones.
 #pragma once
 
 #include "models/backbone.h"
@@ -28,14 +29,15 @@ class LwDetr : public SetDetector {
 
  protected:
   void after_initialize(uint64_t seed, const std::string& prefix) override;
-  // What a family adds to the predictions. queries: of the layers that predict, the decoder's normalised outputs; chosen: the tokens that the
-  // proposals are of; map: the projector's first; images: padded.
+  // What a family adds to the predictions. queries: of the layers that predict, the decoder's normalised
+  // outputs; chosen: the tokens that the proposals are of; map: the projector's first; images: padded.
   virtual void add_masks(const Vars& /*queries*/, const Var& /*chosen*/, const Var& /*map*/,
                          const Var& /*images*/, SetOutput& /*output*/) {}
 
  private:
   class Transformer;
-  // With references [N, groups * Q, 4]; chosen: their tokens as the heads read them; predictions: those of these.
+  // With references [N, groups * Q, 4]; chosen: their tokens as the heads read them; predictions:
+  // those of these.
   DecoderQueries choose_queries(const Var& memory, const TokenMaps& maps, Var& chosen,
                                 LayerPrediction& predictions) const;
 
@@ -49,8 +51,8 @@ class LwDetr : public SetDetector {
   ConstantKeeper constants_;
 };
 
-// Of the type Family, which derives from LwDetr; `reader` for messages about what it does not read. The backbone gives its last map alone
-// where the configuration names no others.
+// Of the type Family, which derives from LwDetr; `reader` for messages about what it does not read. The
+// backbone gives its last map alone where the configuration names no others.
 template <class Family, class Options = LwDetrOptions>
 std::shared_ptr<Module> build_lw_detr_of(const Args& model, int64_t classes, const Args& criterion,
                                          const char* reader) {
@@ -61,7 +63,8 @@ std::shared_ptr<Module> build_lw_detr_of(const Args& model, int64_t classes, con
   return std::make_shared<Family>(options, build_backbone(model.get_section("backbone"), {}));
 }
 
-// Where the defaults of both families differ from the schema's (ModelSpec::preset); more: further parts of the model.
+// Where the defaults of both families differ from the schema's (ModelSpec::preset); more:
+// further parts of the model.
 #define SACCADE_LW_DETR_PRESET(more)                                                                     \
   "model { backbone { type: 'dinov2' } transformer { encoder_layers: 0 decoder_layers: 3 ffn_dim: 2048 " \
   "dropout: 0 levels: 1 decoder_points: 2 extra_query_groups: 12 } " more                                \

@@ -1,5 +1,5 @@
-// From the maps of a plain vision transformer, which all have one size, to those that the decoder reads (Chen et al. 2024, LW-DETR, section 3.2),
-// with the names of the official code.
+// From the maps of a plain vision transformer, which all have one size, to those that the decoder reads (Chen
+// et al. 2024, LW-DETR, section 3.2), with the names of the official code.
 #pragma once
 
 #include "layers/conv_transpose2d.h"

@@ -8,11 +8,13 @@ namespace saccade {
 
 bool infer_lw_detr(Inference& weights);  // see ModelSpec::infer
 
-// Sets the fields of both families but those of the backbone that weights do not tell; false: they are of another model.
+// Sets the fields of both families but those of the backbone that weights do not tell; false:
+// they are of another model.
 bool infer_lw_detr_parts(Inference& weights);
 // Images of this side.
 void infer_square_images(Inference& weights, int64_t side);
-// The numbers of blocks that config.json has under backbone_config, or `usual`, which is then mentioned under this field.
+// The numbers of blocks that config.json has under backbone_config, or `usual`,
+// which is then mentioned under this field.
 std::vector<int64_t> infer_blocks(Inference& weights, const std::string& name,
                                   const std::vector<int64_t>& usual, const std::string& field);
 

@@ -1,10 +1,12 @@
-// PVT (Wang et al. 2021, "Pyramid Vision Transformer", its first version), with the official parameter names: every stage is a
-// patch embedding, learned positions and pre-norm blocks of spatial-reduction attention. As a classifier the last stage has a
-// class token in front, whose row `norm` and `head` read. As a backbone it is the official detection variant: no class token (its
-// position, the first of the last stage, stays unused) and no norms behind the stages.
-// Images of any size: zeros fill up what patches and reductions do not divide; the positions of another grid are the learned ones
-// resized bilinearly. (The official code leaves out what they do not divide: the same for sides that are multiples of 32. Where a
-// stage has as many cells as the first one of the training had, in another shape, it forgets to resize: not so here.)
+// PVT (Wang et al. 2021, "Pyramid Vision Transformer", its first version), with the official parameter names:
+// every stage is a patch embedding, learned positions and pre-norm blocks of spatial-reduction attention. As
+// a classifier the last stage has a class token in front, whose row `norm` and `head` read. As a backbone it
+// is the official detection variant: no class token (its position, the first of the last stage, stays unused)
+// and no norms behind the stages.
+// Images of any size: zeros fill up what patches and reductions do not divide; the positions of another grid
+// are the learned ones resized bilinearly. (The official code leaves out what they do not divide: the same
+// for sides that are multiples of 32. Where a stage has as many cells as the first one of the training had,
+// in another shape, it forgets to resize: not so here.)
 #include <algorithm>
 #include <cmath>
 #include <optional>

@@ -38,7 +38,8 @@ std::vector<AnchorTargets> anchor_targets(const Anchors& anchors, const std::vec
 class KeptAnchorTargets {
  public:
   using Pointer = std::shared_ptr<const AnchorTargets>;
-  // Makes those of a target, which take() gives back to a target of this size and with these objects. Of too many the oldest go.
+  // Makes those of a target, which take() gives back to a target of this size and with these objects.
+  // Of too many the oldest go.
   Pointer keep(const Anchors& anchors, const Target& target, const MaxIouOptions& options);
   Pointer take(const Anchors& anchors, const Target& target, const MaxIouOptions& options);
 

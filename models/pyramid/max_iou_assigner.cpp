@@ -16,9 +16,9 @@ bool touch(const float* a, const float* b) {
   return a[0] < b[2] && b[0] < a[2] && a[1] < b[3] && b[1] < a[3];
 }
 
-// The IoU of boxes with one. Candidates tie by the hundreds (all anchors of a shape that an object lies in), and rounding decides which of
-// them are its best: every product is rounded, as PyTorch does it, and the code is there once, so that the second look finds the numbers of
-// the first.
+// The IoU of boxes with one. Candidates tie by the hundreds (all anchors of a shape that an object lies in),
+// and rounding decides which of them are its best: every product is rounded, as PyTorch does it, and the code
+// is there once, so that the second look finds the numbers of the first.
 [[gnu::noinline, gnu::optimize("fp-contract=off")]] void ious(const float* boxes, int64_t count,
                                                               const float* object, float* out) {
   const float area = (object[2] - object[0]) * (object[3] - object[1]);

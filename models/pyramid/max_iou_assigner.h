@@ -17,8 +17,8 @@ struct MaxIouOptions {
 // What else a candidate may stand for.
 inline constexpr int32_t kBackground = -1, kIgnored = -2;
 
-// [candidates], the object of each, kBackground or kIgnored. Boxes are corners, four numbers each. Of equal objects the first counts, of
-// objects that claim one candidate as their best the last one.
+// [candidates], the object of each, kBackground or kIgnored. Boxes are corners, four numbers each. Of equal
+// objects the first counts, of objects that claim one candidate as their best the last one.
 std::vector<int32_t> assign_max_iou(std::span<const float> candidates, std::span<const float> objects,
                                     const MaxIouOptions& options);
 

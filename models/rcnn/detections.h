@@ -14,11 +14,13 @@ struct RegionDetectionOptions {
   double score_threshold = 0.05;  // detections have a greater score
   double nms = 0.5;               // among those of a class
   int64_t count = 100;            // of an image
-  // Masks are drawn as torchvision does: a cell wider on each side, boxes of whole pixels, without the half of a pixel.
+  // Masks are drawn as torchvision does: a cell wider on each side, boxes of whole pixels,
+  // without the half of a pixel.
   bool masks_like_torchvision = false;
 };
 
-// The best of each image, best first; scores below kLeftOut fill the rest. On the device; shapes follow from the sizes alone.
+// The best of each image, best first; scores below kLeftOut fill the rest. On the device;
+// shapes follow from the sizes alone.
 struct RegionDetections {
   Var boxes;       // [N, D, 4] corners in pixels of the image as the model gets it, cut to it
   Var scores;      // [N, D]
@@ -31,7 +33,8 @@ RegionDetections best_detections(const ProposedRegions& proposals, const BoxHead
                                  const Tensor& sizes, const BoxCoder& coder,
                                  const RegionDetectionOptions& options);
 
-// Of which pixels of an image a map of probabilities [side, side] that covers a box (in pixels of the image) says at least a half.
+// Of which pixels of an image a map of probabilities [side, side] that covers a box (in pixels of the image)
+// says at least a half.
 Mask mask_in_box(const float* probabilities, int64_t side, const Box& box, ImageSize image,
                  bool like_torchvision);
 

@@ -114,7 +114,8 @@ StageOutput Rcnn::learn_stage(size_t stage, const Vars& levels, const BoxLists& 
       sample_rois(proposals, targets, options_.box_head.classes, sampling, fmt::format("rcnn.{}", stage));
   const RoiSamples& s = output.samples;
   const int64_t all = std::ssize(targets) * sampling.sampler.count;
-  // What fills the tables is cut out of no image, so it is 0 and counts for nothing; but norms of the batch would see it.
+  // What fills the tables is cut out of no image, so it is 0 and counts for nothing;
+  // but norms of the batch would see it.
   const int64_t R = options_.box_head.convs > 0 ? std::max<int64_t>(s.count(), 1)
                                                 : fixed_count(s.count(), all),
                 P = fixed_count(std::ssize(s.objects), all);

@@ -1,5 +1,5 @@
-// Faster R-CNN (Ren et al. 2015), Mask R-CNN (He et al. 2017) and Cascade R-CNN on a feature pyramid: regions that may hold something, then
-// what they hold.
+// Faster R-CNN (Ren et al. 2015), Mask R-CNN (He et al. 2017) and Cascade R-CNN on a feature pyramid: regions
+// that may hold something, then what they hold.
 // Numbers and names are those of mmdetection 2; what torchvision does otherwise is an option.
 #pragma once
 
@@ -16,8 +16,9 @@
 
 namespace saccade {
 
-// One look at the regions. Faster and Mask R-CNN have one, Cascade R-CNN (Cai and Vasconcelos 2018) further ones, each with heads of its
-// own, that look at where the one before has moved the boxes and ask for more overlap.
+// One look at the regions. Faster and Mask R-CNN have one, Cascade R-CNN (Cai and Vasconcelos 2018) further
+// ones, each with heads of its own, that look at where the one before has moved the boxes and ask for more
+// overlap.
 struct RcnnStage {
   RoiSampling sampling{};
   BoxCoder coder{.deviations = {0.1, 0.1, 0.2, 0.2}};
@@ -45,8 +46,8 @@ struct RcnnOutput : DetectorOutput {
   std::vector<StageOutput> stages;
   RegionDetections found;
 
-  // "scores" [N, D], by falling score, those of fewer detections 0; "boxes" [N, D, 4], corners as parts of the padded image; "labels"
-  // [N, D], whole numbers; "masks" [N, D, s, s], probabilities in the box.
+  // "scores" [N, D], by falling score, those of fewer detections 0; "boxes" [N, D, 4], corners as parts of
+  // the padded image; "labels" [N, D], whole numbers; "masks" [N, D, s, s], probabilities in the box.
   std::vector<std::pair<std::string, Var>> results() const override;
 };
 

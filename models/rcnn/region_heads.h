@@ -1,5 +1,5 @@
-// What looks at regions that have been cut out of the pyramid (Ren et al. 2015, He et al. 2017). Numbers and names are those of
-// mmdetection 2.
+// What looks at regions that have been cut out of the pyramid (Ren et al. 2015, He et al. 2017). Numbers and
+// names are those of mmdetection 2.
 #pragma once
 
 #include <memory>
@@ -30,8 +30,8 @@ class BoxHead : public Module {
     Var deltas;  // [R, classes, 4], class-agnostic [R, 1, 4]
   };
   Result forward(const Var& regions) const;  // [R, size, size, channels]
-  // Of each region the deltas of the class that is most likely if it is none of background, [R, 4]; of those with labels i64 [R] of at
-  // least 0 those of that class. labels: on the host; empty: all -1.
+  // Of each region the deltas of the class that is most likely if it is none of background, [R, 4]; of those
+  // with labels i64 [R] of at least 0 those of that class. labels: on the host; empty: all -1.
   static Var likely_deltas(const Result& result, const std::vector<int64_t>& labels = {});
   std::string type_name() const override { return "BoxHead"; }
 

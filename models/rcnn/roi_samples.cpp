@@ -132,7 +132,8 @@ void cut_mask(const Mask& mask, const float* box, int size, float* out) {
 
 std::vector<float> mask_targets(const RoiSamples& samples, const std::vector<Target>& targets, int64_t size) {
   std::vector<float> out(samples.objects.size() * static_cast<size_t>(size * size), 0);
-  // Of every object of the batch, of the size of its image as the model gets it; made where a region stands for it.
+  // Of every object of the batch, of the size of its image as the model gets it;
+  // made where a region stands for it.
   std::vector<std::vector<Mask>> masks(targets.size());
   for (size_t n = 0; n < targets.size(); ++n) masks[n].resize(targets[n].instances.size());
   for (const RoiObject& o : samples.objects) {

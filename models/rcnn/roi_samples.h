@@ -45,11 +45,13 @@ struct RoiSamples {
 RoiSamples sample_rois(const BoxLists& proposals, const std::vector<Target>& targets, int64_t classes,
                        const RoiSampling& options, std::string_view stage);
 
-// What the next stage has as proposals: the samples, each in the place where it has been moved to, [R, 4], cut to its image; without the
-// objects' own boxes, which every stage adds, and without boxes that are not finite.
+// What the next stage has as proposals: the samples, each in the place where it has been moved to, [R, 4],
+// cut to its image; without the objects' own boxes, which every stage adds,
+// and without boxes that are not finite.
 BoxLists moved_samples(const RoiSamples& samples, const float* boxes, const std::vector<ImageSize>& sizes);
 
-// f32 [P, size, size], 0 or 1: the part of the object's mask that lies in its region, as RoIAlign reads it; all 0 of an object without one.
+// f32 [P, size, size], 0 or 1: the part of the object's mask that lies in its region, as RoIAlign reads it;
+// all 0 of an object without one.
 std::vector<float> mask_targets(const RoiSamples& samples, const std::vector<Target>& targets, int64_t size);
 
 }  // namespace saccade

@@ -24,7 +24,8 @@ Tensor padded_anchors(const Anchors& anchors, int64_t level, MapSize map,
   return hidden.reshape({N, map.cells() * A});
 }
 
-// The anchors that were drawn, as rows of the predictions of all levels, level by level and of each image by image.
+// The anchors that were drawn, as rows of the predictions of all levels,
+// level by level and of each image by image.
 struct DrawnAnchors {
   std::vector<int64_t> rows, labels;  // all of them; label 0: an object, -1: none
   std::vector<float> weights;         // 1 / those of the image

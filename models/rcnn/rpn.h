@@ -1,5 +1,5 @@
-// The region proposal network (Ren et al. 2015) on a feature pyramid: which anchors hold something, and where exactly. Numbers and names
-// are those of mmdetection 2.
+// The region proposal network (Ren et al. 2015) on a feature pyramid: which anchors hold something, and where
+// exactly. Numbers and names are those of mmdetection 2.
 #pragma once
 
 #include <memory>
@@ -32,7 +32,8 @@ struct RpnOutput {
   FeatureLevels maps;
 };
 
-// Boxes [N, K, 4] as corners in pixels, cut to their image, with their logits [N, K], best first; those below kLeftOut fill the rest.
+// Boxes [N, K, 4] as corners in pixels, cut to their image, with their logits [N, K], best first; those below
+// kLeftOut fill the rest.
 struct ProposedRegions {
   Var boxes, scores;
 };
@@ -54,7 +55,8 @@ class Rpn : public Module {
   std::string type_name() const override { return "Rpn"; }
 
  private:
-  // Of each level: the anchors f32 [H W A, 4]; which are in the padding, bool [N, H W A], undefined where no image has any.
+  // Of each level: the anchors f32 [H W A, 4]; which are in the padding, bool [N, H W A],
+  // undefined where no image has any.
   Tensors anchors_of(const RpnOutput& output) const;
   Tensors padding_of(const RpnOutput& output, const std::vector<ImageSize>& sizes) const;
 

@@ -22,8 +22,8 @@ enum class BoxLoss {
   kGiou,      // of the boxes that come of it
 };
 
-// [] f32 each, without weights: means over the regions of an image, of `masks` over those that stand for an object, and then over the images
-// of the step, of `masks` over those with objects.
+// [] f32 each, without weights: means over the regions of an image, of `masks` over those that stand for an
+// object, and then over the images of the step, of `masks` over those with objects.
 struct StageLoss {
   Var classes, boxes, masks;
 };

@@ -1,4 +1,5 @@
-// The names that torchvision gives to the tensors, and what the weights of an R-CNN tell of its configuration. mmdetection's names are ours.
+// The names that torchvision gives to the tensors, and what the weights of an R-CNN tell of its
+// configuration. mmdetection's names are ours.
 #include "models/rcnn/rcnn.h"
 #include "models/weights/inference.h"
 #include "models/weights/weight_naming.h"
@@ -81,7 +82,8 @@ bool infer_mask_rcnn(Inference& in) { return infer_rcnn(in, true, 1); }
 
 bool infer_cascade_mask_rcnn(Inference& in) {
   if (!infer_rcnn(in, true, kCascadeStages)) return false;
-  // The weights do not tell which loss they have learned with; those with convolutions in the heads are the Swin and DAT papers'.
+  // The weights do not tell which loss they have learned with; those with convolutions in the heads are the
+  // Swin and DAT papers'.
   const std::string field = "model.rcnn.bbox_loss";
   if (in.has("roi_head.bbox_head.0.shared_convs.0.conv.weight") &&
       !in.given().get_section("rcnn").has("bbox_loss")) {

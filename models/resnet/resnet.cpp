@@ -1,5 +1,5 @@
-// ResNet v1.5 (He et al. 2016; stride in the 3x3 convolution) with torchvision's parameter names, the same with the stem of
-// mmsegmentation's ResNetV1c, and the registration of all variants.
+// ResNet v1.5 (He et al. 2016; stride in the 3x3 convolution) with torchvision's parameter names, the same
+// with the stem of mmsegmentation's ResNetV1c, and the registration of all variants.
 #include <array>
 
 #include "layers/conv2d.h"

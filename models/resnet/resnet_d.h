@@ -1,5 +1,5 @@
-// ResNet-vd (He et al. 2019, "Bag of tricks", D), as RT-DETR has it and with its parameter names: a stem of three 3x3
-// convolutions, and average pooling before the 1x1 convolution of the shortcuts that stride.
+// ResNet-vd (He et al. 2019, "Bag of tricks", D), as RT-DETR has it and with its parameter names: a stem of
+// three 3x3 convolutions, and average pooling before the 1x1 convolution of the shortcuts that stride.
 #pragma once
 
 #include "models/backbone.h"

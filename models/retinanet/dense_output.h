@@ -1,4 +1,5 @@
-// What RetinaNet predicts: for every anchor of every cell the logits of all classes and how to move it to the object.
+// What RetinaNet predicts: for every anchor of every cell the logits of all classes and how to move it to the
+// object.
 #pragma once
 
 #include <memory>
@@ -33,13 +34,14 @@ struct DenseOutput : DetectorOutput {
   ImageSize canvas;              // of the padded images
   std::vector<ImageSize> sizes;  // [N]
 
-  // `logits` [N, anchors, K] and `boxes` [N, anchors, 4] as (cx, cy, w, h), parts of the padded image and cut to it.
+  // `logits` [N, anchors, K] and `boxes` [N, anchors, 4] as (cx, cy, w, h),
+  // parts of the padded image and cut to it.
   std::vector<std::pair<std::string, Var>> results() const override;
 };
 
-// The losses of Detector::loss: `class`, the focal loss of all anchors but those that are ignored or in the padding, and `bbox`, L1 of the
-// deltas of those that stand for an object, both divided by the number of the latter in the step, at least 1 for each image. Metrics:
-// "positive_anchors", how many an image has.
+// The losses of Detector::loss: `class`, the focal loss of all anchors but those that are ignored or in the
+// padding, and `bbox`, L1 of the deltas of those that stand for an object, both divided by the number of the
+// latter in the step, at least 1 for each image. Metrics: "positive_anchors", how many an image has.
 DetectionLoss dense_loss(const DenseOutput& output, const std::vector<Target>& targets,
                          const StepImages& step);
 // What an image adds to this number.

@@ -1,5 +1,6 @@
-// RetinaNet (Lin et al. 2017): a feature pyramid whose every cell says of nine anchors which classes they hold and where the object is
-// exactly. Names and numbers are those of mmdetection 2; what torchvision does otherwise is an option.
+// RetinaNet (Lin et al. 2017): a feature pyramid whose every cell says of nine anchors which classes they
+// hold and where the object is exactly. Names and numbers are those of mmdetection 2; what torchvision does
+// otherwise is an option.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// The names that torchvision gives to the tensors, and what the weights of a RetinaNet tell of its configuration. mmdetection's names are
-// ours.
+// The names that torchvision gives to the tensors, and what the weights of a RetinaNet tell of its
+// configuration. mmdetection's names are ours.
 #include "models/retinanet/retinanet.h"
 #include "models/weights/inference.h"
 #include "models/weights/weight_naming.h"

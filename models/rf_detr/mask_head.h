@@ -1,5 +1,5 @@
-// RF-DETR's masks: the products of what a query is with what the pixels are, which a block for each decoder layer refines. The names are the
-// official ones.
+// RF-DETR's masks: the products of what a query is with what the pixels are, which a block for each decoder
+// layer refines. The names are the official ones.
 #pragma once
 
 #include "layers/conv2d.h"

@@ -35,7 +35,8 @@ class RfDetrSeg : public LwDetr {
   std::string type_name() const override { return "RfDetrSeg"; }
 
  private:
-  // While it trains the masks of all layers and of the proposals, whose pixels go through no block, as factors; else the last one's.
+  // While it trains the masks of all layers and of the proposals, whose pixels go through no block, as
+  // factors; else the last one's.
   void add_masks(const Vars& queries, const Var& chosen, const Var& map, const Var& images,
                  SetOutput& output) override {
     output.canvas = {images.dim(1), images.dim(2)};

@@ -1,4 +1,5 @@
-// The names of the official files, in which DINOv2 has those of Hugging Face, and what the weights tell of the configuration.
+// The names of the official files, in which DINOv2 has those of Hugging Face,
+// and what the weights tell of the configuration.
 #include "models/rf_detr/weights.h"
 
 #include <algorithm>
@@ -36,7 +37,8 @@ bool infer_rf_detr_parts(Inference& in) {
   const int64_t patch = in.size(encoder + "patch_embed.proj.weight", 2),
                 depth = in.count(encoder + "blocks.", ".norm1.weight"),
                 grid = std::llround(std::sqrt(static_cast<double>(in.size(encoder + "pos_embed", 1) - 1)));
-  // The models with DINOv2's own patches keep its table too. Of patches of 12 pixels, the smallest model has no windows.
+  // The models with DINOv2's own patches keep its table too. Of patches of 12 pixels,
+  // the smallest model has no windows.
   const bool is_first = patch == 14;
   const int64_t usual = is_first ? 4 : grid % 2 == 0 && !(patch == 12 && grid == 26) ? 2 : 1;
   int64_t windows = usual;

@@ -23,8 +23,8 @@ RtDetrDecoder::RtDetrDecoder(int64_t channels, const RtDetrDecoderOptions& optio
         child(fmt::format("dec_bbox_head.{}", i), make_refining_head(o.dim, 4, o.activation)));
 }
 
-// Boxes are refined from layer to layer; the gradient of a layer's box also flows to the head of the layer before, not
-// further ("look forward twice").
+// Boxes are refined from layer to layer; the gradient of a layer's box also flows to the head of the layer
+// before, not further ("look forward twice").
 void RtDetrDecoder::decode(const DecoderQueries& q, const Var& memory, const TokenMaps& maps,
                            const DetectorInput& input, SetOutput& output) {
   const int64_t N = q.target.dim(0), Q = q.target.dim(1), all = options_.transformer.decoder_layers;

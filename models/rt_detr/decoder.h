@@ -1,5 +1,6 @@
-// RT-DETR's decoder (Zhao et al. 2024, section 4.3): the tokens with the highest scores are the first queries; every layer has its
-// own heads and refines the boxes of the one before. Parameter names are those of the official code of RT-DETRv2.
+// RT-DETR's decoder (Zhao et al. 2024, section 4.3): the tokens with the highest scores are the first
+// queries; every layer has its own heads and refines the boxes of the one before. Parameter names are those
+// of the official code of RT-DETRv2.
 #pragma once
 
 #include "models/rt_detr/hybrid_detector.h"

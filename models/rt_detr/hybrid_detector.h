@@ -1,4 +1,5 @@
-// What RT-DETR and D-FINE have in common: a backbone, the hybrid encoder, and a decoder whose queries are the best tokens.
+// What RT-DETR and D-FINE have in common: a backbone, the hybrid encoder,
+// and a decoder whose queries are the best tokens.
 #pragma once
 
 #include "layers/constant_keeper.h"

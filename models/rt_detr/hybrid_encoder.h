@@ -1,6 +1,6 @@
-// RT-DETR's encoder (Zhao et al. 2024, section 4.2): attention within the coarsest map (AIFI), then a top-down and a bottom-up
-// path of convolutions (CCFM), whose blocks are CSP layers of RepVGG blocks. D-FINE's (Peng et al. 2024) has blocks of more branches, and
-// halves maps by depthwise convolutions.
+// RT-DETR's encoder (Zhao et al. 2024, section 4.2): attention within the coarsest map (AIFI), then a
+// top-down and a bottom-up path of convolutions (CCFM), whose blocks are CSP layers of RepVGG blocks.
+// D-FINE's (Peng et al. 2024) has blocks of more branches, and halves maps by depthwise convolutions.
 #pragma once
 
 #include "layers/constant_keeper.h"
@@ -20,8 +20,9 @@ struct HybridEncoderOptions {
 // Of a section hybrid_encoder, for a decoder like this.
 HybridEncoderOptions read_hybrid_encoder(const Args& section, const TransformerOptions& decoder);
 
-// [1, H * W, C]: a quarter of the channels each for the sine and the cosine of y and of x, over 10000^(i / (C / 4)). transposed: the
-// official code's, which takes cell t for (t / H, t % H) of a map whose cells are (t / W, t % W); the same for squares.
+// [1, H * W, C]: a quarter of the channels each for the sine and the cosine of y and of x, over 10000^(i /
+// (C / 4)). transposed: the official code's, which takes cell t for (t / H, t % H) of a map whose cells are
+// (t / W, t % W); the same for squares.
 Tensor hybrid_position_encoding(MapSize map, int64_t channels, bool transposed, Device device);
 
 // silu(norm(3x3 x) + norm(1x1 x)): one convolution in evaluation (Ding et al. 2021).
@@ -58,8 +59,8 @@ class CspRepLayer : public FusionBlock {
   std::vector<std::shared_ptr<RepVggBlock>> bottlenecks_;
 };
 
-// D-FINE's RepNCSPELAN4: of the two halves of a 1x1 convolution, the second goes twice through a CSP layer and a 3x3 convolution; all four
-// are joined.
+// D-FINE's RepNCSPELAN4: of the two halves of a 1x1 convolution, the second goes twice through a CSP layer
+// and a 3x3 convolution; all four are joined.
 class RepNcspElan : public FusionBlock {
  public:
   RepNcspElan(int64_t in, int64_t out, int64_t hidden, int64_t blocks);

@@ -1,4 +1,5 @@
-// How RT-DETR and its relatives choose their queries (Zhao et al. 2024, section 4.3): the tokens with the highest scores.
+// How RT-DETR and its relatives choose their queries (Zhao et al. 2024, section 4.3):
+// the tokens with the highest scores.
 #pragma once
 
 #include "layers/mlp.h"
@@ -12,7 +13,8 @@ class QuerySelection : public Module {
  public:
   // columns: of the logits; classes: of them, those that stand for a class
   QuerySelection(int64_t dim, int64_t columns, int64_t classes, int64_t queries, Activation activation);
-  // With references [N, Q, 4] before the sigmoid, and no positions. predictions: those of the chosen tokens, in training.
+  // With references [N, Q, 4] before the sigmoid, and no positions. predictions:
+  // those of the chosen tokens, in training.
   DecoderQueries forward(const Var& memory, const Proposals& proposals, LayerPrediction& predictions) const;
   std::string type_name() const override { return "QuerySelection"; }
 

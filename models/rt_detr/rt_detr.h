@@ -1,5 +1,6 @@
-// RT-DETR (Zhao et al. 2024) and RT-DETRv2 (Lv et al. 2024): backbone, hybrid encoder, query selection, decoder. Parameter names,
-// counts and initialisation are those of the official code of v2; `level_points` of the cross-attention is all that v2 adds.
+// RT-DETR (Zhao et al. 2024) and RT-DETRv2 (Lv et al. 2024): backbone, hybrid encoder, query selection,
+// decoder. Parameter names, counts and initialisation are those of the official code of v2; `level_points` of
+// the cross-attention is all that v2 adds.
 #pragma once
 
 #include "models/rt_detr/decoder.h"
@@ -24,7 +25,8 @@ const WeightRules& hugging_face_rt_detr_names();
 struct InferredHybrid {
   int64_t heads = 0, levels = 0, dim = 0;  // dim: of the encoder
 };
-// Sets the backbone, the fields of model.transformer but the points, and of `own`hybrid_encoder but the expansion.
+// Sets the backbone, the fields of model.transformer but the points,
+// and of `own`hybrid_encoder but the expansion.
 InferredHybrid infer_hybrid(Inference& weights, const std::string& own);
 
 }  // namespace saccade

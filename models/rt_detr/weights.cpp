@@ -1,4 +1,5 @@
-// The names of RT-DETR's first version and of Hugging Face, and what the weights of one tell of its configuration.
+// The names of RT-DETR's first version and of Hugging Face, and what the weights of one tell of its
+// configuration.
 #include "models/common/detr_weights.h"
 #include "models/rt_detr/rt_detr.h"
 

@@ -1,4 +1,5 @@
-// What our segmentation models are: a backbone, where wanted a feature pyramid, a head, and in training a second head on the backbone's maps.
+// What our segmentation models are: a backbone, where wanted a feature pyramid, a head, and in training a
+// second head on the backbone's maps.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,5 @@
-// Heads of segmentation models: from a backbone's maps to the classes of their cells. Names are mmsegmentation's.
+// Heads of segmentation models: from a backbone's maps to the classes of their cells.
+// Names are mmsegmentation's.
 #pragma once
 
 #include <cstdint>
@@ -46,8 +47,9 @@ class FcnHead : public PixelHead {
   std::shared_ptr<ConvNorm> conv_;
 };
 
-// Of a pyramid's maps, each half as fine as the one before: all are brought to the size of the first by convolutions and bilinear
-// doublings in turns, and added up (Kirillov et al. 2019, "Panoptic Feature Pyramid Networks", section 3.1).
+// Of a pyramid's maps, each half as fine as the one before: all are brought to the size of the first by
+// convolutions and bilinear doublings in turns, and added up (Kirillov et al. 2019, "Panoptic Feature Pyramid
+// Networks", section 3.1).
 class SemanticFpnHead : public PixelHead {
  public:
   SemanticFpnHead(const PixelHeadOptions& options, int64_t in, size_t maps);
@@ -58,8 +60,8 @@ class SemanticFpnHead : public PixelHead {
   std::vector<std::vector<std::shared_ptr<ConvNorm>>> scale_heads_;  // of each map
 };
 
-// Averages of the last map's parts (the pyramid pooling of PSPNet), and from there a feature pyramid whose maps are joined (Xiao et al. 2018,
-// "Unified Perceptual Parsing for Scene Understanding").
+// Averages of the last map's parts (the pyramid pooling of PSPNet), and from there a feature pyramid whose
+// maps are joined (Xiao et al. 2018, "Unified Perceptual Parsing for Scene Understanding").
 class UperHead : public PixelHead {
  public:
   UperHead(const PixelHeadOptions& options, const std::vector<int64_t>& in, std::vector<int64_t> pool_sizes);

@@ -1,4 +1,5 @@
-// UperNet (Xiao et al. 2018, "Unified Perceptual Parsing for Scene Understanding") with an auxiliary FCN head, as mmsegmentation has it.
+// UperNet (Xiao et al. 2018, "Unified Perceptual Parsing for Scene Understanding") with an auxiliary FCN
+// head, as mmsegmentation has it.
 #include "models/build.h"
 #include "models/segmentation/encoder_decoder.h"
 #include "models/segmentation/weights.h"

@@ -1,4 +1,5 @@
-// The names that transformers gives to the tensors of UperNet, and what weights tell of the configuration. mmsegmentation's names are ours.
+// The names that transformers gives to the tensors of UperNet, and what weights tell of the configuration.
+// mmsegmentation's names are ours.
 #include "models/segmentation/weights.h"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // Swin Transformer (Liu et al. 2021), with the official parameter names. As a backbone it is the official
 // detection variant: each chosen stage's map goes through a layer norm of its own (`norm0`, `norm1`, ... by
-// stage), and windows always keep their size and shift. As a classifier, a map no larger than the window is one
-// window without a shift; then `norm`, the mean over the tokens and `head`.
+// stage), and windows always keep their size and shift. As a classifier, a map no larger than the window is
+// one window without a shift; then `norm`, the mean over the tokens and `head`.
 // Images of any size: zeros fill the image up to whole patches, and odd maps before a merging. What a batch's
 // smaller images are padded with are zeros too, and tokens like any other; only the detector masks them.
 #include <fmt/ranges.h>
@@ -34,7 +34,8 @@ struct SwinOptions {
   std::vector<int64_t> attention_stages;  // that use it (1 is the first); empty: all
 };
 
-// Four neighbours become one token of twice the channels; their order is (0,0), (1,0), (0,1), (1,1) as (row, column).
+// Four neighbours become one token of twice the channels; their order is (0,0), (1,0), (0,1),
+// (1,1) as (row, column).
 class PatchMerging : public Module {
  public:
   explicit PatchMerging(int64_t dim) {

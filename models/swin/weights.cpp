@@ -1,4 +1,5 @@
-// The names of Hugging Face's Swin and of timm's, torchvision's and mmdetection's, where they are not the official ones.
+// The names of Hugging Face's Swin and of timm's, torchvision's and mmdetection's,
+// where they are not the official ones.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -185,7 +185,8 @@ bool infer_vit_classifier(Inference& in) {
   if (!heads_in_json) in.assumed.push_back(fmt::format("{}: {}", heads, usual));
   expect_vision_json(in);
   infer_classes(in, "head.", {.side = side});
-  // ViT's own images are in [-1, 1], DeiT's are normalised as all others'; timm calls the tensors of both the same.
+  // ViT's own images are in [-1, 1], DeiT's are normalised as all others';
+  // timm calls the tensors of both the same.
   const bool is_half = in.naming() == "Hugging Face ViT";
   if (is_half)
     for (const char* field : {"data.mean", "data.std"}) in.set(field, "0.5, 0.5, 0.5");

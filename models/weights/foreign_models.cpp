@@ -27,7 +27,8 @@ constexpr ForeignModel kForeign[] = {
     {"class_predictor.", "pixel_level_module.", "MaskFormer"},
 };
 
-// Whether some name has this, from the beginning of one of its parts on: "bbox_head." is not in "decoder.dec_bbox_head.0.bias".
+// Whether some name has this, from the beginning of one of its parts on: "bbox_head." is not in
+// "decoder.dec_bbox_head.0.bias".
 bool some_name_has(const WeightsFile& file, std::string_view part) {
   return std::ranges::any_of(file.entries(), [&](const WeightEntry& e) {
     const size_t at = e.name.find(part);

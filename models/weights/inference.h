@@ -1,5 +1,6 @@
-// The configuration of a model from its weights: names and shapes say nearly all, the arguments that official .pth files
-// carry most of the rest. Each model has its own rule, in its folder (ModelSpec::infer, BackboneSpec::infer).
+// The configuration of a model from its weights: names and shapes say nearly all, the arguments that official
+// .pth files carry most of the rest. Each model has its own rule, in its folder (ModelSpec::infer,
+// BackboneSpec::infer).
 #pragma once
 
 #include <fmt/ranges.h>
@@ -75,15 +76,18 @@ class Inference {
   std::map<std::string, const NamedWeight*> by_name_;
 };
 
-// Of a classifier: as many classes as its head has, and images of this side, resized and cut as they usually are.
+// Of a classifier: as many classes as its head has, and images of this side,
+// resized and cut as they usually are.
 struct UsualImages {
   int64_t side = 224;
   const char* interpolation = "bicubic";
   double center = 0.875;
 };
 void infer_classes(Inference& weights, const std::string& head, const UsualImages& images);
-// Of ViT, Swin and DINOv2; of one that is a part of another model in its section ("backbone_config."). Throws InputError where config.json has another activation than GELU, or norms with a larger epsilon than 1e-5; how
-// small a smaller one is (Hugging Face writes 1e-12) is lost in the rounding of the variances that it is added to.
+// Of ViT, Swin and DINOv2; of one that is a part of another model in its section ("backbone_config."). Throws
+// InputError where config.json has another activation than GELU, or norms with a larger epsilon than 1e-5;
+// how small a smaller one is (Hugging Face writes 1e-12) is lost in the rounding of the variances that it is
+// added to.
 void expect_vision_json(const Inference& weights, const std::string& section = "");
 
 }  // namespace saccade

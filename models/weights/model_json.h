@@ -1,4 +1,5 @@
-// config.json, which Hugging Face writes beside weights: what it says of the computation leaves no trace in names and shapes.
+// config.json, which Hugging Face writes beside weights: what it says of the computation leaves no trace in
+// names and shapes.
 #pragma once
 
 #include <map>
@@ -29,7 +30,8 @@ struct ModelJson {
   }
 };
 
-// The one in the folder of the weights, where it is of a model (it has a "model_type"). Throws InputError where it is no JSON.
+// The one in the folder of the weights, where it is of a model (it has a "model_type").
+// Throws InputError where it is no JSON.
 ModelJson read_model_json(const std::string& weights);
 
 }  // namespace saccade

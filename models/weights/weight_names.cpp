@@ -130,8 +130,8 @@ std::string_view without_wrappers(std::string_view name) {
   return name;
 }
 
-// Of weights and their averages in one file the averages, as of containers that have an entry for each ("ema.module"), where they are of all
-// weights.
+// Of weights and their averages in one file the averages, as of containers that have an entry for each
+// ("ema.module"), where they are of all weights.
 ChosenEntries choose_entries(const WeightsFile& file) {
   const bool is_ours = file.metadata().contains("saccade.config");  // which names its averages itself
   for (const std::string_view prefix : kAverages) {
@@ -172,8 +172,8 @@ ChosenEntries choose_entries(const WeightsFile& file) {
   return {{file.entries().begin(), file.entries().end()}};
 }
 
-// "module." and the like, when all names have them (what is ignored may lack them). Hugging Face's own "model." is none: a detector's
-// markers stand at the beginning of a name.
+// "module." and the like, when all names have them (what is ignored may lack them). Hugging Face's own
+// "model." is none: a detector's markers stand at the beginning of a name.
 std::string wrappers_of(const ChosenEntries& file, const WeightNaming* naming) {
   std::string prefix = file.wrapper;
   const auto any_begins = [&](const std::string& text) {
@@ -312,8 +312,8 @@ OfficialWeights official_weights(const WeightsFile& file) {
 
 namespace {
 
-// Of patches of 2 x 2 the places row by row for each channel, as torch.nn.Unfold has them; Swin has the channels of each place, column by
-// column.
+// Of patches of 2 x 2 the places row by row for each channel, as torch.nn.Unfold has them; Swin has the
+// channels of each place, column by column.
 Tensor folded(const Tensor& unfolded) {
   const int axis = unfolded.shape().rank() - 1;
   const int64_t channels = unfolded.dim(axis) / 4;

@@ -1,5 +1,5 @@
-// Tables of the names that others give to the tensors of our models. Each model has its own, in its folder, and registers
-// it: models/swin/weights.cpp.
+// Tables of the names that others give to the tensors of our models. Each model has its own, in its folder,
+// and registers it: models/swin/weights.cpp.
 #pragma once
 
 #include <string>
@@ -15,9 +15,10 @@ namespace saccade {
 constexpr const char* kOfficialBackbone = "backbone.0.body.";
 constexpr const char* kPlainBackbone = "backbone.";
 
-// A rule replaces the start of a name. In `from`, a star stands for what is between two dots. In `to`, the stars' texts follow
-// in order: * as it is, + and - as the number one higher or lower. `part`: the tensor is this one of the `parts` of a fused one.
-// `is_unfolded`: its last axis is of patches of 2 x 2 as torch.nn.Unfold gives them (channels before places), not as Swin joins them.
+// A rule replaces the start of a name. In `from`, a star stands for what is between two dots. In `to`, the
+// stars' texts follow in order: * as it is, + and - as the number one higher or lower. `part`: the tensor is
+// this one of the `parts` of a fused one. `is_unfolded`: its last axis is of patches of 2 x 2 as
+// torch.nn.Unfold gives them (channels before places), not as Swin joins them.
 struct WeightRule {
   std::string from, to;
   int part = -1, parts = 3;
@@ -25,22 +26,25 @@ struct WeightRule {
 };
 using WeightRules = std::vector<WeightRule>;
 
-// Rules (from, to) whose `from` may have alternatives: "(fc1|mlp.fc1)." stands for two rules, "[q|k|v]_proj." for three and "[key|value]." for
-// two whose parts these are. `shared` follow.
+// Rules (from, to) whose `from` may have alternatives: "(fc1|mlp.fc1)." stands for two rules, "[q|k|v]_proj."
+// for three and "[key|value]." for two whose parts these are. `shared` follow.
 WeightRules weight_rules(const std::vector<std::pair<std::string, std::string>>& rules,
                          WeightRules shared = {});
-// Those of Hugging Face for a vision transformer's block, whose name begins with `from` there and with `to` here.
+// Those of Hugging Face for a vision transformer's block, whose name begins with `from` there and with `to`
+// here.
 WeightRules vision_block_rules(const std::string& from, const std::string& to);
 
 struct WeightNaming {
   std::string name;  // for messages: "Hugging Face DETR"
   std::string file;
-  // A file is recognised by a tensor whose name contains one of them, the longest of all namings, or else by a function.
+  // A file is recognised by a tensor whose name contains one of them, the longest of all namings,
+  // or else by a function.
   std::vector<std::string> markers = {};
   std::string prefix = "";  // left out wherever a name has it
   WeightRules rules;
-  // A detector's goes before those of backbones, whose markers its own backbone may have, and its names may begin with
-  // "model.", which is a wrapper elsewhere. The rules of a backbone with names like no other are tried inside all detectors.
+  // A detector's goes before those of backbones, whose markers its own backbone may have, and its names may
+  // begin with "model.", which is a wrapper elsewhere. The rules of a backbone with names like no other are
+  // tried inside all detectors.
   enum Place { kBackbone, kBackboneInDetectors, kDetector } place = kBackbone;
   bool (*recognise)(const WeightsFile& file) = nullptr;
   // Files hold some tensors twice, under names that come to the same.

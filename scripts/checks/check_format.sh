@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Fails when a C++ file of the project is not formatted as .clang-format says. --fix formats them instead.
+# Fails when a C++ file of the project is not formatted as .clang-format says, or has a comment that is wider than code may be.
+# --fix formats them instead (but wraps no comment).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -12,4 +13,8 @@ mode=(--dry-run -Werror)
 mapfile -d '' files < <(git ls-files -z -- '*.h' '*.cpp' '*.cu' '*.cuh')
 [ ${#files[@]} -gt 0 ] || exit 0
 "$tool" --style=file "${mode[@]}" "${files[@]}"
+awk 'length > 110 && /^[ \t]*\/\// {
+  print "error: " FILENAME ":" FNR ": a comment of " length " columns, expected at most 110"
+  failed = 1
+} END { exit failed }' "${files[@]}" >&2
 echo "format: ${#files[@]} files are as .clang-format says"

@@ -123,8 +123,8 @@ class MsDeformAttnOnGpu : public testing::Test {
 };
 
 // Packs of 16 bytes and single channels, rows of part of a warp and of several passes of it; queries that are
-// the cells of the maps (85, with a fourth level 87) and not; 1000 queries give a tile more points than one block
-// adds. 4 points on 3 or 4 levels and 32 channels have kernels of their own.
+// the cells of the maps (85, with a fourth level 87) and not; 1000 queries give a tile more points than one
+// block adds. 4 points on 3 or 4 levels and 32 channels have kernels of their own.
 TEST_F(MsDeformAttnOnGpu, EqualsTheCpu) {
   struct Case {
     int64_t N, Q, M, D, P, R;

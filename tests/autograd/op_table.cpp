@@ -131,8 +131,8 @@ constexpr MeasuredErrors kMeasured[] = {
 #include "tests/autograd/largest_errors.inc"
 };
 
-// Seeds, machines and compilers differ by less than this. What was exact must stay so, but for f64, where a compiler chooses which
-// products and sums are one instruction.
+// Seeds, machines and compilers differ by less than this. What was exact must stay so, but for f64, where a
+// compiler chooses which products and sums are one instruction.
 constexpr double kMargin = 5;
 constexpr double kF64Ulp = 0x1p-52;
 
@@ -153,7 +153,8 @@ double allowed_error(const Row& row, Band band) {
   }
 }
 
-// For scripts/checks/tolerances.sh: the largest error of each row and band that this process met, appended to a file.
+// For scripts/checks/tolerances.sh: the largest error of each row and band that this process met,
+// appended to a file.
 class LargestErrors {
  public:
   void add(const Row& row, Band band, double error) {
@@ -204,7 +205,8 @@ Worst worst_error(const std::vector<double>& got, const std::vector<double>& exp
 struct Sides {
   double times = 1, more = 0;
 };
-// Both devices are off by as much as the row allows, and CUDA's functions of f32 by up to 4 ulp (the CUDA programming guide's table).
+// Both devices are off by as much as the row allows, and CUDA's functions of f32 by up to 4 ulp (the CUDA
+// programming guide's table).
 constexpr Sides kBothDevices{2, 4 * 0x1p-23};
 
 // "" when got is within what is allowed of expected; otherwise the worst element.

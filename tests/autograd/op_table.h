@@ -7,7 +7,8 @@
 //   2. samples(rng): small f64 inputs (some hundred elements), away from kinks; add batch 1 and size 0 where
 //   legal.
 //   3. Sample::fn calls the op; Sample::reference computes it with plain loops in f64 from the same inputs.
-//   4. Say what rounds; scripts/checks/tolerances.sh measures how much and writes the row's line of largest_errors.inc.
+//   4. Say what rounds; scripts/checks/tolerances.sh measures how much and writes the row's line of
+//      largest_errors.inc.
 //   5. errors: calls that must throw, with a regex for the message.
 //   6. Run `test_autograd --gtest_filter=op_gelu.*`; a failure prints the line that repeats it.
 #pragma once
@@ -30,8 +31,8 @@ struct Sample {
   std::function<Tensor(const Tensors&)> reference;  // f64 in, f64 out, plain loops
   std::vector<int> constant = {};                   // inputs that take no gradient
   std::vector<int> keep_f32 = {};                   // inputs that stay f32 when the others become bf16
-  // For an op whose gradient takes a part of it as constant: what finite differences are taken of, in f64, with that part from
-  // the inputs `at` which the gradient was taken. Empty: of fn.
+  // For an op whose gradient takes a part of it as constant: what finite differences are taken of, in f64,
+  // with that part from the inputs `at` which the gradient was taken. Empty: of fn.
   std::function<Tensor(const Tensors& at, const Tensors& in)> frozen = {};
 };
 
@@ -44,8 +45,9 @@ enum class Bf16 {
   kExact,    // inputs given as bf16, every result equals the f32 one: views, maximum, Cast::kF32
 };
 
-// What rounds in an op, printed with a failure. How much it may is measured: five times the largest error that scripts/checks/tolerances.sh
-// met (largest_errors.inc), as |got - expected| / (|expected| + rms(expected) + magnitude).
+// What rounds in an op, printed with a failure. How much it may is measured: five times the largest error
+// that scripts/checks/tolerances.sh met (largest_errors.inc), as |got - expected| / (|expected| +
+// rms(expected) + magnitude).
 struct Rounding {
   const char* why;
   double magnitude = 1e-3;  // size of the terms that cancel in results near zero

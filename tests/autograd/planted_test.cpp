@@ -1,4 +1,5 @@
-// A failure and a crash, which scripts/gpu_test.sh --plant runs to see that it tells them and goes on. Disabled elsewhere.
+// A failure and a crash, which scripts/gpu_test.sh --plant runs to see that it tells them and goes on.
+// Disabled elsewhere.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

@@ -48,8 +48,8 @@ Sample focal_sample(Rng& rng, const char* label, const Shape& shape, double gamm
           }};
 }
 
-// The losses whose targets come from the quality q of the label's box. Of each element: what its loss is when the weight, or the
-// target, that takes no gradient is that of the score p0.
+// The losses whose targets come from the quality q of the label's box. Of each element: what its loss is when
+// the weight, or the target, that takes no gradient is that of the score p0.
 using QualityTerm = double (*)(double x, double p0, bool hit, double q, double gamma);
 
 double cross_entropy_of(double x, double target) {

@@ -1,4 +1,5 @@
-// Rows of attention inside windows, whose reference rolls, fills up and cuts the map as the papers' codes do, and around tokens.
+// Rows of attention inside windows, whose reference rolls, fills up and cuts the map as the papers' codes do,
+// and around tokens.
 #include <cmath>
 
 #include "autograd/ops.h"
@@ -124,7 +125,8 @@ const Register kWindowAttention(Row{
       },
       R"(\[window_attention\] mask, got f32 \[1, 4, 4\], expected bool \[1, 4, 4\])"}}});
 
-// ---- attention to the window around a token; the reference finds the window of every query anew -------------------
+// ---- attention to the window around a token; the reference finds the window of every query anew
+// -------------------
 
 struct Neighbourhood {
   int64_t N, H, W, heads, D, window;

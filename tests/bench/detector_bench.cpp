@@ -1,12 +1,14 @@
-// A detector's training step, or its inference, on random images, ten boxes each, all of one size without padding, or padded batches
-// of the sizes in a file:
-//   detector_bench --config configs/deformable_detr_r50.textproto [--device cpu|cuda] [--precision f32|tf32|bf16] [--infer]
-//                  [--batch 4] [--height 800] [--width 1066 | --sizes scripts/bench/coco_batches.txt] [--steps 20]
-//                  [--set path=value]... [--rank 0 --ranks 2 --master 127.0.0.1:29500]
-// prints {"ms": mean of the steps after the first fifth, "host_ms": the processor time of the thread that starts the work,
-// "images_per_second": ..., "peak_bytes": ...} and on a GPU "launches", "host_syncs", "uploaded_bytes" and "allocations" of a step. The clock
-// stops after the GPU has finished the last step. scripts/bench/gpu.sh runs it beside PyTorch. Under the emulated GPU with
-// SACCADE_EMULATOR_DRY=1 what is left of a step is the host's work. Of several ranks, each trains on a batch of its own.
+// A detector's training step, or its inference, on random images, ten boxes each, all of one size without
+// padding, or padded batches of the sizes in a file:
+//   detector_bench --config configs/deformable_detr_r50.textproto [--device cpu|cuda]
+//   [--precision f32|tf32|bf16] [--infer]
+//                  [--batch 4] [--height 800] [--width 1066 | --sizes scripts/bench/coco_batches.txt]
+//                  [--steps 20] [--set path=value]... [--rank 0 --ranks 2 --master 127.0.0.1:29500]
+// prints {"ms": mean of the steps after the first fifth, "host_ms": the processor time of the thread that
+// starts the work, "images_per_second": ..., "peak_bytes": ...} and on a GPU "launches", "host_syncs",
+// "uploaded_bytes" and "allocations" of a step. The clock stops after the GPU has finished the last step.
+// scripts/bench/gpu.sh runs it beside PyTorch. Under the emulated GPU with SACCADE_EMULATOR_DRY=1 what is
+// left of a step is the host's work. Of several ranks, each trains on a batch of its own.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>

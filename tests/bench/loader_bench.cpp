@@ -1,5 +1,7 @@
-// Images a second that one thread brings from JPEG files to augmented, normalised batches, as training reads them.
-// Usage: loader_bench CONFIG ANNOTATIONS IMAGES BATCH [EPOCHS]   (scripts/bench/loader.py runs it beside torchvision)
+// Images a second that one thread brings from JPEG files to augmented, normalised batches, as training reads
+// them.
+// Usage: loader_bench CONFIG ANNOTATIONS IMAGES BATCH [EPOCHS]   (scripts/bench/loader.py runs it beside
+// torchvision)
 #include <fmt/format.h>
 
 #include <chrono>

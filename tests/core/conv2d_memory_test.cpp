@@ -1,5 +1,5 @@
-// Do convolutions stay within their memory, oneDNN's scratch memory included? The allocator puts guard bytes behind every
-// block and ends the program when they have changed.
+// Do convolutions stay within their memory, oneDNN's scratch memory included? The allocator puts guard bytes
+// behind every block and ends the program when they have changed.
 #include <gtest/gtest.h>
 #include <omp.h>
 
@@ -29,7 +29,8 @@ void convolve(int64_t in, int64_t out, int64_t size, int64_t window, int64_t str
   }
 }
 
-// Strided 1x1 convolutions of few channels are those whose weight gradient oneDNN computes beyond its scratch memory.
+// Strided 1x1 convolutions of few channels are those whose weight gradient oneDNN computes beyond its scratch
+// memory.
 TEST(Conv2dMemory, StaysWithinItsBlocks) {
   const int before = omp_get_max_threads();
   allocator(Device::kCpu).trim();

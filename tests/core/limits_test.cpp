@@ -1,4 +1,5 @@
-// Too much: sizes that overflow, memory and threads that the machine does not have, exceptions in parallel loops.
+// Too much: sizes that overflow, memory and threads that the machine does not have,
+// exceptions in parallel loops.
 #include <gtest/gtest.h>
 #include <omp.h>
 #include <sys/resource.h>

@@ -1,5 +1,6 @@
 // The tuned products, convolutions and poolings on shapes of a real step: against the generic loops in f64,
-// equal bits run to run (of packed_gemm with any threads and neighbours, too), and the bounded cache of primitives.
+// equal bits run to run (of packed_gemm with any threads and neighbours, too),
+// and the bounded cache of primitives.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -112,7 +113,8 @@ TEST_P(Convolutions, EqualTheLoopsAndThemselves) {
   }
 }
 
-// Those for processors without AVX-512, which run on all: near the loops as well, and with the same bits for any threads.
+// Those for processors without AVX-512, which run on all: near the loops as well,
+// and with the same bits for any threads.
 TEST_P(Convolutions, PackedOnesEqualTheLoops) {
   auto [s, dtype] = GetParam();
   if (s.p.groups != 1) return;  // oneDNN's on all machines

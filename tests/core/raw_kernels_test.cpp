@@ -104,7 +104,8 @@ std::vector<Tensor> optimize(Device device, const char* type, const kernels::Upd
   return out;
 }
 
-// More parts than travel with a launch, of one chunk and of several, side by side and apart, on even and on odd places.
+// More parts than travel with a launch, of one chunk and of several, side by side and apart,
+// on even and on odd places.
 TEST_F(RawKernels, PartsOfABlock) {
   for (int64_t step : {64, 1}) {
     compare([&](Device device) {
@@ -133,8 +134,8 @@ TEST_F(RawKernels, Optimizers) {
   }
 }
 
-// Three processes' shares of a batch, one of them empty: outputs, gradients and statistics are those of the whole batch.
-// Sizes: of a thread's columns one by one and in packs, with few and many runs of rows.
+// Three processes' shares of a batch, one of them empty: outputs, gradients and statistics are those of the
+// whole batch. Sizes: of a thread's columns one by one and in packs, with few and many runs of rows.
 class BatchNormOfProcesses : public RawKernels,
                              public testing::WithParamInterface<std::pair<int64_t, int64_t>> {};
 

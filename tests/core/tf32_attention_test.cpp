@@ -1,5 +1,5 @@
-// Attention with tf32 products on the GPU against the exact one on the CPU, and its backward with five products in all three
-// kinds of arithmetic.
+// Attention with tf32 products on the GPU against the exact one on the CPU, and its backward with five
+// products in all three kinds of arithmetic.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -30,7 +30,8 @@ Tensor normal_tensor(Rng& rng, const Shape& shape) {
   return t;
 }
 
-// The largest difference beside the root mean square of what is expected, and, where results are rounded, beside their own size.
+// The largest difference beside the root mean square of what is expected, and,
+// where results are rounded, beside their own size.
 double relative_error(const Tensor& got, const Tensor& expected, bool rounded = false) {
   auto a = got.to_vector<double>(), b = expected.to_vector<double>();
   double worst = 0, square = 0;
@@ -81,8 +82,8 @@ TEST_F(Tf32Attention, NearTheExactOne) {
   }
 }
 
-// More than one tile of keys, odd sizes, keys that take no part; the heads of the last row are so many that a block owns several
-// tiles of keys.
+// More than one tile of keys, odd sizes, keys that take no part; the heads of the last row are so many that a
+// block owns several tiles of keys.
 TEST_F(Tf32Attention, FiveProductsNearTheGenericGradients) {
   constexpr int64_t kManyHeads = 133;
   struct Size {

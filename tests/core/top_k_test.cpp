@@ -1,4 +1,5 @@
-// The selection along rows beside a stable sort. The GPU's is compared with this one by tests/cuda/raw_kernels_test.cpp.
+// The selection along rows beside a stable sort. The GPU's is compared with this one by
+// tests/cuda/raw_kernels_test.cpp.
 #include "core/kernels/top_k/top_k.h"
 
 #include <gtest/gtest.h>

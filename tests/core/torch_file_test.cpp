@@ -1,5 +1,5 @@
-// The files of torch.save, as PyTorch wrote them (scripts/golden/published/make_torch_files.py) and as an attacker
-// would.
+// The files of torch.save, as PyTorch wrote them (scripts/golden/published/make_torch_files.py) and as an
+// attacker would.
 #include "core/formats/torch_file.h"
 
 #include <zlib.h>

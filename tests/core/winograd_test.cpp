@@ -1,5 +1,5 @@
-// 3x3 convolutions by Winograd's algorithm: oneDNN's on a CPU with AVX-512 where f32 products need not be exact, ours on others, which is
-// tried on all. Against the generic loops in f64, beside plain sums' error.
+// 3x3 convolutions by Winograd's algorithm: oneDNN's on a CPU with AVX-512 where f32 products need not be
+// exact, ours on others, which is tried on all. Against the generic loops in f64, beside plain sums' error.
 #include <gtest/gtest.h>
 #include <omp.h>
 
@@ -125,7 +125,8 @@ TEST_P(WinogradTest, OursNearTheLoopsInF64) {
   auto expected = convolve(converted(o_, DType::kF64), MathMode::kExact);
   for (Winograd kind : kinds_of(o_)) {
     auto got = convolve_here(o_, kind);
-    // The largest seen are 1.2e-5, and 7.0e-6 of the two whose errors are to be as those of plain sums (PyTorch's: 1.8e-5).
+    // The largest seen are 1.2e-5, and 7.0e-6 of the two whose errors are to be as those of plain sums
+    // (PyTorch's: 1.8e-5).
     const double bound = kind == Winograd::kSame4 ? 4e-5 : 2e-5;
     for (size_t i = 0; i < got.size(); ++i)
       EXPECT_LT(error_of(got[i], expected[i]), bound)
@@ -171,7 +172,8 @@ INSTANTIATE_TEST_SUITE_P(Sizes, WinogradTest,
                                          Size{2, 1, 19, 16, 16, 2, false},
                                          Size{2, 17, 17, 80, 16, 2, false}));
 
-// Threads that sum the weights' gradient over their own images do as their caller would: then it does not matter who has which.
+// Threads that sum the weights' gradient over their own images do as their caller would:
+// then it does not matter who has which.
 TEST(WinogradThreads, TakeItAlike) {
   if (!onednn::has_avx512()) GTEST_SKIP() << "without AVX-512 one sum runs over all images, not one a thread";
   const int before = omp_get_max_threads();

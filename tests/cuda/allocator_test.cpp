@@ -35,7 +35,8 @@ TEST(CudaAllocator, OutOfMemorySaysWhatHeldTheMemory) {
   }
 }
 
-// What was freed comes back without a call of the driver, for sizes that are nearly the same; not for large ones.
+// What was freed comes back without a call of the driver, for sizes that are nearly the same;
+// not for large ones.
 TEST(CudaAllocator, FreedBlocksServeTheNextRequest) {
   if (!cuda_problem().empty()) GTEST_SKIP() << cuda_problem();
   const auto calls = [] { return allocator(Device::kCuda).stats().system_requests; };

@@ -170,7 +170,8 @@ TEST(CublasLt, ReadsABiasAtAnyAddress) {
   }
 }
 
-// Sizes of a class share an algorithm, whichever of them comes first; a sum that is cut in two takes no odd number of terms.
+// Sizes of a class share an algorithm, whichever of them comes first;
+// a sum that is cut in two takes no odd number of terms.
 TEST(CublasLt, ThousandsOfRowsShareAnAlgorithm) {
   auto heuristics_of = [](int64_t rows) {
     const Tensor x = random_tensor({rows, 3}, 1), w = random_tensor({2, 3}, 2),

@@ -74,7 +74,8 @@ struct Ones {
       Tensor::from<float>({1, 1, 1, 2}, std::vector<float>{-2, 3}, Device::kCuda).to(DType::kBF16);
   Tensor y = Tensor::empty({1, 1, 1, 2}, DType::kBF16, Device::kCuda);
 
-  // Launches of work with the weight in cuDNN's order and a bias that has a shadow already: nothing is copied or cast.
+  // Launches of work with the weight in cuDNN's order and a bias that has a shadow already:
+  // nothing is copied or cast.
   template <class Work>
   int64_t launches(const Work& work) {
     w = kernels::conv_weight_in_order(w);
@@ -134,8 +135,8 @@ TEST(Cudnn, ThePlanCacheStaysBounded) {
   EXPECT_EQ(cuda::conv_plans().hits, before.hits + 1);
 }
 
-// The heuristic is asked once for sizes near each other, and again where the engine that it named refuses one. What is chosen does
-// not depend on what was asked for before.
+// The heuristic is asked once for sizes near each other, and again where the engine that it named refuses
+// one. What is chosen does not depend on what was asked for before.
 TEST(Cudnn, EnginesAreFoundOnceForManySizes) {
   auto of_size = [](int64_t height, int64_t width) {
     auto q = problem(ConvPass::kForward, DType::kBF16, MathMode::kExact);

@@ -122,7 +122,8 @@ TEST(Emulator, AtomicsDoNotRace) {
   EXPECT_EQ(y.read(), std::vector<float>{2 * kThreads});
 }
 
-// The last block to arrive adds up what both have left, without a fence on one of the sides, or without counting itself.
+// The last block to arrive adds up what both have left, without a fence on one of the sides,
+// or without counting itself.
 enum class Forgotten { kNothing, kFenceBefore, kFenceAfter, kCounter };
 __global__ void sum_of_blocks(float* parts, unsigned* arrived, float* y, Forgotten forgotten) {
   SACCADE_SHARED(unsigned, before, 1);

@@ -1,4 +1,5 @@
-// Graphs on the emulated GPU: what may not be done while a stream is captured, and faults of a graph that is launched later.
+// Graphs on the emulated GPU: what may not be done while a stream is captured,
+// and faults of a graph that is launched later.
 #include <gtest/gtest.h>
 
 #include <functional>

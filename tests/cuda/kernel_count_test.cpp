@@ -1,6 +1,6 @@
 // Every kernel of the sources has run on the emulated GPU: the names that the test programs appended to the
-// file of SACCADE_EMULATOR_KERNELS (tests/cuda_emulator/launch_log.h) are those that stand in core/kernels and
-// core/runtime/cuda. scripts/checked_tests.sh runs this test last.
+// file of SACCADE_EMULATOR_KERNELS (tests/cuda_emulator/launch_log.h) are those that stand in core/kernels
+// and core/runtime/cuda. scripts/checked_tests.sh runs this test last.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// NVIDIA's libraries when they refuse: engines that cannot be planned, workspaces over the bound, heuristics that
-// find nothing. The next engine is taken, or a kernel of ours gives the same numbers.
+// NVIDIA's libraries when they refuse: engines that cannot be planned, workspaces over the bound, heuristics
+// that find nothing. The next engine is taken, or a kernel of ours gives the same numbers.
 #include "tests/cuda_emulator/library_faults.h"
 
 #include <gtest/gtest.h>

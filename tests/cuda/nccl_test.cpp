@@ -1,4 +1,5 @@
-// Two processes with an emulated GPU each: sums over NCCL, and what the stand-in of NCCL reports of wrong calls.
+// Two processes with an emulated GPU each: sums over NCCL, and what the stand-in of NCCL reports of wrong
+// calls.
 #include "core/runtime/cuda/libraries/nccl_api.h"
 
 #include <gtest/gtest.h>

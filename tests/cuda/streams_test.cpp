@@ -1,5 +1,5 @@
-// Order between streams on the emulated GPU: each test plants what a GPU would do wrong only now and then, and reads
-// the report.
+// Order between streams on the emulated GPU: each test plants what a GPU would do wrong only now and then,
+// and reads the report.
 #include <gtest/gtest.h>
 
 #include <set>

@@ -1,5 +1,6 @@
-// Which accesses of one block of a kernel come before those of another: the first block fences and then counts itself with an
-// atomic, the second counts itself later with the same one and then fences. On a GPU nothing else orders blocks.
+// Which accesses of one block of a kernel come before those of another: the first block fences and then
+// counts itself with an atomic, the second counts itself later with the same one and then fences. On a GPU
+// nothing else orders blocks.
 #pragma once
 
 #include <cstdint>

@@ -114,10 +114,12 @@ std::vector<int64_t> notes_of(int64_t engine) {
   return {};
 }
 
-// Whether an engine takes a convolution with what follows it. Of cuDNN 9.19 conv_plans printed, in every precision and for an A100, an
-// H200 and an RTX 4090 alike:
-//   one graph: +bias +residual+bias +bias+relu +residual+bias+relu; refused: +residual (207 ms) +relu (207 ms) +residual+relu (215 ms)
-// with biases and residuals of the dtype of the convolution and results in between of f32; a bias of f32 beside bf16 is refused as well.
+// Whether an engine takes a convolution with what follows it. Of cuDNN 9.19 conv_plans printed, in every
+// precision and for an A100, an H200 and an RTX 4090 alike:
+//   one graph: +bias +residual+bias +bias+relu +residual+bias+relu; refused: +residual (207 ms) +relu (207
+//   ms) +residual+relu (215 ms)
+// with biases and residuals of the dtype of the convolution and results in between of f32; a bias of f32
+// beside bf16 is refused as well.
 bool is_fused(const std::vector<Ref>& ops) {
   const Convolution c(*ops[0]);
   const Sizes all = dims(*c.y), channels{1, all[1], 1, 1};
@@ -164,7 +166,8 @@ cudnnStatus_t validate(Node& n) {
   }
   if (is_convolution(n) && !Convolution(n).consistent()) return bad("the sizes of x, w and y do not fit");
   if (n.type == CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR) {
-    // As the library was seen to answer for an H200: one dtype for the three tensors of a convolution that are not virtual.
+    // As the library was seen to answer for an H200: one dtype for the three tensors of a convolution that
+    // are not virtual.
     const auto& ops = child(n, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH).nodes.at(CUDNN_ATTR_OPERATIONGRAPH_OPS);
     if (!is_convolution(*ops[0])) return refuse(CUDNN_STATUS_NOT_SUPPORTED, "a graph without a convolution");
     Convolution c(*ops[0]);

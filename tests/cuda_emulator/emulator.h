@@ -33,20 +33,24 @@ std::vector<std::string> launched_kernels();
 uint64_t launches();  // so far
 
 // What SACCADE_EMULATOR_FAULT in the environment asks for, "" for nothing: no_driver, old_driver, no_gpu,
-// old_gpu, no_pools, no_kernel_image, memory:BYTES, a GPU with that much memory, full_at:NUMBER, whose pool has none
-// for that allocation, or used_before: CUDA has read CUDA_VISIBLE_DEVICES before the program sets it.
+// old_gpu, no_pools, no_kernel_image, memory:BYTES, a GPU with that much memory, full_at:NUMBER, whose pool
+// has none for that allocation, or used_before: CUDA has read CUDA_VISIBLE_DEVICES before the program sets
+// it.
 const std::string& planned_fault();
 
-// Whether that call is to fail: LibraryFaults names it (library_faults.h), or SACCADE_EMULATOR_FAULT=call:NAME.
+// Whether that call is to fail: LibraryFaults names it (library_faults.h), or
+// SACCADE_EMULATOR_FAULT=call:NAME.
 bool is_to_fail(const char* call);
 
-// Of the GPUs of the machine, SACCADE_EMULATOR_GPUS in the environment or one, those that CUDA_VISIBLE_DEVICES names: what CUDA sees.
+// Of the GPUs of the machine, SACCADE_EMULATOR_GPUS in the environment or one, those that
+// CUDA_VISIBLE_DEVICES names: what CUDA sees.
 std::vector<int> visible_gpus();
 // That of the calling thread.
 int current_device();
 void set_current_device(int device);
 
-// What the last call of this thread that failed has left, 0 for nothing. Kernels and libraries find it, as on a GPU, and fail.
+// What the last call of this thread that failed has left, 0 for nothing. Kernels and libraries find it,
+// as on a GPU, and fail.
 int last_error();
 void leave_error(int error);
 
@@ -84,8 +88,8 @@ Stream& default_stream();
 Stream& new_stream();  // lives to the end of the program
 void record(Event& event, Stream& stream);
 bool happened(const Event& event);  // as far as the host knows; true when nobody recorded it
-// With a seed other than 0 (SACCADE_EMULATOR_EVENTS in the environment sets it for a program) an event that the
-// host does not know of reports done at random moments, as the events of a fast GPU.
+// With a seed other than 0 (SACCADE_EMULATOR_EVENTS in the environment sets it for a program) an event that
+// the host does not know of reports done at random moments, as the events of a fast GPU.
 void set_event_seed(uint64_t seed);
 // A kernel with these arguments, an allocation and a free on a stream; false or nullptr after a report.
 bool order_kernel(Stream& stream, const void* arguments, size_t bytes);
@@ -99,9 +103,9 @@ void* allocate_pinned(size_t bytes);
 bool free_pinned(void* pointer);
 bool copy_async(void* to, const void* from, size_t bytes, Stream& stream);
 
-// ---- graphs: while a stream is captured, its kernels, fills, library calls and copies within the GPU's memory are kept, with their
-// arguments as they are then, and done at each launch of the graph. All that the host would learn something from, or whose memory
-// the host gives, is reported.
+// ---- graphs: while a stream is captured, its kernels, fills, library calls and copies within the GPU's
+// memory are kept, with their arguments as they are then, and done at each launch of the graph. All that the
+// host would learn something from, or whose memory the host gives, is reported.
 struct Graph {
   std::vector<std::function<void()>> works;
   std::thread::id thread = std::this_thread::get_id();  // that captures

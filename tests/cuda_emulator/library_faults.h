@@ -1,4 +1,5 @@
-// What the runtime and the stand-ins of cuDNN and cuBLASLt are to refuse or to ask for, beyond what they do anyway. For tests.
+// What the runtime and the stand-ins of cuDNN and cuBLASLt are to refuse or to ask for,
+// beyond what they do anyway. For tests.
 #pragma once
 
 #include <cstdint>

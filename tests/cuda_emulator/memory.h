@@ -9,11 +9,12 @@
 
 namespace saccade::emulator {
 
-// SACCADE_EMULATOR_DRY=1 in the environment: kernels, library calls and copies do nothing, nothing is checked, device memory is
-// an address only, and what is copied from it is zero. What is left of a program's time is the host's.
+// SACCADE_EMULATOR_DRY=1 in the environment: kernels, library calls and copies do nothing, nothing is
+// checked, device memory is an address only, and what is copied from it is zero.
+// What is left of a program's time is the host's.
 bool dry();
-// SACCADE_EMULATOR_DRY=small: kernels of fewer than kFewThreads threads (launch_log.h) run nevertheless, unchecked, on zeros and what
-// others of them have written, so that their accesses are counted.
+// SACCADE_EMULATOR_DRY=small: kernels of fewer than kFewThreads threads (launch_log.h) run nevertheless,
+// unchecked, on zeros and what others of them have written, so that their accesses are counted.
 bool runs_small_launches();
 
 // Who is looking: a thread of a running kernel.

@@ -1,5 +1,5 @@
-// The tensor-core instructions of core/kernels/common/mma_cuda.h on the emulated GPU: the lanes of a warp show each other
-// their registers, and each computes its outputs by the documented layout.
+// The tensor-core instructions of core/kernels/common/mma_cuda.h on the emulated GPU: the lanes of a warp
+// show each other their registers, and each computes its outputs by the documented layout.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,8 @@
-// NCCL between processes of one machine: a socket for each pair of ranks of a communicator. Work is done at once, in the order of the
-// calls, and waits for the other ranks. Reported as faults: what a group sends or adds up beyond an allocation or unwritten, work that
-// does not come after what another stream does with its memory (streams.cpp), parts that do not fit those of the other rank,
-// receiving into what the same group sends, a gather within itself at another place than the rank's, sends and receives outside of a group.
+// NCCL between processes of one machine: a socket for each pair of ranks of a communicator. Work is done at
+// once, in the order of the calls, and waits for the other ranks. Reported as faults: what a group sends or
+// adds up beyond an allocation or unwritten, work that does not come after what another stream does with its
+// memory (streams.cpp), parts that do not fit those of the other rank, receiving into what the same group
+// sends, a gather within itself at another place than the rank's, sends and receives outside of a group.
 #include "core/runtime/cuda/libraries/nccl_api.h"
 
 #include <fmt/format.h>
@@ -260,7 +261,8 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
 ncclResult_t ncclCommInitRank(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank) {
   if (ranks < 1 || rank < 0 || rank >= ranks || std::string_view(id.internal, 5) != "nccl-")
     return refuse(ncclInvalidArgument, fmt::format("rank {} of {}, or an id of nobody", rank, ranks));
-  // A kernel whose code is loaded, or two groups of sums in other orders, would let ranks wait for each other.
+  // A kernel whose code is loaded, or two groups of sums in other orders,
+  // would let ranks wait for each other.
   for (const char* name : {"CUDA_MODULE_LOADING", "NCCL_LAUNCH_ORDER_IMPLICIT"})
     if (!std::getenv(name)) return refuse(ncclInvalidUsage, fmt::format("{} is not set", name));
   auto* made = new ncclComm;

@@ -37,8 +37,8 @@ struct Touched {
   bool written;
 };
 
-// The last kernel, fill or allocation of a piece of the GPU's memory. What may be inside a kernel's arguments is
-// known, what it does there is not: it counts as written.
+// The last kernel, fill or allocation of a piece of the GPU's memory. What may be inside a kernel's arguments
+// is known, what it does there is not: it counts as written.
 struct Use {
   const Stream* stream;
   uint64_t position;
@@ -158,7 +158,8 @@ bool order_kernel(Stream& stream, const void* arguments, size_t bytes) {
   return true;
 }
 namespace {
-// Whether this is the allocation of SACCADE_EMULATOR_FAULT=full_at:NUMBER, or the one after it, which repeats it.
+// Whether this is the allocation of SACCADE_EMULATOR_FAULT=full_at:NUMBER, or the one after it,
+// which repeats it.
 bool is_to_find_no_memory() {
   static const uint64_t number = [] {
     const std::string full_at = "full_at:", &planned = planned_fault();

@@ -1,8 +1,10 @@
-// What the real cuDNN answers for GPUs that are only described, on a machine without any: every convolution of every recipe, in
-// training and in inference, a batch or an image at a time, must get an engine whose results repeat, within its workspace, in every
-// precision. In inference in bf16 each must be one graph with its bias, ReLU and residual, so that no question is refused: refused ones
-// are slow. Prints which graphs the library takes, how many are refused and how long planning takes.
-// Usage: conv_plans [DEVICE.json ...]     all of tests/cudnn/devices if none is named; exit status 77: cuDNN is not installed
+// What the real cuDNN answers for GPUs that are only described, on a machine without any: every convolution
+// of every recipe, in training and in inference, a batch or an image at a time, must get an engine whose
+// results repeat, within its workspace, in every precision. In inference in bf16 each must be one graph with
+// its bias, ReLU and residual, so that no question is refused: refused ones are slow. Prints which graphs the
+// library takes, how many are refused and how long planning takes.
+// Usage: conv_plans [DEVICE.json ...]     all of tests/cudnn/devices if none is named; exit status 77:
+// cuDNN is not installed
 #include <time.h>
 
 #include <algorithm>
@@ -79,7 +81,8 @@ std::vector<Call> calls_of(const Config& config, bool training) {
   return calls;
 }
 
-// The size of a map of `cells` on images of kSmall pixels, on images of `length`: halved as often, rounding up.
+// The size of a map of `cells` on images of kSmall pixels, on images of `length`: halved as often,
+// rounding up.
 int64_t at_size(int64_t cells, int64_t length) {
   for (int64_t size = kSmall; size > cells; size /= 2) length = ceil_div(length, 2);
   return length;
@@ -128,7 +131,8 @@ double now() {
   return 1e3 * static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_nsec);
 }
 
-// Graphs of a convolution and more: those that an engine takes, and those that none does, which cost time all the same.
+// Graphs of a convolution and more: those that an engine takes, and those that none does,
+// which cost time all the same.
 struct Fusions {
   int fused = 0, refused = 0;
   double refused_ms = 0;
@@ -233,7 +237,8 @@ std::vector<std::pair<int64_t, int64_t>> coco_sizes() {
   return sizes;
 }
 
-// A training of Deformable DETR R50 on batches of four: planning each new size, and what it was with the heuristic every time.
+// A training of Deformable DETR R50 on batches of four: planning each new size,
+// and what it was with the heuristic every time.
 void time_planning(const fs::path& file, const Recipe& recipe) {
   const auto sizes = coco_sizes();
   for (const Precision& precision : kPrecisions) {

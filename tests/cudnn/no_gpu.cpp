@@ -1,4 +1,5 @@
-// For programs that plan for described GPUs with the libraries alone: there is no stream, and nobody asks for one.
+// For programs that plan for described GPUs with the libraries alone: there is no stream,
+// and nobody asks for one.
 #include "core/runtime/cuda/api.h"
 
 namespace saccade::cuda {

@@ -1,4 +1,5 @@
-// What check, --fix and training make of COCO files as programs write them; reports of people are in the comments.
+// What check, --fix and training make of COCO files as programs write them;
+// reports of people are in the comments.
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// Detections with masks: their lists, their bytes, and the evaluators' states. The figures of masks against pycocotools' are in
-// coco_eval_test.cpp.
+// Detections with masks: their lists, their bytes, and the evaluators' states. The figures of masks against
+// pycocotools' are in coco_eval_test.cpp.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -150,7 +150,8 @@ TEST(DetectionMasks, OverlapByPixels) {
   EXPECT_EQ(ap50(*pixels_of(6, 1, 10, 4)), 0) << "they touch";
   EXPECT_EQ(ap50(*pixels_of(0, 0, 0, 0)), 0) << "empty";
   EXPECT_EQ(ap50(*pixels_of(2, 1, 6, 4), true), -1) << "crowds are no objects";
-  // Areas of detections are those of masks: the unmatched one is of 4 pixels, so it counts among the small ones.
+  // Areas of detections are those of masks: the unmatched one is of 4 pixels,
+  // so it counts among the small ones.
   FigureOptions small = masks;
   small.areas = {{"few", 0, 4}, {"many", 5, 60}};
   const std::vector<Detection> two{masked(pixels_of(8, 4, 10, 6), 0.9), masked(pixels_of(2, 1, 6, 4), 0.8)};

@@ -1,4 +1,5 @@
-// Values worked out by hand, at places where scripts/checks/mutate.py found that a wrong program would not be noticed.
+// Values worked out by hand, at places where scripts/checks/mutate.py found that a wrong program would not be
+// noticed.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -83,7 +84,8 @@ TEST(ScaleJitter, FitsTheImageIntoTheSize) {
   EXPECT_DOUBLE_EQ(s.instances[0].box.y2, 10);
 }
 
-// The better detection overlaps both objects. It takes the one that it fits best, not the last, or none is left for the other.
+// The better detection overlaps both objects. It takes the one that it fits best, not the last,
+// or none is left for the other.
 TEST(CocoMatch, TakesTheObjectThatFitsBest) {
   TestFolder dir;
   write_bytes(dir / "a.json",

@@ -1,4 +1,5 @@
-// The formats that images are read from: whole files give Pillow's pixels, and everything else is one line that names the file.
+// The formats that images are read from: whole files give Pillow's pixels,
+// and everything else is one line that names the file.
 #include <gtest/gtest.h>
 #include <zlib.h>
 
@@ -345,8 +346,8 @@ TEST(ImageFormats, OfTwoOrientationsTheFirstCounts) {
   EXPECT_EQ(inspect_image(bytes, "").orientation, 6);
 }
 
-// What reads the size alone and what decodes the pixels look in the same places: before a JPEG's scan, as every viewer does, and in the first
-// 64 KB of a chunk.
+// What reads the size alone and what decodes the pixels look in the same places: before a JPEG's scan, as
+// every viewer does, and in the first 64 KB of a chunk.
 TEST(ImageFormats, OrientationsThatNobodyLooksForTurnNothing) {
   TestFolder dir;
   const auto expect_upright = [&](const std::vector<uint8_t>& bytes, const std::string& name) {
@@ -410,7 +411,8 @@ TEST(ImageFormats, TheOrientationOfALargeFileIsRead) {
   EXPECT_EQ(image_size(dir / "a.jpg"), inspect_image(bytes, "").size);
 }
 
-// Orientation is what turns the stored picture into the shown one: of each golden file of one picture they are equal.
+// Orientation is what turns the stored picture into the shown one: of each golden file of one picture they
+// are equal.
 TEST(Orientation, TurnsAndSizes) {
   Image image(2, 3);
   for (size_t i = 0; i < 6; ++i) image.rgb[3 * i] = static_cast<uint8_t>(i);  // 0 1 2 / 3 4 5

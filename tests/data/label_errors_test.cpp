@@ -1,4 +1,5 @@
-// Labels that detections contradict: each kind alone, and planted errors of all kinds among labels that are right.
+// Labels that detections contradict: each kind alone, and planted errors of all kinds among labels that are
+// right.
 #include <gtest/gtest.h>
 
 #include <map>

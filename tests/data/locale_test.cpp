@@ -1,4 +1,5 @@
-// Data sets are read alike in the locale of any program that libsaccade is in: other decimal marks, other small letters.
+// Data sets are read alike in the locale of any program that libsaccade is in: other decimal marks,
+// other small letters.
 #include <gtest/gtest.h>
 
 #include <clocale>

@@ -1,4 +1,5 @@
-// The strong augmentations of RT-DETR and DEIM, and what changes whole batches. To add a golden case: scripts/golden/data/make_augment.py.
+// The strong augmentations of RT-DETR and DEIM, and what changes whole batches. To add a golden case:
+// scripts/golden/data/make_augment.py.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -85,7 +86,8 @@ TEST(Affine, EqualsTorchvision) {
     for (size_t i = 0; i < sample.image.rgb.size(); i += 3)
       other += !std::equal(&sample.image.rgb[i], &sample.image.rgb[i] + 3, &pixels[begin + i]);
     begin += sample.image.rgb.size();
-    // Pillow counts with 16 fractional bits: pixels within 1e-3 of an edge, of which there are 2 in 1000, may differ.
+    // Pillow counts with 16 fractional bits: pixels within 1e-3 of an edge, of which there are 2 in 1000,
+    // may differ.
     EXPECT_LE(other, height * width / 250) << in.str();
     ASSERT_EQ(sample.instances.size(), 1u);
     EXPECT_NEAR(sample.instances[0].box.x1, expected.x1, 1e-5) << in.str();

@@ -1,6 +1,6 @@
-// Every fuzz target with its seeds, whole and damaged by a fixed stream of random numbers. libFuzzer, which learns from what it has
-// seen, goes deeper (scripts/fuzz.sh); this finds in seconds what lies near the seeds, in every build. SACCADE_FUZZ_RUNS: damaged
-// inputs a target.
+// Every fuzz target with its seeds, whole and damaged by a fixed stream of random numbers. libFuzzer, which
+// learns from what it has seen, goes deeper (scripts/fuzz.sh); this finds in seconds what lies near the
+// seeds, in every build. SACCADE_FUZZ_RUNS: damaged inputs a target.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -59,7 +59,8 @@ std::vector<Bytes> seeds_of(const std::string& target) {
   return seeds;
 }
 
-// One to four changes: bits and bytes, numbers at their limits, pieces that are left out, said twice or taken from another seed.
+// One to four changes: bits and bytes, numbers at their limits, pieces that are left out,
+// said twice or taken from another seed.
 Bytes damaged(const Bytes& seed, const Bytes& other, Rng& rng) {
   Bytes out = seed;
   const auto place = [&](const Bytes& in) { return rng.below(static_cast<int64_t>(in.size()) + 1); };

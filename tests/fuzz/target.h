@@ -1,5 +1,6 @@
-// A fuzz target, and the file that it fills with its bytes. SACCADE_FUZZ(name) { ... data, size ... } is libFuzzer's function in the
-// programs of scripts/fuzz.sh, and a target of test_fuzz (fuzz_test.cpp) in all other builds.
+// A fuzz target, and the file that it fills with its bytes. SACCADE_FUZZ(name) { ... data, size ... } is
+// libFuzzer's function in the programs of scripts/fuzz.sh, and a target of test_fuzz (fuzz_test.cpp) in all
+// other builds.
 #pragma once
 
 #include <unistd.h>

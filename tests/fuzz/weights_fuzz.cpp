@@ -1,4 +1,5 @@
-// Fuzzing: any bytes as weights, safetensors or one of PyTorch's containers, with all of their tensors (scripts/fuzz.sh).
+// Fuzzing: any bytes as weights, safetensors or one of PyTorch's containers,
+// with all of their tensors (scripts/fuzz.sh).
 #include "core/formats/weights_file.h"
 #include "tests/fuzz/target.h"
 

@@ -163,7 +163,8 @@ TEST(Criterion, RepeatedObjectsScaleTheDivisor) {
   EXPECT_NEAR(parts.at("giou"), 2 * (1 - 1.0 / 3), 1e-5);
 }
 
-// The denoising queries answer objects without matching, and are divided by how often each object is asked for.
+// The denoising queries answer objects without matching, and are divided by how often each object is asked
+// for.
 TEST(Criterion, Denoising) {
   for (const char* kind : kClassLosses) {
     CriterionCase c = random_case(9, 4, 3, {1, 0}, 2);
@@ -211,8 +212,8 @@ CriterionCase part_of(const CriterionCase& whole, int64_t begin, int64_t end) {
   return part;
 }
 
-// However the images of a step are cut into batches: losses, every part, gradients and means. 6 queries in two groups and 12 proposals
-// are fewer than some image has objects (with repeats).
+// However the images of a step are cut into batches: losses, every part, gradients and means. 6 queries in
+// two groups and 12 proposals are fewer than some image has objects (with repeats).
 TEST(Criterion, BatchesOfAStepAddUpToOne) {
   for (const auto& [kind, spec] : class_losses().all()) {
     SCOPED_TRACE(kind);

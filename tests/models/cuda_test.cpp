@@ -314,7 +314,8 @@ TEST(CudaModels, Dat) {
   expect_classifier_agrees(model, {2, 24, 32, 3});
 }
 
-// Neighbourhoods in maps that are larger and smaller than the window, and deformed attention in DAT++'s coordinates.
+// Neighbourhoods in maps that are larger and smaller than the window,
+// and deformed attention in DAT++'s coordinates.
 TEST(CudaModels, DatPp) {
   Args model = classifier("dat_pp");
   Args& b = model.section("backbone");

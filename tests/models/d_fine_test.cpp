@@ -1,4 +1,5 @@
-// D-FINE's distributions of sides: what holds for them by their formulas. Whole models: tests/train/checkpoints/d_fine_transformers_test.cpp.
+// D-FINE's distributions of sides: what holds for them by their formulas. Whole models:
+// tests/train/checkpoints/d_fine_transformers_test.cpp.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -49,7 +50,8 @@ TEST(DFineBins, TargetsAreTheTwoBinsBesideASide) {
   const BinScale bins = bins_of(4);
   const auto w = bins.places.value().to_vector<float>();
   const float width = 0.2F, height = 0.2F;
-  // Distances of left, top, right and bottom: exactly W(18), a quarter from W(20) to W(21), below W(0), the reference itself.
+  // Distances of left, top, right and bottom: exactly W(18), a quarter from W(20) to W(21), below W(0),
+  // the reference itself.
   const float distance[] = {w[18], 0.75F * w[20] + 0.25F * w[21], -4.5F, 0};
   const float cx = 0.5F, cy = 0.5F, x1 = cx - (2 + distance[0]) * width / 4,
               y1 = cy - (2 + distance[1]) * height / 4, x2 = cx + (2 + distance[2]) * width / 4,

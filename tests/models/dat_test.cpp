@@ -1,6 +1,6 @@
-// DAT and DAT++ against the official parameter totals and independent PyTorch models (scripts/golden/make_dat.py):
-// logits and maps at sizes that windows divide and at sizes they do not, gradients of a training step, the
-// losses of thirty steps.
+// DAT and DAT++ against the official parameter totals and independent PyTorch models
+// (scripts/golden/make_dat.py): logits and maps at sizes that windows divide and at sizes they do not,
+// gradients of a training step, the losses of thirty steps.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,4 +1,5 @@
-// DINO's parameter counts, official names and initial values. Against PyTorch: tests/train/golden/golden_dino_test.cpp.
+// DINO's parameter counts, official names and initial values. Against PyTorch:
+// tests/train/golden/golden_dino_test.cpp.
 #include <gtest/gtest.h>
 
 #include <set>

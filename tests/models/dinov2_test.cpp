@@ -61,7 +61,8 @@ TEST(DinoV2, WindowsAreJoinedAsTheyWereCut) {
   }
 }
 
-// Without positions a block that sees all windows gives the same whatever their order; windows see nothing of each other.
+// Without positions a block that sees all windows gives the same whatever their order;
+// windows see nothing of each other.
 TEST(DinoV2, OnlyGlobalBlocksLookAcrossWindows) {
   NoGrad no_grad;
   const Tensor images = dino_images(16, 16);

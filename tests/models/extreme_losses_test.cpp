@@ -1,6 +1,7 @@
-// The set criterion on batches at the edges of what may come: denormal and huge predictions, boxes without area and on the border, no
-// objects, one class and a thousand, one query, more objects than queries. Losses and gradients against PyTorch in f64
-// (scripts/golden/make_extreme_losses.py) where it has the loss; those of the others are finite.
+// The set criterion on batches at the edges of what may come: denormal and huge predictions, boxes without
+// area and on the border, no objects, one class and a thousand, one query, more objects than queries. Losses
+// and gradients against PyTorch in f64 (scripts/golden/make_extreme_losses.py) where it has the loss; those
+// of the others are finite.
 #include <gtest/gtest.h>
 
 #include "autograd/engine.h"
@@ -13,7 +14,8 @@
 namespace saccade {
 namespace {
 
-// Where an edge lies on another's or a size is 0, PyTorch's choice between two slopes is its own: no golden gradients.
+// Where an edge lies on another's or a size is 0, PyTorch's choice between two slopes is its own:
+// no golden gradients.
 struct ExtremeCase {
   const char* name;
   size_t images;

@@ -84,7 +84,8 @@ TEST(Postprocess, EachImageHasItsOwnPredictions) {
   EXPECT_NEAR(found[1][0].box.x1, 260, 1e-4);
 }
 
-// Boxes of 100 x 50 pixels, moved to the right by 0, 10, 20 and 60 pixels: of the first, 90, 80 and 40 % are left in common.
+// Boxes of 100 x 50 pixels, moved to the right by 0, 10, 20 and 60 pixels: of the first, 90,
+// 80 and 40 % are left in common.
 TEST(Postprocess, OverlappedDetectionsOfAClassGo) {
   SetOutput output;
   LayerPrediction p;

@@ -1,5 +1,5 @@
-// PVT's sizes, names, first values, bad arguments, its layer's masks, and what its weights tell. (Outputs and gradients:
-// tests/train/golden/golden_vision_test.cpp.)
+// PVT's sizes, names, first values, bad arguments, its layer's masks, and what its weights tell. (Outputs and
+// gradients: tests/train/golden/golden_vision_test.cpp.)
 #include <gtest/gtest.h>
 
 #include <cmath>

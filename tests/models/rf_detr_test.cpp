@@ -75,7 +75,8 @@ TEST(RfDetr, GroupsDoNotSeeEachOther) {
   for (size_t i = 0; i < before.size(); ++i) EXPECT_NEAR(before[i], evaluated[i], 1e-5) << i;
 }
 
-// Sides that are no multiple of patch times windows: what fills them up is padding, of which boxes are independent.
+// Sides that are no multiple of patch times windows: what fills them up is padding,
+// of which boxes are independent.
 TEST(RfDetr, TakesImagesOfAnySize) {
   NoGrad no_grad;
   auto model = small_rf_detr("rf_detr");

@@ -1,5 +1,5 @@
-// RT-DETR: sizes, names, initial values, the folded convolutions, the position code and wrong configurations. Against transformers:
-// tests/train/checkpoints/rt_detr_transformers_test.cpp.
+// RT-DETR: sizes, names, initial values, the folded convolutions, the position code and wrong configurations.
+// Against transformers: tests/train/checkpoints/rt_detr_transformers_test.cpp.
 #include "models/rt_detr/rt_detr.h"
 #include "models/detection/set_output.h"
 
@@ -83,7 +83,8 @@ TEST(RtDetr, ThePositionCodeIsTransposedForRectanglesOnly) {
   }
 }
 
-// A level with fewer points is one whose other points weigh nothing; offsets in boxes count in the level's own points.
+// A level with fewer points is one whose other points weigh nothing;
+// offsets in boxes count in the level's own points.
 TEST(RtDetr, LevelsMayHaveOtherNumbersOfPoints) {
   AttentionShape shape{.dim = 8, .heads = 2, .levels = 2, .points = 2};
   Args args;

@@ -27,7 +27,8 @@ inline std::shared_ptr<Detector> build_detector(const Args& model, int64_t class
   return build_as<Detector>(model, classes, schema_criterion(model.get_string("type", "")));
 }
 
-// Of one of its tensors; zeros, enough for any index of a test, where it has none of that name, which is a failure.
+// Of one of its tensors; zeros, enough for any index of a test, where it has none of that name,
+// which is a failure.
 inline std::vector<float> values_of(const Module& model, const std::string& name) {
   for (const NamedTensor& t : model.named_tensors())
     if (t.name == name) return t.var.value().to_vector<float>();

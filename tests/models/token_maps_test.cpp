@@ -1,4 +1,5 @@
-// Position encodings of padded maps against their formula, computed here element by element, and what is kept of them.
+// Position encodings of padded maps against their formula, computed here element by element,
+// and what is kept of them.
 #include "models/common/token_maps.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// What scripts/checks/mutate.py puts before every source of its copy: SACCADE_MUTANT=17 switches the seventeenth change on.
+// What scripts/checks/mutate.py puts before every source of its copy:
+// SACCADE_MUTANT=17 switches the seventeenth change on.
 #pragma once
 
 #include <fcntl.h>
@@ -15,7 +16,8 @@ namespace mutants {
 inline constexpr int kMax = 4096;
 inline std::atomic<bool> reached[kMax];
 
-// With SACCADE_MUTANT=-1 and SACCADE_MUTANT_TRACE=FILE, a line of what a test, or a program that it starts, has come through.
+// With SACCADE_MUTANT=-1 and SACCADE_MUTANT_TRACE=FILE, a line of what a test,
+// or a program that it starts, has come through.
 struct State {
   int active = std::getenv("SACCADE_MUTANT") ? std::atoi(std::getenv("SACCADE_MUTANT")) : 0;
 

@@ -68,7 +68,8 @@ TEST(BadImages, EndARunBeforeItBegins) {
   EXPECT_FALSE(std::filesystem::exists(set.folder / "run"));
 }
 
-// What was trained before it was met is saved, and with the image mended the run goes on as if nothing had been.
+// What was trained before it was met is saved, and with the image mended the run goes on as if nothing had
+// been.
 TEST(BadImages, MetInMidRunLoseNoStep) {
   BadSet set;
   ASSERT_EQ(set.train("whole"), 0);

@@ -108,8 +108,8 @@ TEST_F(CudaErrors, OutOfMemoryInAStepIsOneLineAndLeavesTheStart) {
   EXPECT_EQ(read_bytes(folder_ / "run/metrics.jsonl"), "");
 }
 
-// An allocation in the first step's forward pass, or in its backward pass, finds nothing: the step is done again, and its numbers are
-// those of a run that had room.
+// An allocation in the first step's forward pass, or in its backward pass, finds nothing: the step is done
+// again, and its numbers are those of a run that had room.
 TEST_F(CudaErrors, AStepIsDoneAgainWhereThePoolHadNoRoom) {
   const auto weights = [&] {
     const std::string bytes = read_bytes(folder_ / "run/checkpoints/last.safetensors");

@@ -148,8 +148,9 @@ TEST_F(CudaTraining, RtDetrGivesTheLossesOfTheCpu) {
   expect_one_wait(logged_numbers(run, "host_syncs"), 2);
 }
 
-// Nothing is uploaded but images, targets and scalars, and the host waits once, also where batches are padded in other ways every
-// step. The launches of a step are bounded, so that they do not creep up: by what they were when the row was written.
+// Nothing is uploaded but images, targets and scalars, and the host waits once, also where batches are padded
+// in other ways every step. The launches of a step are bounded, so that they do not creep up: by what they
+// were when the row was written.
 TEST_F(CudaTraining, UploadsImagesAndTargetsAlone) {
   const std::string
       small = "hidden_dim: 32 heads: 4 encoder_layers: 1 decoder_layers: 2 ffn_dim: 32 queries: 10 ",

@@ -1,4 +1,5 @@
-// Training, evaluation, check and convert with a folder in place of paths: the forms of one data set, and a drawn validation split.
+// Training, evaluation, check and convert with a folder in place of paths: the forms of one data set, and a
+// drawn validation split.
 #include <gtest/gtest.h>
 
 #include <filesystem>

@@ -1,4 +1,5 @@
-// The sum of all ranks' gradients, with a second rank whose gradients are always three times those of this one.
+// The sum of all ranks' gradients, with a second rank whose gradients are always three times those of this
+// one.
 #include "train/optimizers/gradient_sum.h"
 
 #include <gtest/gtest.h>

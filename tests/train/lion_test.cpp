@@ -1,5 +1,5 @@
-// The optimizer of docs/extending.md, built from its text (see CMakeLists.txt): its arithmetic against an independent one in f64,
-// and a run that is killed and resumed.
+// The optimizer of docs/extending.md, built from its text (see CMakeLists.txt): its arithmetic against an
+// independent one in f64, and a run that is killed and resumed.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -25,7 +25,8 @@ struct ParameterModule : Module {
   std::string type_name() const override { return "Tensors"; }
 };
 
-// Algorithm 2 of Chen et al. 2023, with decoupled decay, the clipping of clip_grad_norm_ and the moving average of ema.h.
+// Algorithm 2 of Chen et al. 2023, with decoupled decay, the clipping of clip_grad_norm_ and the moving
+// average of ema.h.
 struct Reference {
   std::vector<double> p, m, average;
 
@@ -115,7 +116,8 @@ schedule { type: "inverse_sqrt" warmup_steps: 10 }
 train { epochs: 0 max_steps: 80 log_every: 1 checkpoint_every_steps: 2 ema_decay: 0.9 }
 )";
 
-// The killed run is this test, started once more by the death test, which leaves the folder in the environment.
+// The killed run is this test, started once more by the death test, which leaves the folder in the
+// environment.
 TEST(Lion, KilledRunResumesToTheSameBits) {
   constexpr const char* kFolder = "SACCADE_LION_TEST";
   GTEST_FLAG_SET(death_test_style, "threadsafe");

@@ -137,7 +137,8 @@ TEST(Optimizer, NonFiniteGradientChangesNothing) {
   EXPECT_LT(p.value().to_vector<float>()[0], 1.0f);
 }
 
-// An op that has saved a tensor sees by its version that it was changed; averages and state are tensors like others.
+// An op that has saved a tensor sees by its version that it was changed;
+// averages and state are tensors like others.
 TEST(Optimizer, ChangesTheVersionsOfAllItWrites) {
   kernels::OptimizerItem item{
       Tensor::full({3}, 1), Tensor::full({3}, 1), {Tensor::zeros({3}), Tensor::zeros({3})}, 0.1};
@@ -246,7 +247,8 @@ TEST(Schedule, Curves) {
             std::string::npos);
 }
 
-// DEIM's of 60 epochs with 100 steps each: warm-up by squares over 2000 steps, flat to epoch 34, down to half at 58.
+// DEIM's of 60 epochs with 100 steps each: warm-up by squares over 2000 steps, flat to epoch 34,
+// down to half at 58.
 TEST(Schedule, FlatThenCosineThenConstant) {
   const config::Schedule o = schedule_of(
       "type: \"flat_cosine\" warmup_steps: 2000 final_ratio: 0.5 flat_epochs: 34 end_epochs: 2 "

@@ -1,5 +1,6 @@
-// Files, streams and messages of the commands: what they open and write, what they leave alone, how they end when a stream is
-// closed, full or cut, and what they print of names that hold anything. A case is a shell script in which $S is the program.
+// Files, streams and messages of the commands: what they open and write, what they leave alone, how they end
+// when a stream is closed, full or cut, and what they print of names that hold anything. A case is a shell
+// script in which $S is the program.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -299,7 +300,8 @@ TEST_F(Outputs, AKilledPredictLeavesWholePictures) {
     }
 }
 
-// A large image in tiles: every object once (tests/train/tiles_test.cpp), the same every time and with other batches.
+// A large image in tiles: every object once (tests/train/tiles_test.cpp),
+// the same every time and with other batches.
 TEST_F(Outputs, PredictSeesTiles) {
   const std::string tiles = kPredict + "tiled --tile 32 " + image_;
   check({{tiles, 0, "", "[ -s tiled/" + fs::path(image_).stem().string() + ".png ]"},

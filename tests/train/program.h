@@ -1,4 +1,5 @@
-// Tests of the program as a whole: it runs in a folder with a small data set, a configuration and a checkpoint.
+// Tests of the program as a whole: it runs in a folder with a small data set,
+// a configuration and a checkpoint.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -43,8 +44,8 @@ inline Result run_script(const std::string& script) {
   int raw = std::system(command.c_str());
   return {WIFEXITED(raw) ? WEXITSTATUS(raw) : 128 + WTERMSIG(raw), read_bytes(out), read_bytes(err)};
 }
-// A script that starts ranks: what Open MPI's own libraries leave behind when they are closed would make LeakSanitizer end a
-// rank with an error.
+// A script that starts ranks: what Open MPI's own libraries leave behind when they are closed would make
+// LeakSanitizer end a rank with an error.
 inline Result run_ranks(const std::string& script) {
   return run_script("export ASAN_OPTIONS=${ASAN_OPTIONS:-}:detect_leaks=0\n" + script);
 }

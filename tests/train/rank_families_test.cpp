@@ -1,5 +1,6 @@
-// Models of every family by 1, 2 and 4 processes: the same losses. SACCADE_RANK_STEPS in the environment trains longer, from
-// SACCADE_RANK_SEED, and prints the differences, for the table of docs/scaling.md (scripts/experiments/rank_curves.sh).
+// Models of every family by 1, 2 and 4 processes: the same losses. SACCADE_RANK_STEPS in the environment
+// trains longer, from SACCADE_RANK_SEED, and prints the differences, for the table of docs/scaling.md
+// (scripts/experiments/rank_curves.sh).
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -78,8 +79,9 @@ const RankFamily kFamilies[] = {
     {"ViT classifier", kVit + "}", true, true},
 };
 
-// A long run warms up as the published recipes do. At the full rate from the first step Adam makes as large a step where a gradient is
-// mere rounding as elsewhere, and runs that differ in a last digit part; three steps are too few for it, and tell more at that rate.
+// A long run warms up as the published recipes do. At the full rate from the first step Adam makes as large a
+// step where a gradient is mere rounding as elsewhere, and runs that differ in a last digit part; three steps
+// are too few for it, and tell more at that rate.
 std::string config_of(const RankFamily& family, int steps, const std::string& seed) {
   const std::string data =
       family.is_classifier
@@ -95,7 +97,8 @@ std::string config_of(const RankFamily& family, int steps, const std::string& se
       seed, steps);
 }
 
-// As in photographs. In drawn images whole backgrounds are of one colour, and all their cells cross a ReLU's zero at once.
+// As in photographs. In drawn images whole backgrounds are of one colour,
+// and all their cells cross a ReLU's zero at once.
 void add_grain(const fs::path& file) {
   Image image = read_image(file);
   std::mt19937 random(static_cast<unsigned>(hash_name(file.filename().string())));

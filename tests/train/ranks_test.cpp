@@ -132,7 +132,8 @@ TEST_F(RankTraining, ImagesThatAnyRankSkipsAreToldOnce) {
   EXPECT_EQ(told, 1U) << r.out;
 }
 
-// The process of rank 1 of the run gets a signal after its first step. Prints the seconds from then to the end.
+// The process of rank 1 of the run gets a signal after its first step.
+// Prints the seconds from then to the end.
 constexpr const char* kSignalRankOne = R"(
 OMP_NUM_THREADS=1 SACCADE_RANK_TIMEOUT=5 timeout -k 5 60 "$S" train --config ranks.textproto --output {0} --processes 2 --quiet \
   --set train.max_steps=1000000 --set train.eval_every_epochs=0 &
@@ -164,7 +165,8 @@ TEST_F(RankTraining, EndsWhenARankIsKilledOrHangsAndGoesOn) {
   expect_trains("run_KILL", 2, "--resume");
 }
 
-// As one process does: it trains to its end, and the exit status tells. mpirun itself would end with the pipe.
+// As one process does: it trains to its end, and the exit status tells.
+// mpirun itself would end with the pipe.
 TEST_F(RankTraining, TrainsOnWhenNobodyReadsItsOutput) {
   const std::string command =
       "OMP_NUM_THREADS=1 timeout -k 5 60 \"$S\" train --config ranks.textproto --processes 2 --set train.max_steps=40 "
@@ -230,7 +232,8 @@ TEST_F(RankTraining, ASecondCtrlCEndsAllProcesses) {
   EXPECT_EQ(read_bytes(scratch() / "left"), "");
 }
 
-// The evaluation is that of the resumed run; images of 3,000 pixels make it last long after the signal, on a slow machine too.
+// The evaluation is that of the resumed run; images of 3,000 pixels make it last long after the signal,
+// on a slow machine too.
 TEST_F(RankTraining, ASignalDuringAnEvaluationIsOneOfAllRanks) {
   const std::string set =
       "--set data.batch_size=2 --set data.val_height=3000 --set data.val_width=3000 --set train.max_steps=3 "

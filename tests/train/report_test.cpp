@@ -1,4 +1,5 @@
-// saccade report: its figures against pycocotools and scikit-learn (scripts/golden/data/make_report.py), and its page.
+// saccade report: its figures against pycocotools and scikit-learn (scripts/golden/data/make_report.py),
+// and its page.
 #include <gtest/gtest.h>
 #include <simdjson.h>
 

@@ -399,8 +399,8 @@ TEST(Trainer, KilledProcessResumesInTheSameBits) {
   expect_equal_runs(whole, killed);
 }
 
-// A signal in mid-evaluation leaves it due; one in a step lets the step end. Either way the run that goes on is the one that never
-// stopped.
+// A signal in mid-evaluation leaves it due; one in a step lets the step end. Either way the run that goes on
+// is the one that never stopped.
 TEST(Trainer, SignalsAnywhereResumeInTheSameBits) {
   TestFolder folder;
   TinyRun whole(folder / "whole");

@@ -52,7 +52,8 @@ void load_training_state(const SafetensorsReader& file, const CheckpointInfo& in
 
 // The model's tensors that hold NaN or infinity: "" or the first one's name.
 std::string first_nonfinite(const Module& model);
-// Throws InputError when weights of the file are no numbers that a model computes with: not finite, or a negative variance.
+// Throws InputError when weights of the file are no numbers that a model computes with: not finite,
+// or a negative variance.
 void check_weights(const Module& model, const std::string& file);
 
 }  // namespace saccade

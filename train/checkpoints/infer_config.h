@@ -1,4 +1,5 @@
-// The configuration of a model from its weights, by the rules of the model types (models/weights/inference.h).
+// The configuration of a model from its weights, by the rules of the model types
+// (models/weights/inference.h).
 #pragma once
 
 #include <optional>

@@ -207,7 +207,8 @@ class Filling {
     sources_[t->var.state().get()].push_back(&w);
   }
 
-  // Whether the tensor is positions that are those of another image size in the file; its values are then known.
+  // Whether the tensor is positions that are those of another image size in the file;
+  // its values are then known.
   bool resize(const NamedTensor& t, const NamedWeight& w) {
     if (!t.resize) return false;
     const Tensor values = t.resize(read_weight(file_, w).to(DType::kF32), t.var.shape());

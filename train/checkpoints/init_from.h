@@ -24,8 +24,9 @@ struct InitReport {
   std::vector<std::string> lines() const;
 };
 
-// Class heads of the file: all are taken, none, or only those that were trained for the same classes (as many, and of the same
-// names where the file is a checkpoint of ours). What is not taken keeps its initial values.
+// Class heads of the file: all are taken, none, or only those that were trained for the same classes (as
+// many, and of the same names where the file is a checkpoint of ours).
+// What is not taken keeps its initial values.
 enum class ClassHeads { kTake, kReinitialize, kTakeIfSame };
 
 struct InitOptions {

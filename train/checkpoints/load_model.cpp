@@ -93,7 +93,8 @@ LoadedModel load_trained_model(const std::string& checkpoint, Device device, con
   if (!sets.empty()) edit_for_inference(loaded.config, sets);
   const int64_t classes = check_classes(loaded, checkpoint);
   const BuildArgs args = with_name(checkpoint, [&] { return build_args(loaded.config); });
-  // What does not fit the file's tensors is refused before it takes memory, and what fits takes no more than the file.
+  // What does not fit the file's tensors is refused before it takes memory,
+  // and what fits takes no more than the file.
   check_fits(file, *with_name(checkpoint, [&] { return sketch_model(args, classes); }));
   loaded.module = build_model(args.model, classes, args.criterion);
   load_model(file, *loaded.module);

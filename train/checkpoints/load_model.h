@@ -15,8 +15,8 @@ namespace saccade {
 
 // The names and shapes of a model, without memory for them.
 std::shared_ptr<Module> sketch_model(const BuildArgs& args, int64_t classes);
-// The model of a configuration, for K classes; its parameters are not yet initialised. Throws InputError naming the
-// field that is wrong, or saying that the machine has too little memory for the parameters.
+// The model of a configuration, for K classes; its parameters are not yet initialised. Throws InputError
+// naming the field that is wrong, or saying that the machine has too little memory for the parameters.
 std::shared_ptr<Module> build_model(const Config& config, int64_t classes);
 template <class M>
 std::shared_ptr<M> build_as(const Config& config, int64_t classes) {
@@ -39,15 +39,16 @@ struct LoadedModel {
 };
 
 // Throws InputError naming the file when it is missing, damaged, no checkpoint of ours or does not fit its
-// own config. `precision` (f32, tf32, bf16) takes the place of the configuration's; "" leaves that. So do the edits of
-// `sets` (--set), which may touch what inference alone depends on (ConfigChange::of_inference); before them so does `image_size`
-// (--image-size), where it is not 0.
+// own config. `precision` (f32, tf32, bf16) takes the place of the configuration's; "" leaves that. So do the
+// edits of `sets` (--set), which may touch what inference alone depends on (ConfigChange::of_inference);
+// before them so does `image_size` (--image-size), where it is not 0.
 LoadedModel load_trained_model(const std::string& checkpoint, Device device = Device::kCpu,
                                const std::string& precision = "", std::vector<std::string> sets = {},
                                int64_t image_size = 0);
 
-// Runs what computes with the model of a checkpoint. Predictions that are not finite are that file's fault (InputError), and a shortage of
-// memory names the size of the images, which the file may have chosen, and what needs less of it.
+// Runs what computes with the model of a checkpoint. Predictions that are not finite are that file's fault
+// (InputError), and a shortage of memory names the size of the images, which the file may have chosen,
+// and what needs less of it.
 void with_model_of(const std::string& checkpoint, ImageSize size, const char* less,
                    const std::function<void()>& run);
 

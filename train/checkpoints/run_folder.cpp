@@ -71,7 +71,8 @@ RunFolder::~RunFolder() {
   lock_.reset();
 }
 
-// The folder that the user names may be a link; what lies in it may be a stranger's. Hidden files are made anew, so that theirs go.
+// The folder that the user names may be a link; what lies in it may be a stranger's. Hidden files are made
+// anew, so that theirs go.
 void RunFolder::refuse_links() const {
   for (const std::string& path :
        {path_ + "/checkpoints", config(), metrics(), last(), previous(), best(), kept_aside()})
@@ -179,7 +180,8 @@ void RunFolder::save_last(const Module& model, const CheckpointInfo& info, const
   sync_folder(path_ + "/checkpoints");
 }
 
-// There is a whole `last` at every moment where the file system knows hard links, and else a whole `previous`.
+// There is a whole `last` at every moment where the file system knows hard links,
+// and else a whole `previous`.
 void RunFolder::keep_previous() const {
   if (!is_there(last())) return;
   const std::string link = checkpoint(kPreviousLink);

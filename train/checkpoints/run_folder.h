@@ -1,4 +1,5 @@
-// The files of a run: config.textproto, metrics.jsonl, event files and checkpoints/{last,previous,best}.safetensors.
+// The files of a run: config.textproto, metrics.jsonl, event files and
+// checkpoints/{last,previous,best}.safetensors.
 #pragma once
 
 #include <memory>
@@ -21,9 +22,10 @@ struct ResumePoint {
 
 class RunFolder {
  public:
-  // Creates the folder with its checkpoints/, and holds it for this process (RunLock). Throws InputError when that is impossible, or where
-  // one of its files is a symbolic link: a run writes nothing outside of its folder. Of
-  // several processes that train together one is the writer; to the others the folder is there to be read, and what writes does nothing.
+  // Creates the folder with its checkpoints/, and holds it for this process (RunLock). Throws InputError when
+  // that is impossible, or where one of its files is a symbolic link: a run writes nothing outside of its
+  // folder. Of several processes that train together one is the writer; to the others the folder is there to
+  // be read, and what writes does nothing.
   explicit RunFolder(const std::string& path, bool writes = true);
   // Removes folders in which nothing was written.
   ~RunFolder();
@@ -41,15 +43,15 @@ class RunFolder {
   void refuse_run() const;
   // The same of a configuration that stands there without a run.
   void refuse_others_files() const;
-  // The newest whole checkpoint; nothing when the folder holds no run. Throws InputError, with the fault of each file, when it does but
-  // there is no whole one.
+  // The newest whole checkpoint; nothing when the folder holds no run. Throws InputError, with the fault of
+  // each file, when it does but there is no whole one.
   std::optional<ResumePoint> resume_point();
   // Removes what killed processes left half-written.
   void remove_leftovers() const;
 
   void write_config(const std::string& text) const;
-  // Everything that a resumed run needs; the `last` of before becomes `previous`, unless resume_point skipped it. Throws Error when a
-  // tensor of the model is not finite; the files then stay what they were.
+  // Everything that a resumed run needs; the `last` of before becomes `previous`, unless resume_point skipped
+  // it. Throws Error when a tensor of the model is not finite; the files then stay what they were.
   void save_last(const Module& model, const CheckpointInfo& info, const Optimizer& optimizer, const Ema* ema);
   // The model's tensors as they are now. An evaluation that only a stop caused (not `scheduled`) keeps the
   // file of before aside, so that a resumed run ends like one that never stopped.

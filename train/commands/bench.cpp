@@ -1,5 +1,5 @@
-// saccade bench: how fast a checkpoint infers, from the bytes of images of the model's size to results on the host. Reading and
-// resizing files is not counted.
+// saccade bench: how fast a checkpoint infers, from the bytes of images of the model's size to results on the
+// host. Reading and resizing files is not counted.
 #include <algorithm>
 #include <chrono>
 #include <cmath>

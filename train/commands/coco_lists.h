@@ -11,7 +11,8 @@
 
 namespace saccade {
 
-// Those of a data set's splits, as COCO's: they appear together or, where one of them has a fault, not at all.
+// Those of a data set's splits, as COCO's: they appear together or, where one of them has a fault,
+// not at all.
 class CocoLists {
  public:
   void add(const DataSource& source, const GroundTruth& truth);

@@ -1,5 +1,6 @@
-// The commands of the program: what each is given on the command line (train/commands/cli/cli.cpp) and the function that
-// runs it. A command returns the exit status, or throws InputError (exit 2) or another exception (exit 1).
+// The commands of the program: what each is given on the command line (train/commands/cli/cli.cpp) and the
+// function that runs it. A command returns the exit status, or throws InputError (exit 2) or another
+// exception (exit 1).
 #pragma once
 
 #include <cstdint>
@@ -35,8 +36,8 @@ struct TrainArguments {
   RankFlags ranks;        // which of several this one is
 };
 int run_train(const TrainArguments& arguments);
-// Starts arguments.processes processes of this program on this machine and waits for them. SIGINT and SIGTERM end the run after its
-// step, with everything saved. (launch.cpp)
+// Starts arguments.processes processes of this program on this machine and waits for them. SIGINT and SIGTERM
+// end the run after its step, with everything saved. (launch.cpp)
 int launch_processes(const TrainArguments& arguments);
 // Of a process that it has started: throws InputError where there are not as many ranks as were asked for.
 void check_launched(int ranks);
@@ -199,7 +200,8 @@ int run_weights_fetch(const WeightsArguments& arguments);
 int run_weights_verify(const WeightsArguments& arguments);
 
 struct DescribeArguments {
-  // "": lists the layers; "models": the recipes, or one of their names; "config": the fields of the configuration
+  // "": lists the layers; "models": the recipes, or one of their names; "config":
+  // the fields of the configuration
   std::string layer;
 };
 int run_describe(const DescribeArguments& arguments);

@@ -1,6 +1,7 @@
-// saccade convert: turns the weights of other projects into ours. A detector, and a classifier with its head, becomes a checkpoint that
-// eval and predict take as it is; other weights become a file of plain tensors under official names, for --init-from. Only the
-// values matter to the result: the same tensors always give the same bytes.
+// saccade convert: turns the weights of other projects into ours. A detector, and a classifier with its head,
+// becomes a checkpoint that eval and predict take as it is; other weights become a file of plain tensors
+// under official names, for --init-from. Only the values matter to the result:
+// the same tensors always give the same bytes.
 #include <algorithm>
 #include <filesystem>
 #include <set>
@@ -89,8 +90,8 @@ void tell_files_beside(const std::string& input, const ModelJson& json) {
                images);
 }
 
-// The configuration that --config and --set give, on top of what the weights imply, and the names of the classes that config.json has;
-// nothing when they are not a detector's.
+// The configuration that --config and --set give, on top of what the weights imply, and the names of the
+// classes that config.json has; nothing when they are not a detector's.
 struct Described {
   Config config;
   std::vector<std::string> labels;

@@ -1,5 +1,6 @@
 // saccade describe LAYER: what a registered layer is, read from its registration and from the arguments it
-// asks for. saccade describe config: the fields of the configuration, from their schema; saccade describe models: the recipes.
+// asks for. saccade describe config: the fields of the configuration, from their schema;
+// saccade describe models: the recipes.
 #include <algorithm>
 
 #include "core/files/nearest.h"

@@ -38,8 +38,8 @@ void print_unmixed(const ExportArguments& arguments, const std::string& line) {
     print_line(line);
 }
 
-// Every tensor moved a little from where it starts, for what starts at zero takes part too. Variances are doubled: untrained residual
-// branches add up to activations that saturate every softmax behind them.
+// Every tensor moved a little from where it starts, for what starts at zero takes part too. Variances are
+// doubled: untrained residual branches add up to activations that saturate every softmax behind them.
 void randomize(Module& model, uint64_t seed) {
   constexpr double kNoise = 0.02;
   model.initialize(seed);

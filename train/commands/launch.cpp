@@ -1,5 +1,6 @@
-// saccade train --processes N: the same command in N processes of this machine. Open MPI's mpirun starts those that compute on CPUs; those
-// on GPUs are started here, and find each other through MASTER_ADDR and MASTER_PORT as under torchrun.
+// saccade train --processes N: the same command in N processes of this machine. Open MPI's mpirun starts
+// those that compute on CPUs; those on GPUs are started here, and find each other through MASTER_ADDR and
+// MASTER_PORT as under torchrun.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
@@ -88,8 +89,8 @@ struct Pipe {
   int out = -1;
 };
 
-// In a process group of its own: a Ctrl-C on the terminal comes to this process alone, which passes it on. When this process is
-// killed the child is asked to stop, as by SIGUSR1 of a user.
+// In a process group of its own: a Ctrl-C on the terminal comes to this process alone, which passes it on.
+// When this process is killed the child is asked to stop, as by SIGUSR1 of a user.
 // `output`: what its stdout and stderr become; -1: those of this process.
 pid_t start(const Launch& launch, std::array<int, 2> output = {-1, -1}) {
   std::vector<char*> words, variables;
@@ -147,7 +148,8 @@ Launch over_mpi(const TrainArguments& arguments) {
   return launch;
 }
 
-// As that of a process that trains alone: mpirun's is that of the first rank that ends, which may have been killed.
+// As that of a process that trains alone: mpirun's is that of the first rank that ends,
+// which may have been killed.
 int status_of(int raw) {
   const int status = WIFEXITED(raw) ? WEXITSTATUS(raw) : 128 + WTERMSIG(raw), signal = status - 128;
   const bool is_request = signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGUSR1;
@@ -168,7 +170,8 @@ std::vector<Launch> over_nccl(const TrainArguments& arguments) {
   return launches;
 }
 
-// In a process of its own: looking takes memory of the GPU for as long as the process lives, and hides the other GPUs.
+// In a process of its own: looking takes memory of the GPU for as long as the process lives,
+// and hides the other GPUs.
 bool is_for_gpus(const std::string& device) {
   const Pipe answer;
   const pid_t child = ::fork();
@@ -192,7 +195,8 @@ bool is_for_gpus(const std::string& device) {
 std::atomic<int> second_signal{0};
 void take_second_signal(int signal) { second_signal = signal; }
 
-// What a launcher prints, passed on by this process: the launcher would end with the first line that nobody takes, and the ranks with it.
+// What a launcher prints, passed on by this process: the launcher would end with the first line that nobody
+// takes, and the ranks with it.
 class PassedOutput {
  public:
   std::array<int, 2> ends() const { return {pipes_[0].in, pipes_[1].in}; }

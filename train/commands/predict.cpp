@@ -46,8 +46,8 @@ std::optional<Image> read_or_report(const std::string& path, ProgressCounter& pr
   }
 }
 
-// Works through the images, so many at a time; pictures come to their place as they are made. The list grows in the workspace.
-// Returns how many images are not bad.
+// Works through the images, so many at a time; pictures come to their place as they are made. The list grows
+// in the workspace. Returns how many images are not bad.
 size_t predict_all(const std::vector<PredictInput>& images, size_t batch_size, Predictor& predictor,
                    Workspace& workspace, PictureNames& names, OutputFile& list, SeveralPictures& several) {
   size_t done = 0;

@@ -124,8 +124,8 @@ int64_t expected_frames(const VideoInfo& info, const VideoArguments& video) {
   return video.max_frames > 0 && frames > 0 ? std::min(frames, video.max_frames) : frames;
 }
 
-// One video; its files are in their places when this returns. False where a signal came before its first frame. Throws InputError where
-// nothing of it can be read.
+// One video; its files are in their places when this returns. False where a signal came before its first
+// frame. Throws InputError where nothing of it can be read.
 bool predict_video(const PredictInput& input, const PredictArguments& arguments, Predictor& predictor,
                    Workspace& workspace, PictureNames& names, OutputFile& list) {
   const int threads = std::max(1, thread_count() / 2);  // of decoding, and of encoding: beside the model's

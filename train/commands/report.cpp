@@ -87,7 +87,8 @@ std::optional<DataPaths> validation_paths(const ReportArguments& arguments, cons
     paths->categories = categories_of(model);
     paths->choice = class_choice(model.config);
   }
-  // As for eval: the run, and what its configuration allows, may be a stranger's, and the page shows pictures.
+  // As for eval: the run, and what its configuration allows, may be a stranger's,
+  // and the page shows pictures.
   if (paths->allow_outside && !arguments.allow_outside)
     print_line(
         "data.allow_outside of the run does not count here: images outside of their folder need --allow-outside");
@@ -107,8 +108,9 @@ void take_places(config::Data& data, const config::Data& run) {
   if (run.has_val()) *data.mutable_val() = run.val();
 }
 
-// A run whose relative paths lead elsewhere than where it was trained, or whose data have changed: its figures would be of other images.
-// "": its training set is the one of the checkpoint, or is not there, which is no matter of its figures.
+// A run whose relative paths lead elsewhere than where it was trained, or whose data have changed: its
+// figures would be of other images. "": its training set is the one of the checkpoint, or is not there, which
+// is no matter of its figures.
 std::string remark_on_other_images(const Config& run, const std::string& checkpoint) {
   const std::string trained = read_checkpoint_info(SafetensorsReader(checkpoint)).images;
   if (trained.empty() || run.data().bad_images() == config::skip) return "";

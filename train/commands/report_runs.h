@@ -17,7 +17,8 @@ Config config_of_run(const std::string& run);
 // By which the run chooses its best weights.
 std::string main_figure_of(const Config& config);
 
-// "--detections, --classes": those of the flags that say what is evaluated, and how, but for --checkpoint; "": none is there.
+// "--detections, --classes": those of the flags that say what is evaluated, and how,
+// but for --checkpoint; "": none is there.
 std::string evaluation_flags(const ReportArguments& arguments);
 
 // A file of what runs have logged; "": none.

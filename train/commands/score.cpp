@@ -1,4 +1,5 @@
-// saccade score: the metrics of a detection file. It needs neither tensors nor a model, but for the classes of a checkpoint.
+// saccade score: the metrics of a detection file. It needs neither tensors nor a model,
+// but for the classes of a checkpoint.
 #include <fmt/ranges.h>
 
 #include "core/files/output_file.h"

@@ -91,8 +91,8 @@ Config chosen_config(const TrainArguments& arguments, std::vector<std::string>& 
   return config;
 }
 
-// The check of --overfit: few images over and over, with a rate that falls to its end and without what slows learning by heart. The
-// edits of the user count after it.
+// The check of --overfit: few images over and over, with a rate that falls to its end and without what slows
+// learning by heart. The edits of the user count after it.
 void overfit(Config& config, int64_t images, const QuickFlags& quick, const std::vector<std::string>& sets) {
   constexpr int64_t kSteps = 1000, kEvaluationSteps = 250, kWarmup = 50;
   config::Data& data = *config.mutable_data();

@@ -15,7 +15,8 @@ namespace saccade {
 
 namespace {
 
-// What stands between the schema's defaults and a configuration: its family's preset over that of its class loss.
+// What stands between the schema's defaults and a configuration: its family's preset over that of its class
+// loss.
 Config preset_of(const Config& config) {
   Config family;
   if (const auto type = model_types().all().find(config.model().type()); type != model_types().all().end())

@@ -7,12 +7,13 @@
 
 namespace saccade {
 
-// "here --image-size N says it", for a flag "--imgsz" or a word "imgsz=640" of the command `command` ("train"), or a field of --set
-// without the path to it; "" where nothing is known.
+// "here --image-size N says it", for a flag "--imgsz" or a word "imgsz=640" of the command `command`
+// ("train"), or a field of --set without the path to it; "" where nothing is known.
 std::string ours_of_flag(std::string_view word, std::string_view command);
 // "eval" for "val"; "" where nothing is known.
 std::string ours_of_command(std::string_view word);
-// For "yolov8n", a model that is not here: which of the recipes have about its place; "" where nothing is known.
+// For "yolov8n", a model that is not here: which of the recipes have about its place;
+// "" where nothing is known.
 std::string ours_of_model(std::string_view name);
 
 struct Habit {

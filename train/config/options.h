@@ -18,7 +18,8 @@ Augmentation train_augment(const Config& config);
 AugmentFields augment_fields(const Config& config);  // what it is made from
 // Evaluation: val_height x val_width (stretched, or with val_crop_pct the centre), or the short side.
 Augmentation eval_augment(const Config& config);
-// What an image has at evaluation: the fixed size, or the short and the long side. Sides that are given, not 0, count instead.
+// What an image has at evaluation: the fixed size, or the short and the long side. Sides that are given,
+// not 0, count instead.
 ImageSize eval_size(const Config& config, int64_t height = 0, int64_t width = 0);
 
 // Shuffled, endless batches of the training set.
@@ -38,10 +39,11 @@ bool has_masks(const Config& config);
 bool has_several_sets(const Config& config);
 // What a configuration says of folders in which data sets are found.
 PlaceOptions place_options(const Config& config);
-// Where the splits are: as data.train and data.val say, or found in data.folder and data.more_folders, which is told in lines that are added
-// to notes. Throws InputError where the folders hold no training images.
+// Where the splits are: as data.train and data.val say, or found in data.folder and data.more_folders, which
+// is told in lines that are added to notes. Throws InputError where the folders hold no training images.
 DataSplits data_splits(const Config& config, std::vector<std::string>* notes = nullptr);
-// By eval.evaluator, which names one of the model's kind; unset: coco and top_k. Throw InputError for an unknown one.
+// By eval.evaluator, which names one of the model's kind; unset: coco and top_k.
+// Throw InputError for an unknown one.
 const EvaluatorSpec& detection_evaluator(const Config& config);
 const EvaluatorSpec& classification_evaluator(const Config& config);
 // The number that a category has for the model.

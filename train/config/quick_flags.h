@@ -1,5 +1,5 @@
-// The flags for what most trainings change: --epochs, --batch, --image-size and --lr. Each stands for edits of the configuration, as --set
-// makes them.
+// The flags for what most trainings change: --epochs, --batch, --image-size and --lr. Each stands for edits
+// of the configuration, as --set makes them.
 #pragma once
 
 #include <cstdint>
@@ -20,9 +20,10 @@ struct FlagEdit {
   const char* flag;  // "--epochs"
   std::string assignment;
 };
-// The edits of the configuration, which --set may edit further. An image size sets those of training and evaluation, and all that are
-// lengths in such images in proportion; a number of epochs clears train.max_steps and moves what begins or ends at an epoch, but for a
-// run that goes on; of another batch so many are gathered that a step has as many images. Throws InputError for what a flag cannot change.
+// The edits of the configuration, which --set may edit further. An image size sets those of training and
+// evaluation, and all that are lengths in such images in proportion; a number of epochs clears
+// train.max_steps and moves what begins or ends at an epoch, but for a run that goes on; of another batch so
+// many are gathered that a step has as many images. Throws InputError for what a flag cannot change.
 std::vector<FlagEdit> flag_edits(const Config& config, const QuickFlags& flags, bool resumes = false);
 
 // How many batches of this size a step of about so many images gathers, at least one.

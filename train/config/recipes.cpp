@@ -47,7 +47,8 @@ double rate_for(const Config& config, const Config& before) {
          static_cast<double>(images_of_step(before));
 }
 
-// The size of the training images was changed, but others of the recipe still count. Both configurations are resolved.
+// The size of the training images was changed, but others of the recipe still count.
+// Both configurations are resolved.
 std::vector<std::string> size_warnings(const Config& before, const Config& after) {
   std::vector<std::string> out;
   const config::Augment &was = before.data().augment(), &is = after.data().augment();
@@ -68,8 +69,8 @@ std::vector<std::string> size_warnings(const Config& before, const Config& after
   return out;
 }
 
-// The part that needs the size of the data. `step`: the images of a step of the recipe, as many as which are gathered where batches are
-// smaller because of the data or of --batch, but no more than an epoch has.
+// The part that needs the size of the data. `step`: the images of a step of the recipe, as many as which are
+// gathered where batches are smaller because of the data or of --batch, but no more than an epoch has.
 void fit_to_size(Config& config, const DataSize& size, const std::vector<std::string>& sets, int64_t step,
                  bool has_flag) {
   constexpr int64_t kBatchesAnEpoch = 8, kWarmupShare = 10;

@@ -1,5 +1,5 @@
-// The kinds of task: detection, classification. One object knows all that is particular to its kind; it registers itself from its own
-// folder (train/tasks), and a model's type names it (models/build.h).
+// The kinds of task: detection, classification. One object knows all that is particular to its kind; it
+// registers itself from its own folder (train/tasks), and a model's type names it (models/build.h).
 #pragma once
 
 #include <cstdint>
@@ -44,7 +44,8 @@ class Task {
  public:
   virtual ~Task() = default;
 
-  // What a configuration must fulfil, beyond ranges, and a split of its data before training. Throw InputError.
+  // What a configuration must fulfil, beyond ranges, and a split of its data before training.
+  // Throw InputError.
   virtual void check(const Config& /*config*/) const {}
   virtual void check_split(const std::string& field, const config::Split& split) const = 0;
   // Fields that say nothing to it, and where: "in a classifier".
@@ -58,7 +59,8 @@ class Task {
 
   // What its data sets must say of each image.
   virtual Contents needs(const Config& config) const = 0;
-  // Of the training data, or, when it is not at hand, nothing; and what is assumed then: 91 classes, as in "COCO".
+  // Of the training data, or, when it is not at hand, nothing; and what is assumed then: 91 classes,
+  // as in "COCO".
   virtual std::optional<DataSize> data_size(const Config& config) const;
   struct UsualClasses {
     int64_t count;
@@ -72,28 +74,32 @@ class Task {
   // Throws InputError where a checkpoint's classes lack what it needs.
   virtual void check_classes(const Classes& classes, const std::string& checkpoint) const = 0;
   virtual Classes unnamed_classes(int64_t count) const = 0;
-  // Those of other people's weights. `labels`: names in the order of the outputs, where the files have them; `annotations`: of a data set
-  // with the same classes, or "". Sets what follows for the data; what was taken for what is added to notes. Throws InputError, as where no
-  // weights of others are known.
+  // Those of other people's weights. `labels`: names in the order of the outputs, where the files have them;
+  // `annotations`: of a data set with the same classes, or "". Sets what follows for the data; what was taken
+  // for what is added to notes. Throws InputError, as where no weights of others are known.
   virtual Classes classes_of_weights(Config& config, const std::vector<std::string>& /*labels*/,
                                      const std::string& /*annotations*/,
                                      std::vector<std::string>& /*notes*/) const {
     fail_input("model.type: no weights of others are known for \"{}\"", config.model().type());
   }
 
-  // Builds the model and opens the data sets. Throws InputError for what the configuration or the data sets lack.
+  // Builds the model and opens the data sets. Throws InputError for what the configuration or the data sets
+  // lack.
   virtual std::unique_ptr<TrainingTask> training(const Config& config) const = 0;
-  // What an evaluation in training reports; by the first the best weights are chosen. Throws InputError for an unknown evaluator.
+  // What an evaluation in training reports; by the first the best weights are chosen.
+  // Throws InputError for an unknown evaluator.
   virtual std::vector<std::string> primary_metrics(const Config& config) const = 0;
   virtual std::vector<MetricChart> charts() const = 0;  // of these and others, for a run's page
 
   // The model at work: results for batches. Refers to the model.
   virtual std::unique_ptr<Inferencer> inferencer(const LoadedModel& model) const = 0;
-  // The same for images that come one at a time. Refers to the model. Throws InputError, as where the task has none.
+  // The same for images that come one at a time. Refers to the model. Throws InputError,
+  // as where the task has none.
   virtual std::unique_ptr<Answerer> answerer(const LoadedModel& /*model*/) const {
     fail_input("a model of this kind answers nothing about single images");
   }
-  // These two throw InputError for arguments that do not go with the task; a Predictor refers to both of its arguments.
+  // These two throw InputError for arguments that do not go with the task;
+  // a Predictor refers to both of its arguments.
   virtual Evaluation evaluate(const EvalArguments& arguments, const LoadedModel& model,
                               const EvaluatorOptions& options) const = 0;
   virtual std::unique_ptr<Predictor> predictor(const PredictArguments& arguments,

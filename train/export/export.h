@@ -35,9 +35,9 @@ struct ExportedModel {
   std::vector<std::string> outputs;  // their names
 };
 
-// The model in evaluation mode, on the CPU, in f32. Throws Error naming the op that has no lowering (train/export/lowering.h) or what
-// else cannot be written, InputError where the model cannot read images of this size or the file would be larger than protobuf's
-// 2 GiB.
+// The model in evaluation mode, on the CPU, in f32. Throws Error naming the op that has no lowering
+// (train/export/lowering.h) or what else cannot be written, InputError where the model cannot read images of
+// this size or the file would be larger than protobuf's 2 GiB.
 ExportedModel export_model(Module& model, const ModelOutputs& outputs, const ExportOptions& options);
 
 }  // namespace saccade

@@ -17,7 +17,8 @@
 namespace saccade {
 
 inline constexpr int64_t kOnnxIrVersion = 8, kOnnxOpset = 16;  // what everything published since 2022 reads
-// In place of infinities, which half precision and some compilers turn into NaN: a sigmoid of it is 1, a softmax of minus it 0.
+// In place of infinities, which half precision and some compilers turn into NaN: a sigmoid of it is 1,
+// a softmax of minus it 0.
 inline constexpr float kOnnxLarge = 1e4f;
 
 struct OnnxAttribute {
@@ -35,11 +36,12 @@ class OnnxGraph {
   // Nodes from now on must be computed in f32, whatever the others are.
   void keep_f32(bool on) { keep_f32_ = on; }
 
-  // A node with one output (or several); returns the (first) output's name, which is the node's; the i-th further one is NAME:i.
+  // A node with one output (or several); returns the (first) output's name, which is the node's;
+  // the i-th further one is NAME:i.
   std::string node(std::string_view type, const std::vector<std::string>& inputs,
                    const OnnxAttributes& attributes = {}, int outputs = 1);
-  // A constant: in the scope, or with a full name. Equal ones are one initializer, of nodes that keep f32 another. Throws NotFinite for NaN;
-  // infinities, which mask logits, become kOnnxLarge.
+  // A constant: in the scope, or with a full name. Equal ones are one initializer, of nodes that keep f32
+  // another. Throws NotFinite for NaN; infinities, which mask logits, become kOnnxLarge.
   std::string constant(const Tensor& value, std::string_view hint = "constant", bool full_name = false);
   std::string scalar(double value);  // finite
   std::string ints(const std::vector<int64_t>& values, std::string_view hint = "shape");
@@ -65,8 +67,8 @@ class OnnxGraph {
   bool keep_f32_ = false;
   std::vector<std::string> f32_nodes_;
   std::map<std::string, int> names_;
-  // By whether they are of nodes that stay in f32 (converters to f16 take one side of an initializer that both read), and by checksum:
-  // their indices.
+  // By whether they are of nodes that stay in f32 (converters to f16 take one side of an initializer that
+  // both read), and by checksum: their indices.
   std::multimap<std::pair<bool, uint64_t>, int> initializers_;
 };
 

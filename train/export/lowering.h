@@ -1,10 +1,11 @@
-// How an op becomes ONNX operators: a function that reads a Lowering and gives it the name of the result, and a line that registers it
-// under the op's name:
+// How an op becomes ONNX operators: a function that reads a Lowering and gives it the name of the result, and
+// a line that registers it under the op's name:
 //
 //   void lower_sigmoid(Lowering& l) { l.result(l.node("Sigmoid", {l.input(0)})); }
 //   SACCADE_REGISTER_LOWERING("sigmoid", lower_sigmoid);
 //
-// Only ops that depend on the images are lowered; what follows from weights and sizes alone is computed beforehand, a constant.
+// Only ops that depend on the images are lowered; what follows from weights and sizes alone is computed
+// beforehand, a constant.
 #pragma once
 
 #include <string>
@@ -18,8 +19,8 @@
 
 namespace saccade {
 
-// The names of a trace's values in the graph. Feature maps may be there as [N, H, W, C], as ops see them, as [N, C, H, W], as ONNX's
-// convolutions do, or both: each is made when somebody asks for it.
+// The names of a trace's values in the graph. Feature maps may be there as [N, H, W, C], as ops see them, as
+// [N, C, H, W], as ONNX's convolutions do, or both: each is made when somebody asks for it.
 class LoweredValues {
  public:
   LoweredValues(const Trace& trace, OnnxGraph& graph,
@@ -35,7 +36,8 @@ class LoweredValues {
   void set_channels_first(int id, std::string name) {
     names_[static_cast<size_t>(id)].channels_first = std::move(name);
   }
-  // A constant's value; where axes grow with the batch, as of one image. Throws Error where that is more than one row.
+  // A constant's value; where axes grow with the batch, as of one image.
+  // Throws Error where that is more than one row.
   Tensor constant(int id) const;
   // A shape as the graph computes it: a constant, or made from the number of images.
   std::string shape(const TracedValue& value);
@@ -71,7 +73,8 @@ class Lowering {
   std::string input(size_t i, std::string_view hint = "constant") {
     return values_.name(op_.inputs[i], true, hint);
   }
-  // As input; a constant that is the same for all images may come without its copies, for operators that broadcast.
+  // As input; a constant that is the same for all images may come without its copies,
+  // for operators that broadcast.
   std::string broadcast_input(size_t i) { return values_.name(op_.inputs[i], false); }
   // Of a map [N, H, W, C]: [N, C, H, W].
   std::string channels_first(size_t i) { return values_.channels_first(op_.inputs[i]); }

@@ -37,8 +37,8 @@ class Tracer final : public OpObserver {
     int value;
   };
 
-  // The value that a tensor is, where one is known. Only what an op has just made may be a new part of something that depends on the
-  // images.
+  // The value that a tensor is, where one is known. Only what an op has just made may be a new part of
+  // something that depends on the images.
   std::optional<int> find(const Tensor& t, bool just_made = false) {
     auto it = views_.find(t.storage().get());
     if (it == views_.end()) return std::nullopt;

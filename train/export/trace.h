@@ -1,5 +1,6 @@
-// What a model does with images, as a list of ops: one run is watched, a second one with other images (and, for a batch of any size,
-// with more of them) tells what depends on the images and which axes grow with the batch.
+// What a model does with images, as a list of ops: one run is watched, a second one with other images (and,
+// for a batch of any size, with more of them) tells what depends on the images and which axes grow with the
+// batch.
 #pragma once
 
 #include <cstdint>
@@ -44,10 +45,11 @@ struct Trace {
 // Runs a model on images and returns its outputs.
 using TracedRun = std::function<std::vector<Tensor>(const Tensor& images)>;
 
-// Traces run(images), images [N, H, W, 3], and holds it against run(others), of as many or, from two on, of twice as many images (of one
-// image, what repeats something for every image would be no op). The model must have run before: what it keeps from run to run is
-// there. Throws Error when the two runs take different ops, or ops with other attributes, or when a tensor that an op reads, and that
-// none made, differs or is overwritten: it depends on the images, or on how many there are, in a way that cannot be written down.
+// Traces run(images), images [N, H, W, 3], and holds it against run(others), of as many or, from two on, of
+// twice as many images (of one image, what repeats something for every image would be no op). The model must
+// have run before: what it keeps from run to run is there. Throws Error when the two runs take different ops,
+// or ops with other attributes, or when a tensor that an op reads, and that none made, differs or is
+// overwritten: it depends on the images, or on how many there are, in a way that cannot be written down.
 Trace trace_model(const TracedRun& run, const Tensor& images, const Tensor& others);
 
 }  // namespace saccade

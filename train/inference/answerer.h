@@ -44,7 +44,8 @@ class Answerer {
   virtual std::vector<std::string> picture_formats() const = 0;  // none: nothing is drawn
   // The configurations of its looks at an image: images are resized by each.
   virtual std::span<const Config> views() const = 0;
-  // For each image of the batches, one batch for each of views(). In evaluation mode, by one thread at a time. Throws NotFinite.
+  // For each image of the batches, one batch for each of views(). In evaluation mode, by one thread at a
+  // time. Throws NotFinite.
   virtual std::vector<std::shared_ptr<const Finding>> run(std::span<const Batch> views) = 0;
 };
 

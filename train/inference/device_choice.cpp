@@ -18,8 +18,8 @@ namespace {
 
 constexpr const char* kVisible = "CUDA_VISIBLE_DEVICES";
 
-// The GPU of that number becomes the only one that CUDA shows to this program: threads and libraries cannot take another one. Of
-// those that CUDA_VISIBLE_DEVICES leaves, where it is set.
+// The GPU of that number becomes the only one that CUDA shows to this program: threads and libraries cannot
+// take another one. Of those that CUDA_VISIBLE_DEVICES leaves, where it is set.
 void show_only(size_t number, const std::optional<std::string>& visible) {
   std::string chosen = std::to_string(number);
   if (visible) {
@@ -40,8 +40,8 @@ bool has_own_gpu() {
 // Whether this machine has NVIDIA's driver, a container with some of its GPUs and WSL too.
 bool has_driver() { return std::filesystem::exists("/dev/nvidiactl") || std::filesystem::exists("/dev/dxg"); }
 
-// Whether this process can use that GPU, "the" GPU without a number. The first one asked for is the process's only one, since CUDA reads
-// CUDA_VISIBLE_DEVICES once.
+// Whether this process can use that GPU, "the" GPU without a number. The first one asked for is the process's
+// only one, since CUDA reads CUDA_VISIBLE_DEVICES once.
 bool take_gpu(const std::optional<size_t>& number) {
   static std::mutex mutex;
   static std::optional<size_t> taken;
@@ -69,14 +69,15 @@ bool take_gpu(const std::optional<size_t>& number) {
 
 // Before the first call of CUDA and NCCL, where nobody has set them.
 void set_up_for_ranks() {
-  // The first launch of a kernel would load its code, and that may wait for all work on the GPU: for NCCL's, which waits for other ranks.
+  // The first launch of a kernel would load its code, and that may wait for all work on the GPU: for NCCL's,
+  // which waits for other ranks.
   setenv("CUDA_MODULE_LOADING", "EAGER", 0);
   // Two groups of sums are on their way, perhaps in another order on another rank (NCCL 2.26 or newer).
   setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
 }
 
-// A rank that waits for each of its launches waits for those of other ranks, which may wait for another one of its.
-// Ours is asked first, since it sets the driver's.
+// A rank that waits for each of its launches waits for those of other ranks, which may wait for another one
+// of its. Ours is asked first, since it sets the driver's.
 void refuse_blocking_launches() {
   for (const char* name : {"SACCADE_CUDA_SYNC", "CUDA_LAUNCH_BLOCKING"})
     if (const char* text = std::getenv(name); text && *text && std::strcmp(text, "0") != 0)

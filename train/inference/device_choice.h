@@ -13,10 +13,12 @@ struct DeviceChoice {
   std::string notice;  // a line for stdout when the work begins: why "auto" is not the GPU; else ""
 };
 
-// "auto" is the GPU when it can be used, else the CPU; "cuda:1" is the second GPU. A process uses one, the first
-// that it asks for. Throws InputError for a device that is unknown or cannot be used, with the reason; CUDA_VISIBLE_DEVICES is then as before.
+// "auto" is the GPU when it can be used, else the CPU; "cuda:1" is the second GPU. A process uses one, the
+// first that it asks for. Throws InputError for a device that is unknown or cannot be used, with the reason;
+// CUDA_VISIBLE_DEVICES is then as before.
 DeviceChoice choose_device(const std::string& name);
-// For one of several processes: "cuda" and "auto" are the GPU of its local rank, or the only one that CUDA_VISIBLE_DEVICES leaves it.
+// For one of several processes: "cuda" and "auto" are the GPU of its local rank, or the only one that
+// CUDA_VISIBLE_DEVICES leaves it.
 DeviceChoice choose_device(const std::string& name, const Ranks& ranks);
 
 }  // namespace saccade

@@ -45,18 +45,18 @@ class EvaluationMode {
   bool was_training_;
 };
 
-// All images in order, in evaluation mode, batch by batch, with a progress line unless options.quiet. Throws InputError for a
-// broken image, and Interrupted when the training that it belongs to gets a signal.
+// All images in order, in evaluation mode, batch by batch, with a progress line unless options.quiet. Throws
+// InputError for a broken image, and Interrupted when the training that it belongs to gets a signal.
 void for_each_batch(Module& model, const std::shared_ptr<const Dataset>& images,
                     const EvaluatorOptions& options, const std::function<void(const Batch&)>& visit);
 
-// As for_each_batch, with the batches shared by the processes that train together. What visit returns for each batch, in the order of the
-// batches, comes back on rank 0; the others get nothing.
+// As for_each_batch, with the batches shared by the processes that train together. What visit returns for
+// each batch, in the order of the batches, comes back on rank 0; the others get nothing.
 std::string collect_bytes(Module& model, const std::shared_ptr<const Dataset>& images,
                           const EvaluatorOptions& options,
                           const std::function<std::string(const Batch&)>& visit);
-// An evaluator to which `add` has added what the model predicts for all images, batch by batch; where several processes share them, rank
-// 0's has them all.
+// An evaluator to which `add` has added what the model predicts for all images, batch by batch; where several
+// processes share them, rank 0's has them all.
 std::unique_ptr<Evaluator> evaluate_batches(Module& model, const std::shared_ptr<const Dataset>& images,
                                             const EvaluatorOptions& options, const EvaluatorSpec& spec,
                                             const EvaluatorSpec::Options& figures,

@@ -17,7 +17,8 @@ bool changes_shapes(const config::Augment& augment) {
          augment.zoom_out() > 0 || augment.iou_crop() > 0;
 }
 
-// The short side is fixed: upright and lying images make a batch that is as high as the first and as wide as the others.
+// The short side is fixed: upright and lying images make a batch that is as high as the first and as wide as
+// the others.
 ImageSize largest_of_short_side(int64_t short_side, int64_t longest, bool shapes_change, int batch_size,
                                 std::span<const ImageSize> images) {
   const int64_t side = std::min(short_side, longest);

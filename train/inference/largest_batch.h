@@ -13,8 +13,8 @@ namespace saccade {
 // Of a training batch with its padding, given the sizes of the data set's images (0 x 0: not known).
 ImageSize largest_batch_size(const Config& config, std::span<const ImageSize> images);
 
-// A batch of noise of that size; every image has this many objects of class 0 (of a classifier: none, it is one). No random
-// numbers of the training are drawn.
+// A batch of noise of that size; every image has this many objects of class 0 (of a classifier: none, it is
+// one). No random numbers of the training are drawn.
 Batch largest_batch(const Config& config, std::span<const ImageSize> images, int64_t objects);
 
 }  // namespace saccade

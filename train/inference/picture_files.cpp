@@ -33,7 +33,8 @@ namespace {
 
 using namespace std::string_view_literals;
 
-// The tEXt chunk "Software" of PNG, section 11.3.4.3, with its length and checksum, and where it stands: after the header.
+// The tEXt chunk "Software" of PNG, section 11.3.4.3, with its length and checksum,
+// and where it stands: after the header.
 constexpr std::string_view kDrawnByUs = "\0\0\0\x18tEXtSoftware\0saccade predict\x06\xab\x14\xdc"sv;
 constexpr size_t kAfterPngHeader = 33;
 // A comment (COM) of JPEG with its length, and where it stands: after the header of JFIF.

@@ -1,5 +1,5 @@
-// What the predictions of detectors and classifiers share: the images named on the command line and the folder of
-// results.
+// What the predictions of detectors and classifiers share: the images named on the command line and the
+// folder of results.
 #pragma once
 
 #include <cstdint>
@@ -44,12 +44,13 @@ struct PredictInputs {
   std::vector<std::string> problems;  // folders that cannot be read or have no images
   std::vector<std::string> notes;     // what else is in the folders
 };
-// The images that the arguments name ("-": the standard input, addresses of streams alone): files as they are, folders (without their videos) and patterns of the shell (where no file has that name) expanded in
+// The images that the arguments name ("-": the standard input, addresses of streams alone): files as they
+// are, folders (without their videos) and patterns of the shell (where no file has that name) expanded in
 // alphabetical order. Whether a file is an image shows when it is read.
 PredictInputs collect_inputs(const std::vector<std::string>& arguments, bool recursive);
 
-// Names for the pictures in the folder `output`: "photo.png" for photo.jpg, "photo_2.png" where that name is taken by another
-// picture or by a file that predict has not drawn, or is to read, which stays.
+// Names for the pictures in the folder `output`: "photo.png" for photo.jpg, "photo_2.png" where that name is
+// taken by another picture or by a file that predict has not drawn, or is to read, which stays.
 class PictureNames {
  public:
   PictureNames(std::string output, const std::vector<PredictInput>& images);
@@ -66,8 +67,8 @@ class PictureNames {
   std::string first_kept_, first_other_;
   size_t kept_ = 0;
 };
-// Whether there is a file that would be replaced (throws InputError where none can be written), and the first bytes of a regular one that is
-// no link; "" for anything else.
+// Whether there is a file that would be replaced (throws InputError where none can be written), and the first
+// bytes of a regular one that is no link; "" for anything else.
 bool is_old_file(const std::string& path);
 // Whether a file is replaced; throws InputError where its name has none of these endings.
 bool replaces_file(const std::string& path, const std::vector<std::string>& endings);
@@ -89,11 +90,13 @@ class NamedJson {
 // Throws InputError when the list of results would replace a file that predict has not written.
 void check_list(const std::string& output, const std::string& name);
 
-// A picture that predict has drawn, as the bytes of a PNG file that says so; of one with a mask the other pixels are transparent.
+// A picture that predict has drawn, as the bytes of a PNG file that says so; of one with a mask the other
+// pixels are transparent.
 std::vector<uint8_t> encode_drawing(const Image& image, const Mask* opaque = nullptr);
 // The same as a JPEG file of a quality at which text stays sharp.
 std::vector<uint8_t> encode_jpeg_drawing(const Image& image);
-// What the list of results says first of an image or frame: "{"file_name": "clip.mp4", "frame": 3, "time": 0.12".
+// What the list of results says first of an image or frame: "{"file_name": "clip.mp4", "frame": 3,
+// "time": 0.12".
 std::string list_entry(const PredictInput& input, const std::optional<FrameTime>& frame);
 // The bytes of a PNG file with that in them.
 std::vector<uint8_t> marked_as_drawn(std::vector<uint8_t> png);
@@ -111,14 +114,15 @@ Batch batch_of(std::vector<SizedImage> images, const Config& config);
 // A batch of these images, resized so.
 Batch batch_of(const std::vector<LoadedInput>& images, const Config& config);
 
-// A temporary folder beside the results in which each is made before it gets its name; leftovers are removed at the end, and by
-// signals.
+// A temporary folder beside the results in which each is made before it gets its name; leftovers are removed
+// at the end, and by signals.
 class Workspace {
  public:
   explicit Workspace(const std::string& output);
   // Where to write the result `name`; its folder is there.
   std::string file(const std::string& name) const;
-  // Moves a result to its place, in a folder of its own where the name says so; a file that it replaces gives it its permissions.
+  // Moves a result to its place, in a folder of its own where the name says so;
+  // a file that it replaces gives it its permissions.
   void publish(const std::string& name);
   // Removes the result of an earlier run from its place; a later one there gets its permissions.
   void withdraw(const std::string& name);

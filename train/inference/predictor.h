@@ -24,7 +24,8 @@ class Predictor {
   virtual std::string list_name() const = 0;
   virtual std::string take_list() = 0;
   virtual std::string summary(size_t images) const = 0;
-  // Of frames of a video in their order, of which it looks at many at once, the drawings. The list grows as by predict.
+  // Of frames of a video in their order, of which it looks at many at once, the drawings.
+  // The list grows as by predict.
   virtual std::vector<Drawing> predict_frames(const std::vector<LoadedInput>&) { return {}; }
   virtual bool takes_videos() const { return false; }
   virtual void begin_video() {}

@@ -1,5 +1,5 @@
-// A model's forward pass in evaluation, called again and again. On a GPU the launches of one that comes back with the same sizes are
-// recorded after its second call, and started as one from then on.
+// A model's forward pass in evaluation, called again and again. On a GPU the launches of one that comes back
+// with the same sizes are recorded after its second call, and started as one from then on.
 #pragma once
 
 #include <algorithm>
@@ -19,15 +19,17 @@
 
 namespace saccade {
 
-// Output: Vars or structs of them. The model, its weights and its mode stay as they are for as long as this lives.
+// Output: Vars or structs of them. The model, its weights and its mode stay as they are for as long as this
+// lives.
 template <class Output>
 class RecordedForward {
  public:
   // Each holds the memory of a forward pass.
   static constexpr size_t kMaxRecordings = 4;
 
-  // forward(images), which depends on nothing but its argument and the key. What comes back is overwritten by the next call with the
-  // same key, its version stays the same: ops whose results are kept by version must not take it.
+  // forward(images), which depends on nothing but its argument and the key. What comes back is overwritten by
+  // the next call with the same key, its version stays the same: ops whose results are kept by version must
+  // not take it.
   Output run(CacheKey key, const Tensor& images, const std::function<Output(const Tensor&)>& forward) {
     if (images.device() == Device::kCpu || execution().grad_enabled || execution().observer)
       return forward(images);

@@ -8,8 +8,9 @@ namespace saccade {
 
 namespace {
 
-// The loops of oneDNN: those of the program run on our threads, as its definitions of OpenMP's functions come before libgomp's. A
-// library must not do that to the program that it is in, so here they are libgomp's, which counts for each thread that calls.
+// The loops of oneDNN: those of the program run on our threads, as its definitions of OpenMP's functions come
+// before libgomp's. A library must not do that to the program that it is in, so here they are libgomp's,
+// which counts for each thread that calls.
 struct Libgomp {
   void* const library = ::dlopen("libgomp.so.1", RTLD_LAZY | RTLD_NOLOAD);
   int (*const get)() = function<int()>("omp_get_max_threads");

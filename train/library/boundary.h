@@ -1,5 +1,5 @@
-// What stands between libsaccade and its callers: the errors of the inside become those of the standard library, and a call leaves
-// the caller's process as it was.
+// What stands between libsaccade and its callers: the errors of the inside become those of the standard
+// library, and a call leaves the caller's process as it was.
 #pragma once
 
 #include <exception>
@@ -30,8 +30,9 @@ auto with_standard_errors(F&& f) {
   }
 }
 
-// The stream of the GPU and the handles of its libraries are one for all threads, so whoever computes on it, or gives its memory back,
-// holds this; and the GPU is the current one of the calling thread meanwhile. Nothing is held for the CPU.
+// The stream of the GPU and the handles of its libraries are one for all threads, so whoever computes on it,
+// or gives its memory back, holds this; and the GPU is the current one of the calling thread meanwhile.
+// Nothing is held for the CPU.
 class GpuTurn {
  public:
   explicit GpuTurn(Device device);
@@ -41,8 +42,8 @@ class GpuTurn {
   CurrentGpu gpu_;
 };
 
-// While it lives, the calling thread may compute: its threads have been started, oneDNN uses as many, and the GPU is its own. Throws
-// what start_threads() throws.
+// While it lives, the calling thread may compute: its threads have been started, oneDNN uses as many, and the
+// GPU is its own. Throws what start_threads() throws.
 class ComputeScope {
  public:
   explicit ComputeScope(Device device);

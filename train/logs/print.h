@@ -1,5 +1,5 @@
-// Everything that the program prints. Names and values come from files and may hold anything, so control characters and bytes that
-// are not UTF-8 are printed escaped (core/files/text.h).
+// Everything that the program prints. Names and values come from files and may hold anything, so control
+// characters and bytes that are not UTF-8 are printed escaped (core/files/text.h).
 #pragma once
 
 #include <fmt/format.h>

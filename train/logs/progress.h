@@ -1,5 +1,5 @@
-// One line that shows how far a command has got: redrawn in place on a terminal, a plain line now and then in a log
-// file.
+// One line that shows how far a command has got: redrawn in place on a terminal, a plain line now and then in
+// a log file.
 #pragma once
 
 #include <chrono>
@@ -29,8 +29,8 @@ class Progress {
   void finish();
 
  private:
-  // A reader that is gone (a closed pipe or terminal) or a full disk must not end the work that is shown: what cannot be written is left
-  // out. The stream remembers its error.
+  // A reader that is gone (a closed pipe or terminal) or a full disk must not end the work that is shown:
+  // what cannot be written is left out. The stream remembers its error.
   void write(std::string_view text);
 
   std::FILE* out_;

@@ -13,8 +13,9 @@ namespace saccade {
 class RunLog {
  public:
   // Creates the folder. A new run (resume_step < 0) starts an empty metrics.jsonl; a resumed one first
-  // removes the lines after its checkpoint's step, those of evaluations that only an early stop caused, and what is no line of ours
-  // (a process that was killed may have written half a line), so that no step is there twice. Event files likewise.
+  // removes the lines after its checkpoint's step, those of evaluations that only an early stop caused, and
+  // what is no line of ours (a process that was killed may have written half a line), so that no step is
+  // there twice. Event files likewise.
   RunLog(const std::string& folder, int64_t resume_step);
   ~RunLog();
   RunLog(const RunLog&) = delete;
@@ -26,8 +27,9 @@ class RunLog {
   bool dropped_evaluation() const { return dropped_evaluation_; }
 
   // Appends one line {"type": type, "step": step, "NAME": number, ...}, in one piece. Numbers that
-  // JSON lacks (NaN, infinities) become null. TensorBoard shows them as "type/NAME". A resumed run's lines end with
-  // "start_step": resume_step. `early_stop` marks an evaluation that a whole run would not have made.
+  // JSON lacks (NaN, infinities) become null. TensorBoard shows them as "type/NAME". A resumed run's lines
+  // end with "start_step": resume_step. `early_stop` marks an evaluation that a whole run would not have
+  // made.
   void record(const std::string& type, int64_t step, const Metrics& values, bool early_stop = false);
   // For TensorBoard only, with an evaluation's line: tags begin with "eval/".
   void pictures(int64_t step, const std::vector<EventPicture>& pictures) {

@@ -121,8 +121,8 @@ EventPlace place_of(std::string_view event) {
   return place;
 }
 
-// The first event of our files names their writer, in TensorBoard's own field for that. Files of before have their first step written out,
-// though it is 0, which protobuf's own writers, those of all others, leave out.
+// The first event of our files names their writer, in TensorBoard's own field for that. Files of before have
+// their first step written out, though it is 0, which protobuf's own writers, those of all others, leave out.
 constexpr std::string_view kVersion = "brain.Event:2", kWriter = "saccade";
 
 std::string first_event() {
@@ -238,7 +238,8 @@ void EventWriter::scalars(int64_t step, const Metrics& values) {
 
 void EventWriter::pictures(int64_t step, const std::vector<EventPicture>& pictures) {
   if (pictures.empty()) return;
-  // Value { string tag = 1; Image image = 4 }, Image { int32 height = 1, width = 2, colorspace = 3; bytes encoded_image_string = 4 }
+  // Value { string tag = 1; Image image = 4 }, Image { int32 height = 1, width = 2, colorspace = 3; bytes
+  // encoded_image_string = 4 }
   std::string summary = encode([&](CodedOutputStream* out) {
     for (const EventPicture& p : pictures) {
       const std::string image = encode([&](CodedOutputStream* content) {

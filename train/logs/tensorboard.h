@@ -18,9 +18,9 @@ uint32_t crc32c(std::string_view bytes);
 // One framed record.
 std::string tfrecord(std::string_view bytes);
 
-// Ends the event files of this program in the folder before the first event after `step`, before an evaluation at one of the
-// `early_steps`, and before what is no whole record, so that a resumed run shows no step twice. Those of other programs stay. Returns what
-// was found damaged or not ours, a line each.
+// Ends the event files of this program in the folder before the first event after `step`, before an
+// evaluation at one of the `early_steps`, and before what is no whole record, so that a resumed run shows no
+// step twice. Those of other programs stay. Returns what was found damaged or not ours, a line each.
 std::vector<std::string> cut_event_files(const std::string& folder, int64_t step,
                                          const std::vector<int64_t>& early_steps);
 

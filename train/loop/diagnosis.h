@@ -10,10 +10,11 @@
 
 namespace saccade {
 
-// Looks at the model's tensors, then has the loss `run` again (the same forward pass) watching every op, then its
-// backward pass; describes the finding in one line: a tensor of the model, the first op whose output is NaN or
-// infinite with its module, or the first backward function, followed by the problems that the loss found in the
-// predictions; "" when all is finite. Slow, and leaves gradients behind: for a run that is about to stop.
+// Looks at the model's tensors, then has the loss `run` again (the same forward pass) watching every op, then
+// its backward pass; describes the finding in one line: a tensor of the model, the first op whose output is
+// NaN or infinite with its module, or the first backward function, followed by the problems that the loss
+// found in the predictions; "" when all is finite. Slow, and leaves gradients behind:
+// for a run that is about to stop.
 std::string diagnose_nonfinite(const Module& model, const std::function<TrainingLoss()>& run);
 
 // "image 12 (a.jpg), image 15 (b.jpg)"

@@ -1,4 +1,5 @@
-// What a step changes beside the weights: the buffers of a model (running statistics of batch norm), kept so that the step can be undone.
+// What a step changes beside the weights: the buffers of a model (running statistics of batch norm), kept so
+// that the step can be undone.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,8 @@ namespace saccade {
 class KeptBuffers {
  public:
   explicit KeptBuffers(const Module& model);
-  // As they are now. Buffers that change from step to step move into one block of memory, so that this is one copy.
+  // As they are now. Buffers that change from step to step move into one block of memory,
+  // so that this is one copy.
   void keep();
   // As they were then.
   void restore();

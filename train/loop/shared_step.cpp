@@ -1,4 +1,5 @@
-// What the ranks of a process group tell each other, so that all of them take the step that one process would take.
+// What the ranks of a process group tell each other, so that all of them take the step that one process would
+// take.
 #include <dlfcn.h>
 #include <fmt/ranges.h>
 
@@ -116,7 +117,8 @@ void TrainingRun::check_same_weights() {
       fail_input("rank {} starts with other weights than rank 0, expected the same files", r);
 }
 
-// Of each batch its size and what its images count for: all ranks divide the losses by the same numbers, and pad as one process would.
+// Of each batch its size and what its images count for: all ranks divide the losses by the same numbers, and
+// pad as one process would.
 void TrainingRun::share_batches(PendingStep& now, const std::string& problem) {
   std::string own;
   for (size_t i = 0; i < now.batches.size(); ++i) {

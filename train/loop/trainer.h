@@ -12,8 +12,8 @@
 
 namespace saccade {
 
-// Whether a step of the largest batch is tried before the first, so that memory runs out at once or not at all. kAuto: on a GPU, and
-// where it is a small part of the run. It changes nothing that is trained.
+// Whether a step of the largest batch is tried before the first, so that memory runs out at once or not at
+// all. kAuto: on a GPU, and where it is a small part of the run. It changes nothing that is trained.
 enum class TrialBatch { kAuto, kOn, kOff };
 
 struct TrainerOptions {
@@ -44,10 +44,12 @@ struct TrainingResult {
   Metrics metrics;  // of the last evaluation
 };
 
-// Trains the task's model in its run folder, which the second form is given. Where an InterruptScope lives, a signal ends the run after
-// its step, with everything saved. Throws InputError for a bad option or checkpoint, for a configuration with which the run cannot go
-// on, and for an output folder that holds another run; Interrupted for a signal before anything was done; Error with a diagnosis (step,
-// images, first bad tensor) when a loss or gradient is not finite; the checkpoint on disk is then that of the last good step.
+// Trains the task's model in its run folder, which the second form is given. Where an InterruptScope lives, a
+// signal ends the run after its step, with everything saved. Throws InputError for a bad option or
+// checkpoint, for a configuration with which the run cannot go on, and for an output folder that holds
+// another run; Interrupted for a signal before anything was done; Error with a diagnosis (step, images, first
+// bad tensor) when a loss or gradient is not finite; the checkpoint on disk is then that of the last good
+// step.
 TrainingResult train(const TrainerOptions& options, TrainingTask& task);
 TrainingResult train(const TrainerOptions& options, TrainingTask& task, RunFolder& folder);
 

@@ -22,8 +22,8 @@ class TrainingLog {
   TrainingLog(const TrainerOptions& options, const TrainingPlan& plan, int64_t stop_step)
       : options_(options), plan_(plan), stop_step_(stop_step) {}
 
-  // Starts the files of the run folder; see RunLog. True when an evaluation of step `resume_step`, made only because the run stopped there,
-  // was taken out.
+  // Starts the files of the run folder; see RunLog. True when an evaluation of step `resume_step`, made only
+  // because the run stopped there, was taken out.
   bool open(int64_t resume_step);
   // What was written so far is on the disk when this returns.
   void sync() {
@@ -34,8 +34,8 @@ class TrainingLog {
   // Removes the progress line from the console.
   void clear_progress() { progress_.finish(); }
 
-  // The metrics of step `step`, "loss", "images" and "step_ms" among them; writes the line of the last log_every steps when it
-  // is due.
+  // The metrics of step `step`, "loss", "images" and "step_ms" among them; writes the line of the last
+  // log_every steps when it is due.
   void add_step(int64_t step, const Metrics& metrics);
   // Writes the line of the steps that have none yet.
   void write_step(int64_t step);

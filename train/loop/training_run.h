@@ -1,4 +1,5 @@
-// A run of the trainer, for start.cpp, training_step.cpp (one step) and trainer.cpp (how it evaluates, saves and ends).
+// A run of the trainer, for start.cpp, training_step.cpp (one step) and trainer.cpp (how it evaluates,
+// saves and ends).
 #pragma once
 
 #include <functional>
@@ -24,9 +25,9 @@
 
 namespace saccade {
 
-// A step whose work was given to the device and whose numbers nobody has looked at yet. A gradient or loss that is not finite
-// changed nothing there (see core/kernels/optimizer/optimizer.h), so on a GPU it is early enough to look during the next step,
-// when the numbers have arrived without waiting.
+// A step whose work was given to the device and whose numbers nobody has looked at yet. A gradient or loss
+// that is not finite changed nothing there (see core/kernels/optimizer/optimizer.h), so on a GPU it is early
+// enough to look during the next step, when the numbers have arrived without waiting.
 struct PendingStep {
   struct Loss {  // of one batch
     std::vector<std::string> names;
@@ -64,9 +65,11 @@ class TrainingRun {
   void start();
   std::string best_metric() const;
   void describe();  // what is trained, on the console
-  // Runs a step of the largest batch, without its update, and says what it takes (trial_batch.cpp). Throws OutOfMemory.
+  // Runs a step of the largest batch, without its update, and says what it takes (trial_batch.cpp).
+  // Throws OutOfMemory.
   void try_largest_batch();
-  // Throws InputError when the run of the checkpoint cannot go on with this configuration and data; else what differs.
+  // Throws InputError when the run of the checkpoint cannot go on with this configuration and data;
+  // else what differs.
   std::vector<ConfigChange> check_resumable(const ResumePoint& from) const;
   std::vector<ConfigChange> new_changes(const std::vector<ConfigChange>& since_checkpoint) const;
   void resume(const ResumePoint& from, const std::vector<ConfigChange>& changes);
@@ -76,7 +79,8 @@ class TrainingRun {
   // One step, in order.
   void step();
   void read_batches(PendingStep& now);
-  // What the ranks of a process group agree on, in shared_step.cpp: what the batches of all have together, their losses, and when to stop.
+  // What the ranks of a process group agree on, in shared_step.cpp: what the batches of all have together,
+  // their losses, and when to stop.
   void check_same_run();
   void check_same_weights();
   void share_batches(PendingStep& now, const std::string& problem);
@@ -103,7 +107,8 @@ class TrainingRun {
   void evaluate_if_due();
   void evaluate(bool scheduled);
   void keep_if_best(double metric, bool scheduled);
-  // Whether train.patience scheduled evaluations have passed since the first that was as good as the best one.
+  // Whether train.patience scheduled evaluations have passed since the first that was as good as the best
+  // one.
   bool out_of_patience() const;
   StopReason stop_reason(bool out_of_time) const;
 

@@ -44,14 +44,16 @@ class TrainingTask {
   virtual std::string images() const { return ""; }
 
   virtual int64_t batches_per_epoch() const = 0;
-  // A source of batches from batch `batch` of epoch `epoch` on, without end; of each the part of this process (core/distributed).
+  // A source of batches from batch `batch` of epoch `epoch` on, without end;
+  // of each the part of this process (core/distributed).
   virtual std::function<Batch()> open_batches(int64_t epoch, int64_t batch) = 0;
   // The largest batch that training can meet, of noise; nothing: not known.
   virtual std::optional<Batch> largest_batch() const { return std::nullopt; }
   // What the losses of a step need to know of the images of one of its batches.
   virtual StepImages images_of(const Batch& batch) const { return StepImages(batch.targets); }
-  // The loss of one batch: a sum over it, divided by a number of the whole step, whose images (this batch's among them, and those of
-  // other processes) are `step`. The losses of a step's batches, and their gradients, are added up.
+  // The loss of one batch: a sum over it, divided by a number of the whole step, whose images (this batch's
+  // among them, and those of other processes) are `step`. The losses of a step's batches, and their
+  // gradients, are added up.
   // Calls forward_done between the model's forward pass and the loss, for the log.
   virtual TrainingLoss loss(const Batch& batch, const StepImages& step,
                             const std::function<void()>& forward_done) = 0;
@@ -59,15 +61,18 @@ class TrainingTask {
   // The metrics that an evaluation reports on the console; the first decides which weights are the best (the
   // larger, the better). Empty: there is nothing to evaluate on.
   virtual std::vector<std::string> primary_metrics() const = 0;
-  // Metrics of the model, as it is now, on the validation set, the primary ones among them. quiet: no progress line
+  // Metrics of the model, as it is now, on the validation set, the primary ones among them. quiet:
+  // no progress line
   virtual Metrics evaluate(bool quiet) = 0;
   // What the user should know about the last evaluation, a line each; told once.
   virtual std::vector<std::string> evaluation_notes() const { return {}; }
-  // Some images of the validation set with what the last evaluation found on them, each with a name of its own.
+  // Some images of the validation set with what the last evaluation found on them,
+  // each with a name of its own.
   virtual std::vector<std::pair<std::string, Image>> pictures() { return {}; }
 };
 
-// One whose batches are the images of the configuration's training set, and which is evaluated on those of its validation set.
+// One whose batches are the images of the configuration's training set,
+// and which is evaluated on those of its validation set.
 class ImageTrainingTask : public TrainingTask {
  public:
   std::vector<std::string> class_names() const override { return train_set_->class_names(); }

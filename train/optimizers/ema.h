@@ -12,7 +12,8 @@
 
 namespace saccade {
 
-// Takes over what a checkpoint holds. Throws InputError "what: missing, expected f32 [..]" for another type or shape.
+// Takes over what a checkpoint holds. Throws InputError "what: missing,
+// expected f32 [..]" for another type or shape.
 void copy_stored(const std::string& what, const Tensor& stored, Tensor& to);
 
 class Ema {
@@ -20,10 +21,11 @@ class Ema {
   // Starts as a copy of the model. 0 < decay < 1, tau >= 0, else Error.
   Ema(const Module& model, double decay, double tau = 0);
 
-  // average += weight * (value - average) after an optimizer step: the first steps are forgotten quickly. After t earlier
-  // updates, weight = 1 - min(decay, (1 + t) / (10 + t)), or with a tau, 1 - decay * (1 - exp(-(t + 1) / tau)). The optimizer's kernel moves
-  // the averages that it takes itself, while it has the values at hand; finish() moves the others. Nothing
-  // changes on the device when `norm`, that of the optimizer's step, is not finite.
+  // average += weight * (value - average) after an optimizer step: the first steps are forgotten quickly.
+  // After t earlier updates, weight = 1 - min(decay, (1 + t) / (10 + t)), or with a tau, 1 - decay * (1 -
+  // exp(-(t + 1) / tau)). The optimizer's kernel moves the averages that it takes itself, while it has the
+  // values at hand; finish() moves the others. Nothing changes on the device when `norm`, that of the
+  // optimizer's step, is not finite.
   class Update {
    public:
     double weight() const { return weight_; }

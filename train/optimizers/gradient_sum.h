@@ -1,4 +1,5 @@
-// The gradients of all ranks, added up in blocks of fixed parameters while the backward pass still makes the others.
+// The gradients of all ranks, added up in blocks of fixed parameters while the backward pass still makes the
+// others.
 #pragma once
 
 #include <map>
@@ -11,15 +12,17 @@ namespace saccade {
 
 class GradientSum {
  public:
-  // Of these parameters, f32 and on the group's device; all ranks give the same in the same order. Blocks hold about
-  // `block_bytes`, and go from the last parameter to the first, which is the order in which the backward pass is done with them.
+  // Of these parameters, f32 and on the group's device; all ranks give the same in the same order. Blocks
+  // hold about `block_bytes`, and go from the last parameter to the first, which is the order in which the
+  // backward pass is done with them.
   GradientSum(ProcessGroup& group, std::vector<Var> parameters, int64_t block_bytes = int64_t{4} << 20);
 
-  // backward(loss), during which the sums of blocks begin when the gradients of all their parameters are final and the blocks before
-  // have begun. An undefined loss has no gradients. The last backward of a step.
+  // backward(loss), during which the sums of blocks begin when the gradients of all their parameters are
+  // final and the blocks before have begun. An undefined loss has no gradients. The last backward of a step.
   void backward_and_start(const Var& loss);
-  // Until every parameter's gradient is the sum of the ranks'; one that no rank has a gradient of has none. `losses` (f32, one axis,
-  // as many on every rank) become sums, too. `word` is what ranks tell each other beside it: all ranks' words.
+  // Until every parameter's gradient is the sum of the ranks'; one that no rank has a gradient of has none.
+  // `losses` (f32, one axis, as many on every rank) become sums, too. `word` is what ranks tell each other
+  // beside it: all ranks' words.
   std::vector<std::string> finish(Tensor& losses, const std::string& word);
 
  private:

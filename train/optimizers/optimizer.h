@@ -1,5 +1,5 @@
-// The optimizer of a run: an update rule (core/kernels/optimizer) over named parameters in groups, with the clipping of the
-// gradients and the moving averages folded in.
+// The optimizer of a run: an update rule (core/kernels/optimizer) over named parameters in groups, with the
+// clipping of the gradients and the moving averages folded in.
 #pragma once
 
 #include <cstdint>
@@ -22,9 +22,9 @@ kernels::UpdateOptions update_options(const config::Optimizer& options);
 
 class Optimizer {
  public:
-  // The first group that matches a parameter applies. Frozen groups lose their requires_grad here, and the other parameters move into one block of memory.
-  // Throws InputError for an unknown type, a bad regex, a regex that matches no parameter, and when nothing is
-  // left to train.
+  // The first group that matches a parameter applies. Frozen groups lose their requires_grad here, and the
+  // other parameters move into one block of memory. Throws InputError for an unknown type, a bad regex, a
+  // regex that matches no parameter, and when nothing is left to train.
   Optimizer(std::vector<NamedTensor> parameters, const config::Optimizer& options);
 
   // One update with every group's rate times lr_factor. Parameters without a gradient are left alone (their

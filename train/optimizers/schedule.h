@@ -1,6 +1,6 @@
-// Learning-rate schedules: what the base rates of all parameter groups are multiplied by. A pure function of the step, so that a
-// resumed run follows the same curve; time never enters. A schedule is one file of train/optimizers/schedules that registers
-// itself; the warm-up comes on top of each.
+// Learning-rate schedules: what the base rates of all parameter groups are multiplied by. A pure function of
+// the step, so that a resumed run follows the same curve; time never enters. A schedule is one file of
+// train/optimizers/schedules that registers itself; the warm-up comes on top of each.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +29,9 @@ Registry<ScheduleSpec>& schedules();
 // Throws InputError for an unknown type or two lengths of the warm-up.
 void check_schedule(const config::Schedule& options);
 
-// The factor of optimizer step `step`: the schedule's, times, during the n steps of the warm-up, (step + 1) / n, or
-// ratio + (1 - ratio) * step / n with a warmup_ratio; the fraction squared where warmup_shape is "quadratic".
+// The factor of optimizer step `step`: the schedule's, times, during the n steps of the warm-up, (step + 1) /
+// n, or ratio + (1 - ratio) * step / n with a warmup_ratio; the fraction squared where warmup_shape is
+// "quadratic".
 double learning_rate_factor(const config::Schedule& options, int64_t step, double steps_per_epoch,
                             int64_t total_steps);
 

@@ -1,5 +1,5 @@
-// What the program of the Python wheel takes from the libsaccade beside it. Only that build has these two functions
-// (scripts/cmake/wheel.cmake).
+// What the program of the Python wheel takes from the libsaccade beside it. Only that build has these two
+// functions (scripts/cmake/wheel.cmake).
 #pragma once
 
 extern "C" {

@@ -28,7 +28,8 @@ struct ReportOptions {
   LabelErrorOptions label_errors = {};
 };
 
-// Of the classes with most objects where there are many, and what is confused most. `has_background`: the last row and column.
+// Of the classes with most objects where there are many, and what is confused most. `has_background`:
+// the last row and column.
 Html confusion_table(const ConfusionMatrix& matrix, bool has_background);
 
 }  // namespace saccade

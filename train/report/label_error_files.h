@@ -30,11 +30,12 @@ struct LabelErrorEntry {
   std::optional<double> score = {}, iou = {};  // of the suggestion, and how much it overlaps the label
 };
 
-// Before the evaluation: throws InputError where the folder is there already and not empty, or is the name of something else.
+// Before the evaluation: throws InputError where the folder is there already and not empty,
+// or is the name of something else.
 void check_label_error_folder(const LabelErrorOptions& options);
 
-// label_errors.json and label_errors.csv in the folder, and where `labels` is not null the images that it names as labels of the form, in a
-// folder of its name. Prints what was written.
+// label_errors.json and label_errors.csv in the folder, and where `labels` is not null the images that it
+// names as labels of the form, in a folder of its name. Prints what was written.
 void write_label_errors(const LabelErrorOptions& options, std::span<const LabelErrorEntry> entries,
                         const GroundTruth* labels, const std::string& images);
 

@@ -20,8 +20,8 @@ struct ComparedRun {
   std::optional<int64_t> parameters = {};
 };
 
-// What became of the runs, their curves over each other (one colour a run; by epochs where their steps have different numbers of images), and
-// in what their configurations differ.
+// What became of the runs, their curves over each other (one colour a run; by epochs where their steps have
+// different numbers of images), and in what their configurations differ.
 void add_comparison(Page& page, const std::vector<ComparedRun>& runs);
 
 }  // namespace saccade

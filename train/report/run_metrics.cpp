@@ -70,7 +70,8 @@ std::vector<ChartSeries> figures_of(const MetricCurves& curves,
   return out;
 }
 
-// "class", "bbox", ... of the last decoder layer or the whole model; those of other layers have a number or a word behind them.
+// "class", "bbox", ... of the last decoder layer or the whole model;
+// those of other layers have a number or a word behind them.
 std::vector<std::pair<std::string, std::string>> loss_parts(const MetricCurves& train) {
   std::vector<std::pair<std::string, std::string>> names;
   for (const auto& [name, points] : train)

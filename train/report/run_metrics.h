@@ -10,7 +10,8 @@
 
 namespace saccade {
 
-// The lines of metrics.jsonl of one type: each metric's values over the steps. Numbers that were not finite are left out.
+// The lines of metrics.jsonl of one type: each metric's values over the steps.
+// Numbers that were not finite are left out.
 using MetricCurves = std::map<std::string, std::vector<ChartPoint>>;
 
 struct RunMetrics {
@@ -33,13 +34,13 @@ struct MetricChart {
 
 // Of a metric; not finite where it was not logged.
 double mean_of(const MetricCurves& curves, const std::string& metric);
-// The largest value, of equal ones the latest as for the best weights, and the last one; -1, which COCO gives where there are no objects, is
-// none.
+// The largest value, of equal ones the latest as for the best weights, and the last one; -1, which COCO gives
+// where there are no objects, is none.
 ChartPoint best_of(const MetricCurves& curves, const std::string& metric);
 ChartPoint last_of(const MetricCurves& curves, const std::string& metric);
 
-// The charts of a run, those of its task among them, and its time and speed as numbers. main_figure: that by which its best weights are
-// chosen, the first of the numbers; "": there is none.
+// The charts of a run, those of its task among them, and its time and speed as numbers. main_figure: that by
+// which its best weights are chosen, the first of the numbers; "": there is none.
 void add_run_section(Page& page, const RunMetrics& metrics, const std::vector<MetricChart>& charts,
                      const std::string& main_figure = "");
 

@@ -24,8 +24,8 @@ class BatchQueue {
     came_.notify_one();
   }
 
-  // The one that has waited longest and the next of its kind, `most` in all, in the order in which they came; the others stay. Waits for the
-  // first at most so long; nothing when none comes.
+  // The one that has waited longest and the next of its kind, `most` in all, in the order in which they came;
+  // the others stay. Waits for the first at most so long; nothing when none comes.
   std::vector<T> take(size_t most, std::chrono::milliseconds patience) {
     std::unique_lock lock(mutex_);
     std::vector<T> taken;

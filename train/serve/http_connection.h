@@ -1,4 +1,5 @@
-// One connection of a service's front, on Boost.Beast: its requests one after another, each within its time. For http_server.cpp alone.
+// One connection of a service's front, on Boost.Beast: its requests one after another, each within its time.
+// For http_server.cpp alone.
 #pragma once
 
 #include <array>
@@ -30,7 +31,8 @@ using asio::ip::tcp;
 using Failure = boost::system::error_code;
 
 inline constexpr uint32_t kMaxHead = 16384;
-// Who is refused may still be sending: what comes is thrown away for so long, so that the answer is not lost by a reset.
+// Who is refused may still be sending: what comes is thrown away for so long,
+// so that the answer is not lost by a reset.
 inline constexpr std::chrono::milliseconds kLinger{2000};
 
 // What the connections share. Of the thread of the server alone, but for the counter.

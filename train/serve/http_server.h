@@ -14,14 +14,16 @@ struct HttpServerOptions {
   std::string host = "127.0.0.1";           // an address of this machine, or localhost
   uint16_t port = 8080;                     // 0: a free one
   uint64_t max_bytes = uint64_t{20} << 20;  // of a body
-  // In which a request must be read whole from its first byte on, a connection bring its next one, and an answer be taken.
+  // In which a request must be read whole from its first byte on, a connection bring its next one,
+  // and an answer be taken.
   std::chrono::milliseconds timeout{30000};
   size_t max_connections = 256;
 };
 
 class HttpServer {
  public:
-  // Listens. Throws InputError where it cannot be: a port that is taken, an address of another machine. Nothing is answered before start().
+  // Listens. Throws InputError where it cannot be: a port that is taken, an address of another machine.
+  // Nothing is answered before start().
   HttpServer(const HttpServerOptions& options, HttpHandler& handler);
   // Ends at once; the handler is drained.
   ~HttpServer();
@@ -33,7 +35,8 @@ class HttpServer {
   bool is_loopback() const;
 
   void start();
-  // No new connections; those that wait for an answer get it, as long as the handler gives one; whose request is not there whole is sent away.
+  // No new connections; those that wait for an answer get it, as long as the handler gives one; whose request
+  // is not there whole is sent away.
   void stop();
   size_t connections() const;
 

@@ -35,7 +35,8 @@ struct ImageRequest {
 };
 // Throws HttpError (415) where the content is no image by its type.
 void check_content(const ServiceRequest& head);
-// The fields of the target and of a form say what is wanted; without `format` the header Accept may. Throws HttpError.
+// The fields of the target and of a form say what is wanted; without `format` the header Accept may.
+// Throws HttpError.
 ImageRequest image_request(ServiceRequest request, const std::vector<std::string>& picture_formats);
 
 }  // namespace saccade

@@ -43,7 +43,8 @@ struct Route {
 constexpr Route kRoutes[] = {
     {"/", "GET, HEAD"}, {"/health", "GET, HEAD"}, {"/metrics", "GET, HEAD"}, {"/predict", "POST"}};
 
-// Images of a kind have the same size in each view, so that a batch pads none and its numbers are those of each alone.
+// Images of a kind have the same size in each view, so that a batch pads none and its numbers are those of
+// each alone.
 std::string kind_of(const std::vector<SizedImage>& views) {
   std::string kind;
   for (const SizedImage& view : views) {

@@ -1,5 +1,5 @@
-// What `saccade serve` answers: images are decoded beside the model, wait in a queue, and those of a size that are there go through the
-// model together, with the numbers of one alone.
+// What `saccade serve` answers: images are decoded beside the model, wait in a queue, and those of a size
+// that are there go through the model together, with the numbers of one alone.
 #pragma once
 
 #include <atomic>
@@ -42,9 +42,11 @@ class ImageService final : public HttpHandler {
   void count(int status) override { metrics_.add_request(status); }
   void drain() override;
 
-  // Runs a black image through the model, so that the first request finds it ready. Throws what the model throws.
+  // Runs a black image through the model, so that the first request finds it ready.
+  // Throws what the model throws.
   void warm_up();
-  // Computes a batch, if one comes within this time. By one thread, in evaluation mode; never throws for a request's sake.
+  // Computes a batch, if one comes within this time. By one thread, in evaluation mode;
+  // never throws for a request's sake.
   void compute(std::chrono::milliseconds patience);
   const ServeMetrics& metrics() const { return metrics_; }
 

@@ -1,5 +1,5 @@
-// The outputs of exported models, by task. A task registers its own in a file onnx_outputs.cpp of its folder, which is not compiled where
-// there is no ONNX.
+// The outputs of exported models, by task. A task registers its own in a file onnx_outputs.cpp of its folder,
+// which is not compiled where there is no ONNX.
 #pragma once
 
 #include <memory>

@@ -35,7 +35,8 @@ class BoundedQueue {
     changed_.notify_all();
     return dropped;
   }
-  // Waits for the next one; nothing at the end. Throws what the other side failed with, after all that came before it.
+  // Waits for the next one; nothing at the end. Throws what the other side failed with,
+  // after all that came before it.
   std::optional<T> pop() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return !waiting_.empty() || closed_; });

@@ -162,7 +162,8 @@ std::vector<int64_t> ByteTracker::update(std::span<const TrackedBox> found) {
     }
   };
   follow(match(known, high, found, options_.match, true));
-  // Low scores continue what was there a frame ago: an object that another one hides is one of them, most of the background is not.
+  // Low scores continue what was there a frame ago: an object that another one hides is one of them,
+  // most of the background is not.
   std::erase_if(known, [&](size_t t) { return tracks_[t].state == State::kLost; });
   follow(match(known, low, found, kSecondMatch, false));
   for (const size_t t : known) tracks_[t].state = State::kLost;

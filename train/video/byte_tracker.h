@@ -1,5 +1,5 @@
-// Which detections of a video's frames are of one object: ByteTrack (Zhang et al. 2022, "ByteTrack: Multi-Object Tracking by
-// Associating Every Detection Box").
+// Which detections of a video's frames are of one object: ByteTrack (Zhang et al. 2022, "ByteTrack:
+// Multi-Object Tracking by Associating Every Detection Box").
 #pragma once
 
 #include <cstdint>
@@ -26,8 +26,9 @@ struct TrackedBox {
   int64_t label = 0;
 };
 
-// The state of a box (centre, aspect, height) and its velocity under constant motion. The noise of the four is independent and grows with
-// the height, so that four filters of two numbers each are the filter of all eight.
+// The state of a box (centre, aspect, height) and its velocity under constant motion. The noise of the four
+// is independent and grows with the height, so that four filters of two numbers each are the filter of all
+// eight.
 class BoxMotion {
  public:
   explicit BoxMotion(const Box& box);
@@ -48,8 +49,8 @@ class ByteTracker {
  public:
   explicit ByteTracker(const TrackerOptions& options) : options_(options) {}
 
-  // Of each detection of the next frame the number of its object, from 1; 0: of none so far. After the first frame an object gets its number
-  // when it is seen a second time. Objects of different labels are never one.
+  // Of each detection of the next frame the number of its object, from 1; 0: of none so far. After the first
+  // frame an object gets its number when it is seen a second time. Objects of different labels are never one.
   std::vector<int64_t> update(std::span<const TrackedBox> found);
   int64_t count() const { return count_; }  // objects so far
 

@@ -77,7 +77,8 @@ const Ffmpeg& ffmpeg() {
 }
 
 void open_camera_library() {
-  // Its number has always been libavformat's, and its headers, with all that Debian installs with them, would be for one line.
+  // Its number has always been libavformat's, and its headers, with all that Debian installs with them,
+  // would be for one line.
   static const OpenedLibrary library = open_part("avdevice", LIBAVFORMAT_VERSION_MAJOR);
   static const auto register_all = library.symbol<void()>("avdevice_register_all");
   register_all();

@@ -1,5 +1,6 @@
-// FFmpeg's libraries, opened when the first video is read or written: with what they need they are some 130 files, which no other
-// command should wait for. This header and the sources that include it are part of builds with FFmpeg's headers alone.
+// FFmpeg's libraries, opened when the first video is read or written: with what they need they are some 130
+// files, which no other command should wait for. This header and the sources that include it are part of
+// builds with FFmpeg's headers alone.
 #pragma once
 
 extern "C" {
@@ -62,7 +63,8 @@ class Ffmpeg {
   Ffmpeg();
 };
 
-// Opens them at the first call. Throws InputError where they are missing, or are others than those that the program was built for.
+// Opens them at the first call. Throws InputError where they are missing,
+// or are others than those that the program was built for.
 const Ffmpeg& ffmpeg();
 // Makes cameras known; these are in a library of their own.
 void open_camera_library();
@@ -104,7 +106,8 @@ class FfmpegOptions {
   AVDictionary* options_ = nullptr;
 };
 
-// Pixels of one form as those of another, the sides and the colours too. The context is made anew where these change.
+// Pixels of one form as those of another, the sides and the colours too.
+// The context is made anew where these change.
 class PixelConversion {
  public:
   // Both frames have buffers. Throws Error.

@@ -27,7 +27,8 @@ constexpr auto kSilence = std::chrono::seconds(20);  // after which a camera or 
 
 using Clock = std::chrono::steady_clock;
 
-// How the picture is to be turned, as EXIF numbers it, from the matrix that a container may have for its stream.
+// How the picture is to be turned, as EXIF numbers it, from the matrix that a container may have for its
+// stream.
 int orientation_of(const AVStream& stream) {
   const int32_t* matrix = nullptr;
 #if LIBAVFORMAT_VERSION_MAJOR < 61

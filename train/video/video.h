@@ -1,5 +1,5 @@
-// Videos in files, of cameras and of streams: read frame by frame, and written with what was drawn on the frames. FFmpeg does it,
-// where the program was built with its headers and its libraries are installed.
+// Videos in files, of cameras and of streams: read frame by frame, and written with what was drawn on the
+// frames. FFmpeg does it, where the program was built with its headers and its libraries are installed.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,9 @@ std::string video_support();
 std::string video_problem();
 
 enum class VideoSource { kFile, kCamera, kStream };
-// What a name on the command line stands for: a camera ("camera:0", "/dev/video0"), a stream ("rtsp://host/door"), or a file by the
-// ending of its name or, where that is none of an image, its first bytes. Nothing for anything else.
+// What a name on the command line stands for: a camera ("camera:0", "/dev/video0"), a stream
+// ("rtsp://host/door"), or a file by the ending of its name or, where that is none of an image, its first
+// bytes. Nothing for anything else.
 std::optional<VideoSource> video_source(const std::string& name);
 // How it is called in results and messages: streams without the user's name and password.
 std::string shown_video_name(const std::string& name);
@@ -47,7 +48,8 @@ class VideoReader {
   ~VideoReader();
 
   const VideoInfo& info() const;
-  // Nothing at the end, or after a signal (core/runtime/interrupt.h). Throws InputError where no frame of all can be decoded.
+  // Nothing at the end, or after a signal (core/runtime/interrupt.h).
+  // Throws InputError where no frame of all can be decoded.
   std::optional<VideoFrame> next();
   // What of it is not as it should be: "3 frames could not be decoded, ..."; "" where all is well.
   std::string losses() const;
@@ -59,7 +61,8 @@ class VideoReader {
 
 class VideoWriter {
  public:
-  // An MP4 file of frames of this size; odd sides get one more column or row, as H.264 wants it. Throws Error.
+  // An MP4 file of frames of this size; odd sides get one more column or row, as H.264 wants it.
+  // Throws Error.
   VideoWriter(const std::string& path, const VideoInfo& info, int threads);
   ~VideoWriter();  // without finish() the file is of no use
 

@@ -1,5 +1,6 @@
-// The folder of fetched weights: $SACCADE_CACHE/weights, else $XDG_CACHE_HOME/saccade/weights, else ~/.cache/saccade/weights. NAME.pth has
-// its sum beside it in NAME.pth.sha256, as `sha256sum -c` reads it; NAME.pth.part is a file that is not whole yet.
+// The folder of fetched weights: $SACCADE_CACHE/weights, else $XDG_CACHE_HOME/saccade/weights, else
+// ~/.cache/saccade/weights. NAME.pth has its sum beside it in NAME.pth.sha256, as `sha256sum -c` reads it;
+// NAME.pth.part is a file that is not whole yet.
 #pragma once
 
 #include <optional>
@@ -26,10 +27,12 @@ class CachedWeights {
   // That of the first fetch; "" where there was none.
   std::string recorded_sum() const;
   void record_sum(const std::string& sum) const;
-  // What is wrong with a file of this sum, compared with the catalogue's and the recorded one; "" where nothing is.
+  // What is wrong with a file of this sum, compared with the catalogue's and the recorded one;
+  // "" where nothing is.
   std::string sum_fault(const std::string& sum) const;
 
-  // kLearnt: there was nothing to compare the sum with, and now it is recorded; kUnknown: nor could it be recorded.
+  // kLearnt: there was nothing to compare the sum with, and now it is recorded; kUnknown:
+  // nor could it be recorded.
   enum class State { kMissing, kRight, kDamaged, kLearnt, kUnknown };
   // Of the file that is there, whose sum is computed.
   State check(std::string& sum) const;

@@ -1,5 +1,6 @@
-// The weights that others have published, by name: what `saccade weights list` shows. The list is part of the program
-// (train/weights/catalogue.textproto, schema configs/weights.proto); the file in $SACCADE_WEIGHTS_CATALOGUE takes its place.
+// The weights that others have published, by name: what `saccade weights list` shows. The list is part of the
+// program (train/weights/catalogue.textproto, schema configs/weights.proto); the file in
+// $SACCADE_WEIGHTS_CATALOGUE takes its place.
 #pragma once
 
 #include <string>

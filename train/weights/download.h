@@ -8,7 +8,8 @@
 
 namespace saccade {
 
-// Into the cache, whose lock is held. Throws Error, in one line; what has come so far stays, unless it is not what was wanted.
+// Into the cache, whose lock is held. Throws Error, in one line; what has come so far stays,
+// unless it is not what was wanted.
 void download(const PublishedWeights& weights, const CachedWeights& cached, const FetchSettings& settings,
               bool quiet);
 

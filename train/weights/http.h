@@ -1,4 +1,5 @@
-// HTTP over libcurl, which is opened when the first request is made: one request, one answer, nothing followed or tried again.
+// HTTP over libcurl, which is opened when the first request is made: one request, one answer, nothing
+// followed or tried again.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +28,8 @@ struct HttpAnswer {
   int64_t number(const std::string& name) const;      // -1 where there is none
 };
 
-// The request had no whole answer: no such host, no connection, a cut, too long without a byte, a certificate that does not fit.
+// The request had no whole answer: no such host, no connection, a cut, too long without a byte,
+// a certificate that does not fit.
 class HttpFailure : public Error {
  public:
   HttpFailure(const std::string& what, bool may_pass) : Error(what), may_pass_(may_pass) {}
@@ -37,17 +39,20 @@ class HttpFailure : public Error {
   bool may_pass_;
 };
 
-// Bytes of the body, after all headers are there. False: no more is wanted. What it throws comes out of http_get.
+// Bytes of the body, after all headers are there. False: no more is wanted.
+// What it throws comes out of http_get.
 using HttpBody = std::function<bool(const HttpAnswer& head, std::string_view bytes)>;
 
-// Throws HttpFailure, Error where libcurl is missing, Interrupted after a signal (core/runtime/interrupt.h). Proxies are those of the
-// environment (https_proxy, http_proxy, all_proxy, no_proxy), certificates the system's or $SSL_CERT_FILE's.
+// Throws HttpFailure, Error where libcurl is missing, Interrupted after a signal (core/runtime/interrupt.h).
+// Proxies are those of the environment (https_proxy, http_proxy, all_proxy, no_proxy), certificates the
+// system's or $SSL_CERT_FILE's.
 HttpAnswer http_get(const HttpRequest& request, const HttpBody& body);
 
 // Whether the program was built with libcurl's headers; else http_get throws Error.
 bool can_fetch();
 
-// Why a redirection is not followed: it leads out of http and https, or from https to http. "" when it may be.
+// Why a redirection is not followed: it leads out of http and https, or from https to http.
+// "" when it may be.
 std::string redirect_refusal(const std::string& from, const std::string& to);
 
 }  // namespace saccade

@@ -1,4 +1,5 @@
-// A file of the cache that is not whole yet, with what is known of it: its sum so far and which file of the server's it is a part of.
+// A file of the cache that is not whole yet, with what is known of it: its sum so far and which file of the
+// server's it is a part of.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +14,8 @@ namespace saccade {
 
 class PartFile {
  public:
-  // What is left of an earlier fetch from the same address is taken up where the server can say that its file is still the same. Throws
-  // InputError where the file cannot be written.
+  // What is left of an earlier fetch from the same address is taken up where the server can say that its file
+  // is still the same. Throws InputError where the file cannot be written.
   PartFile(const CachedWeights& cached, const std::string& url);
   ~PartFile();
   PartFile(const PartFile&) = delete;

@@ -1,4 +1,5 @@
-// SHA-256 (FIPS 180-4), by OpenSSL's libcrypto. It is opened when it is needed: who fetches over https has it, as libcurl needs it too.
+// SHA-256 (FIPS 180-4), by OpenSSL's libcrypto. It is opened when it is needed: who fetches over https has
+// it, as libcurl needs it too.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// Attention of the tokens of a map to those around them. Keeps its inputs and one number a query and head; the weights are recomputed
-// in backward.
+// Attention of the tokens of a map to those around them. Keeps its inputs and one number a query and head;
+// the weights are recomputed in backward.
 #include "core/kernels/neighbourhood_attention/neighbourhood_attention.h"
 
 #include <cmath>

@@ -10,8 +10,8 @@
 
 namespace saccade {
 
-// Runs `kernel(partial, grad)` for losses of n rows, pairs or elements, cut into pieces of `piece`, and returns their sum of x's
-// dtype: a scalar, or with parts [parts].
+// Runs `kernel(partial, grad)` for losses of n rows, pairs or elements, cut into pieces of `piece`, and
+// returns their sum of x's dtype: a scalar, or with parts [parts].
 template <class F>
 Tensor run_loss(Context& ctx, const Tensor& x, LossParts parts, int64_t n, int64_t piece, F&& kernel) {
   const int64_t count = parts.count;

@@ -1,4 +1,5 @@
-// A transposed convolution whose windows touch: every cell becomes a window of its own, so it is a product and a change of axes.
+// A transposed convolution whose windows touch: every cell becomes a window of its own,
+// so it is a product and a change of axes.
 #include "autograd/ops.h"
 
 namespace saccade {

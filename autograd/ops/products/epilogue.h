@@ -6,8 +6,8 @@
 
 namespace saccade::detail {
 
-// y = act(product); product(act, y) writes it with an activation that libraries fuse or with none. Returns what
-// backward wants of it.
+// y = act(product); product(act, y) writes it with an activation that libraries fuse or with none. Returns
+// what backward wants of it.
 template <class Product>
 Tensor activated_product(const Context& ctx, Activation act, Tensor& y, const Product& product) {
   if (kernels::fuses_into_products(act)) {
@@ -22,8 +22,8 @@ Tensor activated_product(const Context& ctx, Activation act, Tensor& y, const Pr
   return slope ? z : ctx.needs_any() ? y : Tensor();
 }
 
-// dz, of `dtype`, of dy [R, N] and, unless undefined, the bias gradient; `saved` is as above. dy, of `dtype` or wider, is
-// overwritten when in_place.
+// dz, of `dtype`, of dy [R, N] and, unless undefined, the bias gradient; `saved` is as above. dy, of `dtype`
+// or wider, is overwritten when in_place.
 inline Tensor product_gradient(Activation act, const Tensor& dy, const Tensor& saved, DType dtype,
                                bool in_place, Tensor& bias_grad) {
   const bool same = dy.dtype() == dtype;

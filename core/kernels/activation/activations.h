@@ -1,5 +1,5 @@
-// The activations: elementwise ops of their own, and what matrix products, convolutions and norms can end with.
-// To add one: its name in Activation, its functor below, and the functor in ActivationFunctions.
+// The activations: elementwise ops of their own, and what matrix products, convolutions and norms can end
+// with. To add one: its name in Activation, its functor below, and the functor in ActivationFunctions.
 #pragma once
 
 #include <cstdint>

@@ -4,7 +4,8 @@
 // key_padding_mask bool [N, S] or undefined, true = ignored; bias [1 or N, 1 or heads, Q, S] or undefined,
 // added to the scaled scores; lse [N, heads, Q] = log of the sum of exp(score) of a row, -inf where every
 // key is masked (such a row of y is 0). q, k, v, y are of one dtype (f32, bf16 or f64); bias and lse are
-// f64 with f64 values and f32 otherwise. All contiguous, but that on the GPU rows of q, k and v may lie apart (has_even_rows).
+// f64 with f64 values and f32 otherwise. All contiguous, but that on the GPU rows of q,
+// k and v may lie apart (has_even_rows).
 #pragma once
 
 #include "core/runtime/kernel.h"
@@ -53,8 +54,8 @@ inline Kernel<void(const Tensor& q, const Tensor& k, const Tensor& v, const Tens
                    const Tensor& bias, const AttentionParams& params, Tensor& y, Tensor& lse)>
     attention_forward{"attention_forward"};
 
-// Gradients of dot(y, dy); undefined outputs are skipped. The weights are recomputed from lse. y may be undefined;
-// it saves the GPU a pass over the keys.
+// Gradients of dot(y, dy); undefined outputs are skipped. The weights are recomputed from lse. y may be
+// undefined; it saves the GPU a pass over the keys.
 // Deterministic: dk and dv of a head are summed by one owner in query order.
 inline Kernel<void(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& key_padding_mask,
                    const Tensor& bias, const AttentionParams& params, const Tensor& lse, const Tensor& y,

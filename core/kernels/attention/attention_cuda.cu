@@ -61,7 +61,8 @@ void backward_cuda(const Tensor& q, const Tensor& k, const Tensor& v, const Tens
   cuda::dispatch_attention(q.dtype(), head_size(q, v, params), [&]<Mma kMma, int kD>() {
     AttentionHeads<Stored<kMma>> p(q, k, v, mask, bias, params);
     p.set_gradients(lse, delta, dy, dq, dk, dv, dbias);
-    // One tile of keys stays where it is, so that the sum of weights and gradients is there, more exact, as well.
+    // One tile of keys stays where it is, so that the sum of weights and gradients is there, more exact,
+    // as well.
     if (y.defined() && p.keys > cuda::BackwardShape<kMma, kD>::kColumns) {
       p.y = const_cast<Stored<kMma>*>(y.data<Stored<kMma>>());  // which is only read
       p.deltas_known = true;

@@ -1,5 +1,5 @@
-// What the attention kernels of the GPU share. They run over the heads of attention_heads.h, of which a Head may
-// keep what it knows in shared memory, behind what the kernel has there.
+// What the attention kernels of the GPU share. They run over the heads of attention_heads.h, of which a Head
+// may keep what it knows in shared memory, behind what the kernel has there.
 #pragma once
 
 #include "core/kernels/attention/attention_heads.h"
@@ -25,9 +25,9 @@ __device__ __forceinline__ unsigned dropped_of_block(const Mask& mask, int64_t r
   for (int c = 0; c < 4; ++c) bits |= (mask.drops(random.x[c]) ? 1u : 0u) << c;
   return bits;
 }
-// Which of a lane's four elements in one 16x8 tile are dropped, bit i for element i. Philox draws four keys at
-// once; the lanes that need parts of one draw share it. Rows are queries from `row` on, columns keys from s on,
-// both of the tile.
+// Which of a lane's four elements in one 16x8 tile are dropped, bit i for element i. Philox draws four keys
+// at once; the lanes that need parts of one draw share it. Rows are queries from `row` on, columns keys from
+// s on, both of the tile.
 template <class Mask>
 __device__ unsigned dropped(const Mask& mask, int64_t row, int64_t s, int64_t keys) {
   int g = lane_id() / 4, t = lane_id() % 4;

@@ -1,7 +1,7 @@
 // Attention backward over the heads of attention_heads.h; the weights are recomputed from lse. Every gradient
 // has one owner that adds in a fixed order, so there are no atomics:
-//   attention_backward_queries  a block owns queries: delta = sum of weight * dweight of a row where it is not
-//                               known, dq
+//   attention_backward_queries  a block owns queries: delta = sum of weight * dweight of a row where it is
+//                               not known, dq
 //   attention_backward_keys     a block owns keys: dk, dv; its scores are the transposed ones, so that their
 //                               gradients are in registers as the first operand of the products
 //   attention_backward_pairs    a block owns a tile of the pair terms: adds over the heads that share them
@@ -19,8 +19,8 @@ using BackwardShape = std::conditional_t<
                        std::conditional_t<kMma == Mma::kFma && kD <= 32, TileShape<64, 32, 2, 2>,
                                           TileShape<64, kMma == Mma::kFma ? 32 : 64, 1, 4>>>>;
 
-// Blocks of a multiprocessor that the registers must allow; 0: as many as the compiler finds best, which is too many where it would
-// rather spill some.
+// Blocks of a multiprocessor that the registers must allow; 0: as many as the compiler finds best, which is
+// too many where it would rather spill some.
 template <Mma kMma, int kD>
 inline constexpr int kQueryBlocks = kMma != Mma::kFma&& kD == 16 ? 2 : 0;
 template <Mma kMma, int kD>

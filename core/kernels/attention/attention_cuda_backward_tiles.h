@@ -1,6 +1,7 @@
-// Attention backward with five products for each pair of tiles: a block owns a run of key tiles, and from one computation of the
-// weights and their gradients come dk and dv, which it sums over the queries, and the tile's part of dq, which it leaves in f32
-// in memory. A second kernel adds up the parts of the runs. No atomics, and an order that the shape gives.
+// Attention backward with five products for each pair of tiles: a block owns a run of key tiles, and from one
+// computation of the weights and their gradients come dk and dv, which it sums over the queries, and the
+// tile's part of dq, which it leaves in f32 in memory. A second kernel adds up the parts of the runs. No
+// atomics, and an order that the shape gives.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +25,8 @@ struct FiveProducts {
   static constexpr size_t bytes() { return BackwardShared<kMma, kD>::bytes() + turned_bytes(); }
 };
 
-// A run's part of dq: row(q) gives where it lies. Set by the first tile, added to by the others, always by the same thread.
+// A run's part of dq: row(q) gives where it lies. Set by the first tile, added to by the others,
+// always by the same thread.
 template <Mma kMma, int kOut, class Row>
 __device__ __forceinline__ void add_to_part(const Accumulators<1, kOut>& acc, int d0, int D, bool first,
                                             bool pairs, const Row& row) {

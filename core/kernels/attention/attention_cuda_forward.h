@@ -1,6 +1,6 @@
-// Attention forward over the heads of attention_heads.h: a block owns some queries of one head and streams the keys
-// and values through shared memory, with the softmax rescaled as the maximum grows (Milakov and Gimelshein
-// 2018; Dao et al. 2022). Keys are taken in order, so results repeat to the bit.
+// Attention forward over the heads of attention_heads.h: a block owns some queries of one head and streams
+// the keys and values through shared memory, with the softmax rescaled as the maximum grows (Milakov and
+// Gimelshein 2018; Dao et al. 2022). Keys are taken in order, so results repeat to the bit.
 #pragma once
 
 #include "core/kernels/attention/attention_cuda.h"

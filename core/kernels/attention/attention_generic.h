@@ -1,5 +1,5 @@
-// Single-source attention over the heads of attention_heads.h: one owner for every row of a result. Scores are
-// recomputed wherever they are needed, so that nothing of size queries * keys is stored.
+// Single-source attention over the heads of attention_heads.h: one owner for every row of a result. Scores
+// are recomputed wherever they are needed, so that nothing of size queries * keys is stored.
 #pragma once
 
 #include <cmath>

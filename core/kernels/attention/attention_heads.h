@@ -1,6 +1,7 @@
-// Where the rows of attention's heads lie and what is added to their scores. The kernels are written over such
-// a description, so that plain attention (here) and the windows of a map (window_attention/window_heads.h)
-// share them: the generic ones (attention_generic.h) and those of the GPU (attention_cuda.h). It has
+// Where the rows of attention's heads lie and what is added to their scores. The kernels are written over
+// such a description, so that plain attention (here) and the windows of a map
+// (window_attention/window_heads.h) share them: the generic ones (attention_generic.h) and those of the GPU
+// (attention_cuda.h). It has
 //   Element; queries, keys, D, Dv, scale, dropout; packs, pairs (which accesses its rows allow on the GPU)
 //   Head, head(index, shared), member(group, i), members(group): a head by number, by place in a group that
 //     shares its bias
@@ -9,8 +10,8 @@
 //   key_term(head, s): 0, or -inf for keys that take no part; has_pair_terms(), pair_term(head, q, s)
 //   deltas_known: whether delta holds numbers already
 //   row(head, q): its place in lse and delta; dpairs [groups, queries, keys] or nullptr
-// Scores are scale * dot + key_term + pair_term. Where all keys of a row take no part, lse is -inf. delta of a
-// row is its sum of weight * d(loss)/d(weight), which is also dot(y, dy).
+// Scores are scale * dot + key_term + pair_term. Where all keys of a row take no part, lse is -inf. delta of
+// a row is its sum of weight * d(loss)/d(weight), which is also dot(y, dy).
 #pragma once
 
 #include "core/kernels/attention/attention.h"

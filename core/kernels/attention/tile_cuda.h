@@ -246,8 +246,8 @@ __device__ __forceinline__ void add_product(Accumulators<kM, kD>& acc, const P& 
   }
 }
 
-// Rows of P [.., kN] in shared memory are so far apart that neither the stores of store_turned nor the loads of
-// product_transposed meet in a bank.
+// Rows of P [.., kN] in shared memory are so far apart that neither the stores of store_turned nor the loads
+// of product_transposed meet in a bank.
 template <Mma kMma, int kN>
 inline constexpr int kTurnStride = kN + (kMma == Mma::kBf16 ? 8 : 4);
 

@@ -1,5 +1,5 @@
-// Average pooling on [N, H, W, C] to a size of one's own: the mean of cells floor(i * before / after) up to ceil((i + 1) * before / after) of
-// each axis, which may overlap (PyTorch's AdaptiveAvgPool2d).
+// Average pooling on [N, H, W, C] to a size of one's own: the mean of cells floor(i * before / after) up to
+// ceil((i + 1) * before / after) of each axis, which may overlap (PyTorch's AdaptiveAvgPool2d).
 #pragma once
 
 #include "core/runtime/kernel.h"

@@ -1,5 +1,5 @@
-// Average pooling on [N, H, W, C] by windows that touch and do not overlap. Those at the lower and right edge are averages
-// of the cells that there are.
+// Average pooling on [N, H, W, C] by windows that touch and do not overlap. Those at the lower and right edge
+// are averages of the cells that there are.
 #pragma once
 
 #include "core/runtime/kernel.h"

@@ -1,5 +1,5 @@
-// Batch normalisation (Ioffe, Szegedy 2015) of the columns of [R, C], with an activation fused in. Contiguous; x, y
-// and their gradients share one floating dtype T, everything per channel [C] has acc_t<T>.
+// Batch normalisation (Ioffe, Szegedy 2015) of the columns of [R, C], with an activation fused in.
+// Contiguous; x, y and their gradients share one floating dtype T, everything per channel [C] has acc_t<T>.
 #pragma once
 
 #include "core/kernels/activation/activations.h"
@@ -25,15 +25,16 @@ inline Kernel<void(const Tensor& dy, const Tensor& x, const Tensor& weight, cons
                    Tensor& dweight, Tensor& dbias)>
     batch_norm_backward{"batch_norm_backward"};
 
-// For statistics of images of several processes. moments f64 [3, C]: R, the mean and the sum of squared deviations of each column.
+// For statistics of images of several processes. moments f64 [3, C]: R, the mean and the sum of squared
+// deviations of each column.
 inline Kernel<void(const Tensor& x, Tensor& moments)> batch_norm_moments{"batch_norm_moments"};
-// Those of R processes, moments [R, 3, C], joined in their order: the mean and variance of all rows, and how many there are (rows,
-// f64 [C]). The running ones move by momentum towards them as in batch_norm_forward.
+// Those of R processes, moments [R, 3, C], joined in their order: the mean and variance of all rows, and how
+// many there are (rows, f64 [C]). The running ones move by momentum towards them as in batch_norm_forward.
 inline Kernel<void(const Tensor& moments, double momentum, Tensor& running_mean, Tensor& running_var,
                    Tensor& mean, Tensor& variance, Tensor& rows)>
     batch_norm_join{"batch_norm_join"};
-// dx in training for the rows of this process, of all processes' rows: sums [R, 2, C] are the dbias and dweight of each, as
-// batch_norm_backward gives them.
+// dx in training for the rows of this process, of all processes' rows: sums [R, 2, C] are the dbias and
+// dweight of each, as batch_norm_backward gives them.
 inline Kernel<void(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& bias,
                    const Tensor& mean, const Tensor& rstd, const Tensor& sums, const Tensor& rows,
                    Activation activation, Tensor& dx)>

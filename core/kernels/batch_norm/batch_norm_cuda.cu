@@ -1,4 +1,5 @@
-// Batch norm: a group a channel of core/kernels/common/channel_norm_cuda.h, with the running statistics and the activation.
+// Batch norm: a group a channel of core/kernels/common/channel_norm_cuda.h,
+// with the running statistics and the activation.
 #include "core/kernels/batch_norm/batch_norm.h"
 
 #include "core/kernels/common/channel_norm_cuda.h"

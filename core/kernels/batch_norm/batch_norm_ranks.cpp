@@ -1,4 +1,5 @@
-// Batch normalisation over the images of several processes: each knows its own columns' moments and sums, and joins those of all.
+// Batch normalisation over the images of several processes: each knows its own columns' moments and sums,
+// and joins those of all.
 #include "core/kernels/batch_norm/batch_norm.h"
 #include "core/kernels/common/channel_norm.h"
 

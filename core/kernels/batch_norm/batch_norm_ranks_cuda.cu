@@ -1,6 +1,6 @@
 // Batch norm over the images of several processes: what goes over all rows of this one, with the kernels of
-// core/kernels/common/channel_norm_cuda.h. Joining the processes' moments is a few numbers a channel, which is
-// batch_norm_ranks.cpp's.
+// core/kernels/common/channel_norm_cuda.h. Joining the processes' moments is a few numbers a channel, which
+// is batch_norm_ranks.cpp's.
 #include "core/kernels/batch_norm/batch_norm.h"
 #include "core/kernels/common/channel_norm_cuda.h"
 

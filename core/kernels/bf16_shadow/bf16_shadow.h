@@ -6,8 +6,8 @@
 
 namespace saccade {
 
-// From now on the storage of t, all of it f32, has a shadow. Only storages on the GPU get one; every change of
-// such a tensor must bump its version.
+// From now on the storage of t, all of it f32, has a shadow. Only storages on the GPU get one; every change
+// of such a tensor must bump its version.
 void keep_bf16_shadow(const Tensor& t);
 
 // t in bf16: a view of its shadow when there is one, which nobody may write, otherwise t.to(DType::kBF16).

@@ -28,7 +28,8 @@ void for_chunks(int64_t n, int64_t chunk, F&& f) {
   for (int64_t begin = 0; begin < n; begin += chunk) f(begin, std::min(chunk, n - begin));
 }
 
-// Chunk i of a list of `count` tensors is cut out of the one returned; `first` of each is the number of its first chunk.
+// Chunk i of a list of `count` tensors is cut out of the one returned;
+// `first` of each is the number of its first chunk.
 template <class Item>
 SACCADE_HD const Item& item_of(const Item* items, int64_t count, int64_t i) {
   int64_t low = 0;

@@ -15,8 +15,8 @@ constexpr int64_t kTileColumns = 64;
 inline int64_t tile_rows(int64_t rows) { return ceil_div(rows, kTileRows); }
 inline int64_t tile_columns(int64_t columns) { return ceil_div(columns, kTileColumns); }
 
-// tile.run<kFull>(block, first column, width) for call i of the tiles of [blocks of rows, columns]: a full tile's width is known
-// when it is compiled.
+// tile.run<kFull>(block, first column, width) for call i of the tiles of [blocks of rows, columns]: a full
+// tile's width is known when it is compiled.
 template <class Tile>
 SACCADE_HD void run_tile(const Tile& tile, int64_t i, int64_t columns) {
   int64_t per = ceil_div(columns, kTileColumns), first = i % per * kTileColumns;

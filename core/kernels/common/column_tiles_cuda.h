@@ -1,6 +1,6 @@
 // Kernels over the columns of row-major matrices [batch, rows, columns]: how threads are laid over them, and
-// sums of columns: every block sums a run of rows, and the last one of a tile adds up the runs. The order depends on the shape
-// only.
+// sums of columns: every block sums a run of rows, and the last one of a tile adds up the runs. The order
+// depends on the shape only.
 #pragma once
 
 #include "core/runtime/cuda/block.h"
@@ -81,8 +81,8 @@ __device__ __forceinline__ void sum_levels(const ColumnTiles& t, const ColumnPla
 }
 
 // first[b, c] and second[b, c] (s = 0 and 1, either may be null) = scale times the sum over the rows of what
-// values.at(batch, column)(row, sum) adds to sum[s], for kPack columns at once. With more than one run the runs leave
-// partial[s, b, run, c], and the last block of a tile to arrive adds them up.
+// values.at(batch, column)(row, sum) adds to sum[s], for kPack columns at once. With more than one run the
+// runs leave partial[s, b, run, c], and the last block of a tile to arrive adds them up.
 // Five blocks a multiprocessor are enough without packs: the compiler would spill registers for more.
 template <int kPack, int kSums, class Out, class Values>
 __global__ void __launch_bounds__(kColumnThreads, kPack == 1 ? 5 : 0)

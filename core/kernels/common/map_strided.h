@@ -1,5 +1,6 @@
-// map_strided(loop, f, y, x...) makes y[i] = f(x[i]...) with strides and broadcasting: tensor 0 of the loop is y, the others
-// are the x in their order. y may be one of the x; f is as in map_each (core/runtime/launch.h).
+// map_strided(loop, f, y, x...) makes y[i] = f(x[i]...) with strides and broadcasting: tensor 0 of the loop
+// is y, the others are the x in their order. y may be one of the x; f is as in map_each
+// (core/runtime/launch.h).
 #pragma once
 
 #include "core/kernels/common/strided.h"
@@ -17,8 +18,9 @@
 namespace saccade::kernels {
 inline namespace SACCADE_SIDE {
 
-// f(offsets, rows, n) on the CPU's threads, for blocks of `rows` neighbours along the last axis but one: n elements of each
-// tensor t in a row, the first one at offsets[t]. Long rows are cut, so that every thread has work.
+// f(offsets, rows, n) on the CPU's threads, for blocks of `rows` neighbours along the last axis but one: n
+// elements of each tensor t in a row, the first one at offsets[t]. Long rows are cut,
+// so that every thread has work.
 template <int Count, class F>
 void for_blocks(const StridedLoop<Count>& loop, const F& f) {
   constexpr int64_t kPart = 16384;
@@ -71,7 +73,8 @@ struct Row<0, X> {
   X operator[](int64_t) const { return value; }
 };
 
-// f<steps of the x...>(number) for each combination of steps that has a loop of its own; y is dense in all of them.
+// f<steps of the x...>(number) for each combination of steps that has a loop of its own;
+// y is dense in all of them.
 template <class T, size_t kInputs, class F>
 void for_dense_cases(const F& f) {
   if constexpr (kInputs == 0) {

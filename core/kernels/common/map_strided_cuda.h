@@ -1,5 +1,5 @@
-// map_strided of core/kernels/common/map_strided.h on the GPU: one pack of the innermost axis per thread where every tensor is
-// contiguous along it or broadcast, one element otherwise.
+// map_strided of core/kernels/common/map_strided.h on the GPU: one pack of the innermost axis per thread
+// where every tensor is contiguous along it or broadcast, one element otherwise.
 #pragma once
 
 #include "core/kernels/common/strided.h"

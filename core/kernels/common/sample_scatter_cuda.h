@@ -143,8 +143,8 @@ __global__ void __launch_bounds__(kTileThreads)
   }
 }
 
-// dvalue [images, S, M, D] from the parts; a thread has kPack channels of a cell. Grid: (blocks of them, heads of
-// images).
+// dvalue [images, S, M, D] from the parts; a thread has kPack channels of a cell. Grid: (blocks of them,
+// heads of images).
 template <class T, int kPack>
 __global__ void __launch_bounds__(kGridThreads)
     sum_tiles(SampleShape s, SampleTiles t, const int* __restrict__ segments, const float* __restrict__ parts,
@@ -236,8 +236,8 @@ void scatter_samples(const Source& source, const SampleShape& s, const Tensor& d
   }
 }
 
-// The gradients of points where they are wanted, by points(unordered), and dvalue where it is defined: without
-// determinism `points` adds to it as well, by float atomics, in a tensor that is undefined otherwise.
+// The gradients of points where they are wanted, by points(unordered), and dvalue where it is defined:
+// without determinism `points` adds to it as well, by float atomics, in a tensor that is undefined otherwise.
 template <class T, class Source, class Points>
 void samples_backward(const Source& source, bool points_wanted, const SampleShape& s, const Tensor& dy,
                       Tensor& dvalue, const Points& points) {

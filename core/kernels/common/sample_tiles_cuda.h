@@ -66,9 +66,9 @@ __global__ void __launch_bounds__(kWarp)
   for (int b = lane; b < t.count; b += kWarp) out[b] = histogram[b];
 }
 
-// Each count becomes the number of points of its tile in the chunks before; totals [images * M, tiles]. A block has kWarp tiles of a
-// head, and each of its kScanRuns warps a run of the chunks, so that there are threads enough. Grid: (runs of kWarp tiles, heads of
-// images).
+// Each count becomes the number of points of its tile in the chunks before; totals [images * M, tiles]. A
+// block has kWarp tiles of a head, and each of its kScanRuns warps a run of the chunks, so that there are
+// threads enough. Grid: (runs of kWarp tiles, heads of images).
 constexpr int kScanRuns = 8;
 template <int kThreads>
 __global__ void __launch_bounds__(kThreads) scan_chunks(int tiles, int chunks, int* counts, int* totals) {

@@ -1,5 +1,5 @@
-// Rows of bilinear samples: what deformable attention and grid sampling have in common. Row (n, q, m) looks at
-// K points of the maps of image n and head m; a point has a position on one level and a weight. Where the
+// Rows of bilinear samples: what deformable attention and grid sampling have in common. Row (n, q, m) looks
+// at K points of the maps of image n and head m; a point has a position on one level and a weight. Where the
 // points lie and what becomes of their gradients is said by a Source (MsDeformSource, GridSource), which has
 //   Value = float or double, of the coordinates and sums
 //   kK = K where it is known to the compiler, else 0

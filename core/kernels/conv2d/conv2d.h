@@ -16,15 +16,16 @@ inline int64_t conv_output_size(int64_t size, int64_t window, const ConvParams& 
   return room < 0 ? 0 : room / p.stride + 1;
 }
 
-// The weight in the order that the kernels below read: on the GPU [O, R, S, C / groups], which cuDNN wants. Itself where it is so.
+// The weight in the order that the kernels below read: on the GPU [O, R, S, C / groups],
+// which cuDNN wants. Itself where it is so.
 inline Tensor conv_weight_in_order(const Tensor& w) {
   if (w.device() == Device::kCpu || w.dim(1) == 1 || w.dim(2) * w.dim(3) == 1) return w.contiguous();
   return w.permute({0, 2, 3, 1}).contiguous().permute({0, 3, 1, 2});
 }
 
 // All contiguous; x [N, H, W, C], w, y [N, OH, OW, O] and their gradients share one floating dtype T; bias
-// [O] (or undefined) and dw have acc_t<T>. act is one that fuses_into_products. On the GPU w may have any strides where it
-// has several input channels and a window; there those of [O, R, S, C] cost nothing.
+// [O] (or undefined) and dw have acc_t<T>. act is one that fuses_into_products. On the GPU w may have any
+// strides where it has several input channels and a window; there those of [O, R, S, C] cost nothing.
 inline Kernel<void(const Tensor& x, const Tensor& w, const Tensor& bias, const ConvParams& p, Activation act,
                    Tensor& y)>
     conv2d_forward{"conv2d_forward"};

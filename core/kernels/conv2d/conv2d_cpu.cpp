@@ -1,7 +1,8 @@
 // Convolutions through oneDNN: activations stay [N, H, W, C], the weights take the layout that the primitive
-// asks for. 1x1 convolutions of stride 1 are matrix products over the pixels. 3x3 convolutions take Winograd's algorithm (Lavin and
-// Gray, arXiv:1509.09308) where it pays: with AVX-512 oneDNN's F(4x4, 3x3), if f32 products need not be exact, since its largest error
-// is one and a half to four times that of plain sums; without it ours (winograd_cpu.h), which has one whose error is no larger.
+// asks for. 1x1 convolutions of stride 1 are matrix products over the pixels. 3x3 convolutions take
+// Winograd's algorithm (Lavin and Gray, arXiv:1509.09308) where it pays: with AVX-512 oneDNN's F(4x4, 3x3),
+// if f32 products need not be exact, since its largest error is one and a half to four times that of plain
+// sums; without it ours (winograd_cpu.h), which has one whose error is no larger.
 #include "core/kernels/conv2d/conv2d.h"
 
 #include <optional>
@@ -31,8 +32,8 @@ bool may_be_winograd(const Tensor& x, const Tensor& w, const ConvParams& p) {
   return has_avx512() && execution().math == MathMode::kTf32 && x.dtype() == DType::kF32 && p.stride == 1 &&
          suits_winograd(w, p);
 }
-// Ours, where its tiles are well filled and the taps' transform pays; what it adds to the rounding of bf16 is nothing. With stride 2 it
-// takes `strided` positions, more for the gradient of the weights.
+// Ours, where its tiles are well filled and the taps' transform pays; what it adds to the rounding of bf16 is
+// nothing. With stride 2 it takes `strided` positions, more for the gradient of the weights.
 std::optional<cpu::Winograd> winograd_kind(const Tensor& y, const Tensor& w, const ConvParams& p,
                                            int64_t strided = 400) {
   if (has_avx512() || !suits_winograd(w, p)) return {};
@@ -45,8 +46,8 @@ std::optional<cpu::Winograd> winograd_kind(const Tensor& y, const Tensor& w, con
   return exact ? cpu::Winograd::kSame3 : cpu::Winograd::kSame4;
 }
 
-// Descriptions of one convolution: the caller's layouts, and those for a primitive (`_any`), which chooses the weights', and
-// Winograd's all. `_low` is of the activations' dtype, weights may differ (f32 gradients).
+// Descriptions of one convolution: the caller's layouts, and those for a primitive (`_any`), which chooses
+// the weights', and Winograd's all. `_low` is of the activations' dtype, weights may differ (f32 gradients).
 struct Descs {
   Desc x, y, w, x_any, y_any, w_any, w_any_low;
   Dims stride, dilation, padding;
@@ -102,11 +103,13 @@ dnnl::convolution_forward::primitive_desc forward_desc(const Descs& d, const Des
       attributes(relu), engine());
 }
 
-// Without AVX-512: gradients of weights. Of few channels the windows are short pieces, which oneDNN reads better.
+// Without AVX-512: gradients of weights. Of few channels the windows are short pieces,
+// which oneDNN reads better.
 bool is_packed(const Tensor& read, const ConvParams& p) {
   return !has_avx512() && p.groups == 1 && read.dim(3) >= 16;
 }
-// Other passes: oneDNN is as fast on smaller maps. The number of images does not count, so that it changes no bit.
+// Other passes: oneDNN is as fast on smaller maps. The number of images does not count,
+// so that it changes no bit.
 bool is_packed(const Tensor& read, const ConvParams& p, const Tensor& result) {
   return is_packed(read, p) && result.dim(1) * result.dim(2) >= 4096 && result.dim(3) >= 64;
 }
@@ -188,8 +191,8 @@ void backward_weight_cpu(const Tensor& dy, const Tensor& x, const ConvParams& p,
   });
 }
 
-// oneDNN's weight gradient of a strided 1x1 convolution of few channels writes past the end of its scratch memory
-// (uxlfoundation/oneDNN#6035): below 16 of them on machines with AVX-512, below 8 on those with AVX2.
+// oneDNN's weight gradient of a strided 1x1 convolution of few channels writes past the end of its scratch
+// memory (uxlfoundation/oneDNN#6035): below 16 of them on machines with AVX-512, below 8 on those with AVX2.
 bool takes_backward_weight(const Tensor& dy, const Tensor& x, const ConvParams& p, const Tensor& dw) {
   constexpr int64_t kFewChannels = 16;
   const bool overflows = dw.dim(2) == 1 && dw.dim(3) == 1 && p.stride > 1 && x.dim(3) < kFewChannels;

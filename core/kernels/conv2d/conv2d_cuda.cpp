@@ -1,5 +1,6 @@
-// Convolutions on the GPU: 1x1 ones are matrix products (strided ones of the pixels that they read), depthwise ones have kernels of
-// their own, the others go to cuDNN. What cuDNN has no repeatable engine for takes the generic kernel.
+// Convolutions on the GPU: 1x1 ones are matrix products (strided ones of the pixels that they read),
+// depthwise ones have kernels of their own, the others go to cuDNN. What cuDNN has no repeatable engine for
+// takes the generic kernel.
 #include "core/kernels/conv2d/conv2d.h"
 
 #include "core/kernels/bf16_shadow/bf16_shadow.h"
@@ -63,8 +64,8 @@ void note(const char* name, const Tensor& x, const Shape& w, const ConvParams& p
                                    p.dilation, p.groups));
 }
 
-// y = act(convolution + bias), or of a residual act(convolution + residual + bias), by cuDNN: in one where it has an engine for that,
-// else in two. False where it has none for the convolution itself.
+// y = act(convolution + bias), or of a residual act(convolution + residual + bias), by cuDNN: in one where it
+// has an engine for that, else in two. False where it has none for the convolution itself.
 bool run_cudnn(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& residual,
                const ConvParams& p, Activation act, Tensor& y) {
   auto q = problem_of(cuda::ConvPass::kForward, x, w.shape(), y, p);
@@ -72,7 +73,8 @@ bool run_cudnn(const Tensor& x, const Tensor& w, const Tensor& bias, const Tenso
   q.bias = bias.defined(), q.residual = residual.defined(), q.relu = act == Activation::kRelu;
   // Engines add a bias of the result's dtype: in bf16 it is rounded, as the weights are.
   const Tensor added = q.bias && q.dtype == DType::kBF16 ? in_bf16(bias) : bias;
-  // Nothing is fused where there is no bias, and the library takes 200 ms to say so (tests/cudnn/conv_plans.cpp).
+  // Nothing is fused where there is no bias, and the library takes 200 ms to say so
+  // (tests/cudnn/conv_plans.cpp).
   if ((q.bias || !q.fuses()) && run(q, x, packed, y, added, residual)) return true;
   if (!q.fuses()) return false;
   q.bias = q.residual = q.relu = false;

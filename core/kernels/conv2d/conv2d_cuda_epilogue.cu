@@ -1,4 +1,5 @@
-// Residual, bias and ReLU after a convolution that has no engine with them: a thread takes 16 bytes of channels.
+// Residual, bias and ReLU after a convolution that has no engine with them:
+// a thread takes 16 bytes of channels.
 #include "core/kernels/conv2d/conv2d_cuda_epilogue.h"
 
 #include "core/runtime/cuda/block.h"

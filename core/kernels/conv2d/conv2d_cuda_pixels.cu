@@ -13,7 +13,8 @@ struct Grid {
   int height, width, packs;
 };
 
-// to[n, h, w] = from[n, h * up / down, w * up / down] where that is a pixel of `from`, else 0; one of up and down is 1.
+// to[n, h, w] = from[n, h * up / down, w * up / down] where that is a pixel of `from`, else 0;
+// one of up and down is 1.
 template <class T, int V>
 __global__ void __launch_bounds__(kThreads)
     move_pixels(const T* from, Grid source, T* to, Grid target, int64_t packs, int up, int down) {

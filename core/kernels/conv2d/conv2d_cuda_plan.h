@@ -23,9 +23,9 @@ constexpr int64_t kConvAlignment = 16;
 
 enum class ConvPass : uint8_t { kForward, kData, kWeight };
 
-// Everything that a plan depends on. Activations are [N, H, W, C]. Weights and their gradients are laid out as
-// [O, R, S, C / groups]: the engines for activations in this order, on tensor cores above all, read weights
-// in the same order, and transposing a weight is cheap next to its product.
+// Everything that a plan depends on. Activations are [N, H, W, C]. Weights and their gradients are laid out
+// as [O, R, S, C / groups]: the engines for activations in this order, on tensor cores above all, read
+// weights in the same order, and transposing a weight is cheap next to its product.
 struct ConvProblem {
   ConvPass pass;
   DType dtype;    // f32 or bf16, of all tensors
@@ -38,12 +38,14 @@ struct ConvProblem {
   bool fuses() const { return bias || residual || relu; }
 
   CacheKey key() const;
-  // The size for which an engine is chosen that then serves all sizes near this one: the same batch, and a square of about as many
-  // pixels. Choosing by it, not by the first size that comes, makes a run that was resumed choose as the whole one did.
+  // The size for which an engine is chosen that then serves all sizes near this one: the same batch, and a
+  // square of about as many pixels. Choosing by it, not by the first size that comes, makes a run that was
+  // resumed choose as the whole one did.
   ConvProblem typical() const;
 };
 
-// Those of a problem; the one that the pass computes is written. The bias [O] and the residual, like y, are null where there are none.
+// Those of a problem; the one that the pass computes is written. The bias [O] and the residual, like y, are
+// null where there are none.
 struct ConvTensors {
   const void *x, *w, *y, *bias = nullptr, *residual = nullptr;
 };
@@ -81,7 +83,8 @@ class ConvPlanner {
 
   // No value when no engine does it: deterministically, in the wanted precision, within the workspace bound.
   std::optional<ConvPlan> make(const ConvProblem& problem);
-  // The first `most` of the engines that make() chooses from, best first by the heuristic: what a benchmark times.
+  // The first `most` of the engines that make() chooses from, best first by the heuristic:
+  // what a benchmark times.
   std::vector<ConvChoice> choices(const ConvProblem& problem, size_t most);
   // How often the heuristic was asked.
   int64_t heuristics() const { return heuristics_; }

@@ -195,8 +195,8 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 // Sums of one chunk of output pixels: parts [chunk, R, S, C]. threadIdx.y is a group of kTaps neighbours in a
-// row of the window, whose sums are kept in registers; the threads of one z take every blockDim.z-th pixel and are
-// added up in the order of z. z.in_* are x's sizes, z.out_* dy's.
+// row of the window, whose sums are kept in registers; the threads of one z take every blockDim.z-th pixel
+// and are added up in the order of z. z.in_* are x's sizes, z.out_* dy's.
 template <class T, int V, int kTaps>
 __global__ void __launch_bounds__(kThreads)
     depthwise_weight_parts(Sizes z, int pixels, int chunk, const T* dy, const T* x, float* parts) {

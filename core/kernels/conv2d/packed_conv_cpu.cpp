@@ -53,7 +53,8 @@ struct Windows {
   }
 };
 
-// Of an image read by a convolution's windows; or, with stride 1, of its result's gradient read by the windows turned round.
+// Of an image read by a convolution's windows; or, with stride 1, of its result's gradient read by the
+// windows turned round.
 template <class T>
 Windows<T> windows_of(const Tensor& image, const Tensor& result, int64_t R, int64_t S,
                       const kernels::ConvParams& p, bool turned) {

@@ -1,6 +1,6 @@
-// Convolutions of processors without AVX-512, where oneDNN 2 has no bf16 and gradients of weights at a seventh of the processor's rate:
-// products with the windows of an image as one factor, which are gathered as they are packed. The bits do not depend on the number
-// of threads.
+// Convolutions of processors without AVX-512, where oneDNN 2 has no bf16 and gradients of weights at a
+// seventh of the processor's rate: products with the windows of an image as one factor, which are gathered as
+// they are packed. The bits do not depend on the number of threads.
 #pragma once
 
 #include "core/kernels/conv2d/conv2d.h"

@@ -25,8 +25,8 @@ constexpr int64_t kRows = 288 / kSquare<Scheme>* kTileRows;  // tiles of a unit 
 template <class Scheme>
 constexpr int64_t kDepth = 3456 / kSquare<Scheme>;  // tiles that are summed before the sums are put away
 
-// Square matrices of matrices, one for each point. Their distance is no power of two, so that the points do not share a set of the
-// cache.
+// Square matrices of matrices, one for each point. Their distance is no power of two, so that the points do
+// not share a set of the cache.
 struct Points {
   int64_t side = 0, distance = 0;
   Tensor memory;
@@ -67,7 +67,8 @@ struct Tiles {
   }
 };
 
-// The positions' channels [first, first + count), transformed: channel c of a point goes to out.at(point) + place(c).
+// The positions' channels [first, first + count), transformed: channel c of a point goes to out.at(point) +
+// place(c).
 template <int kTo, auto Map, class T, int kFrom, class Place>
 void transform_channels(T* (&positions)[kFrom][kFrom], int64_t first, int64_t count, Points& out,
                         const Place& place) {
@@ -104,7 +105,8 @@ struct Convolution {
       }
   }
 
-  // m = tiles [row, row + rows) of v times `width` channels of u. What is past the last tile is multiplied along with it and not read.
+  // m = tiles [row, row + rows) of v times `width` channels of u. What is past the last tile is multiplied
+  // along with it and not read.
   void multiply(Points& v, int64_t row, int64_t rows, Points& u, int64_t width, Points& m) const {
     for (int i = 0; i < kPoints; ++i)
       for (int j = 0; j < kPoints; ++j)

@@ -1,6 +1,6 @@
-// 3x3 convolutions by Winograd's algorithm (Lavin and Gray, arXiv:1509.09308) on processors without AVX-512, where oneDNN has none.
-// The bits do not depend on the number of threads, nor on the other images of a batch but in the gradient of the weights, which
-// sums over them.
+// 3x3 convolutions by Winograd's algorithm (Lavin and Gray, arXiv:1509.09308) on processors without AVX-512,
+// where oneDNN has none. The bits do not depend on the number of threads, nor on the other images of a batch
+// but in the gradient of the weights, which sums over them.
 #pragma once
 
 #include "core/kernels/conv2d/conv2d.h"
@@ -8,14 +8,17 @@
 namespace saccade::cpu {
 
 enum class Winograd {
-  // Stride 1, F(3x3, 3x3): 25 products for 9 positions instead of 81, with errors as large as those of plain sums.
+  // Stride 1, F(3x3, 3x3): 25 products for 9 positions instead of 81,
+  // with errors as large as those of plain sums.
   kSame3,
   kSame4,  // stride 1, F(4x4, 3x3): 36 for 16 instead of 144, with errors up to twice as large
-  // Stride 2, F(4x4, 2x2) for every other row and column: 81 for 16 instead of 144, with errors as those of plain sums.
+  // Stride 2, F(4x4, 2x2) for every other row and column: 81 for 16 instead of 144,
+  // with errors as those of plain sums.
   kStrided,
 };
 
-// As the kernels of conv2d.h, with padding 1, without dilation, with one group and channels in multiples of kLanes.
+// As the kernels of conv2d.h, with padding 1, without dilation, with one group and channels in multiples of
+// kLanes.
 void winograd_forward(const Tensor& x, const Tensor& w, const Tensor& bias, Winograd kind, Activation act,
                       Tensor& y);
 void winograd_backward_data(const Tensor& dy, const Tensor& w, Winograd kind, Tensor& dx);

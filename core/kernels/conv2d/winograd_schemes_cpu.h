@@ -1,7 +1,9 @@
 // How 3x3 convolutions with padding 1 are cut into tiles, in each direction. A scheme has
-//   kIn, kStep    positions of the map that a tile reads, the first kBorder before its place, and the distance of two tiles
+//   kIn, kStep    positions of the map that a tile reads, the first kBorder before its place,
+//                 and the distance of two tiles
 //   kOut          positions of the result that it makes; so far apart are two tiles there
-//   kPoints       points that are multiplied; matrix(point) is the taps' value that belongs to it, of kMatrices
+//   kPoints       points that are multiplied; matrix(point) is the taps' value that belongs to it,
+//                 of kMatrices
 // and the transforms between them; those of the weights' gradient where it has one.
 #pragma once
 
@@ -19,8 +21,9 @@ struct Same : Transforms {
 using Same4 = Same<SixPoints, 4>;      // F(4x4, 3x3): 36 products for 16 positions instead of 144
 using Same3 = Same<FivePoints<3>, 3>;  // F(3x3, 3x3): 25 for 9 instead of 81
 
-// Of stride 2: y[i] = g1 x[2i] + (g0 o[i] + g2 o[i + 1]) with o[i] = x[2i - 1]. What is in brackets is made by F(4, 2), four outputs
-// from five points, and g1's products are points of their own: 9 for 4 instead of 12, in two directions 81 for 16 instead of 144.
+// Of stride 2: y[i] = g1 x[2i] + (g0 o[i] + g2 o[i + 1]) with o[i] = x[2i - 1]. What is in brackets is made
+// by F(4, 2), four outputs from five points, and g1's products are points of their own: 9 for 4 instead of
+// 12, in two directions 81 for 16 instead of 144.
 struct OddAndEven {
   using Pair = FivePoints<2>;
   static constexpr int kPoints = 9, kMatrices = 6;
@@ -53,7 +56,8 @@ struct Strided : OddAndEven {
   }
 };
 
-// Its gradient for the input, with the taps turned, g0 and g2 changing places: dx[2j] = g1 dy[j], dx[2j + 1] = g0 dy[j] + g2 dy[j + 1].
+// Its gradient for the input, with the taps turned, g0 and g2 changing places: dx[2j] = g1 dy[j],
+// dx[2j + 1] = g0 dy[j] + g2 dy[j + 1].
 struct Spread : OddAndEven {
   static constexpr int kIn = 5, kStep = 4, kOut = 8, kBorder = 0;
 

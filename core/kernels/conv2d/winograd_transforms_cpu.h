@@ -1,16 +1,20 @@
-// The transforms of Winograd's minimal filtering algorithms (Lavin and Gray, arXiv:1509.09308) for sixteen channels at a time:
-//     Y = A' [(G g G') * (B' d B)] A        d: positions of the input, g: 3x3 taps, Y: positions of the output
+// The transforms of Winograd's minimal filtering algorithms (Lavin and Gray,
+// arXiv:1509.09308) for sixteen channels at a time:
+//     Y = A' [(G g G') * (B' d B)] A        d: positions of the input, g: 3x3 taps, Y:
+//                                           positions of the output
 // (' transposes, * multiplies point by point). Its gradient for g, with dY given, is
 //     dg = G' [(A dY A') * (B' d B)] G
-// F(m, r) makes m outputs of r taps from the values at m + r - 1 points: row i of B' is the polynomial of all finite points but the
-// i-th, G the taps' polynomial at the points, divided by what that row is there, and A' the powers of the points.
+// F(m, r) makes m outputs of r taps from the values at m + r - 1 points: row i of B' is the polynomial of all
+// finite points but the i-th, G the taps' polynomial at the points, divided by what that row is there, and A'
+// the powers of the points.
 #pragma once
 
 #include "core/kernels/common/vector_cpu.h"
 
 namespace saccade::cpu::winograd {
 
-// F(4, 3) with 0, a, -a, b, -b and infinity. Of a dozen pairs that were tried these round least: a fifth of 1 and 2.
+// F(4, 3) with 0, a, -a, b, -b and infinity. Of a dozen pairs that were tried these round least:
+// a fifth of 1 and 2.
 struct SixPoints {
   static constexpr float kA = 0.75f, kB = 1.375f, kA2 = kA * kA, kB2 = kB * kB;
   static constexpr float kAt0 = kA2 * kB2, kAtA = 2 * kA2 * (kA2 - kB2), kAtB = 2 * kB2 * (kB2 - kA2);
@@ -135,8 +139,8 @@ struct FivePoints {
   }
 };
 
-// A square on both sides, by Map(from, stride, to, stride) in each direction: in(row, column) is read, out(row, column, value) is
-// called for each number of the result.
+// A square on both sides, by Map(from, stride, to, stride) in each direction: in(row, column) is read,
+// out(row, column, value) is called for each number of the result.
 template <int kFrom, int kTo, auto Map, class In, class Out>
 inline void transform(const In& in, const Out& out) {
   Floats half[kFrom][kTo];  // columns are done

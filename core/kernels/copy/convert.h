@@ -26,8 +26,8 @@ struct Convert {
   SACCADE_HD To operator()(From v) const { return convert<To>(v); }
 };
 
-// What moves elements without looking at them takes one of these, one for each size instead of one for each dtype. (GCC does
-// better with vectors of float than with those of uint32_t.)
+// What moves elements without looking at them takes one of these, one for each size instead of one for each
+// dtype. (GCC does better with vectors of float than with those of uint32_t.)
 template <size_t kBytes>
 using Bits = std::conditional_t<
     kBytes == 1, uint8_t,

@@ -13,8 +13,9 @@ inline Kernel<void(const Tensor& x, Tensor& y)> copy{"copy"};
 inline Kernel<void(const Tensor& x, int axis, int64_t begin, Tensor& y)> copy_into_zeros{"copy_into_zeros"};
 // y = xs one after the other along the axis, of one dtype and device; y is contiguous.
 inline Kernel<void(std::span<const Tensor> xs, int axis, Tensor& y)> join{"join"};
-// x and *y, both contiguous, of one shape and dtype, on different devices (hence the pointer: the tensors that a kernel takes are on one).
-// Afterwards x may change, and y is there for whoever works on its device next: on the CPU the copy is done, on the GPU it is on its way.
+// x and *y, both contiguous, of one shape and dtype, on different devices (hence the pointer: the tensors
+// that a kernel takes are on one). Afterwards x may change, and y is there for whoever works on its device
+// next: on the CPU the copy is done, on the GPU it is on its way.
 inline Kernel<void(const Tensor& x, Tensor* y)> copy_between_devices{"copy_between_devices"};
 
 // The same from the CPU to a GPU that may still be busy: the numbers travel while it works on what it was

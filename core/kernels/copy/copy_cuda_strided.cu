@@ -1,5 +1,5 @@
-// Copies that turn axes: 32 x 32 tiles pass through shared memory so that both sides use whole sectors. The gradient of a slice
-// is one pass over the whole, zeros included.
+// Copies that turn axes: 32 x 32 tiles pass through shared memory so that both sides use whole sectors. The
+// gradient of a slice is one pass over the whole, zeros included.
 #include <algorithm>
 
 #include "core/kernels/copy/convert.h"

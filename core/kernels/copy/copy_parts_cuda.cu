@@ -1,4 +1,5 @@
-// Up to kMaxParts tensors a launch, whose places travel with it: a block of threads copies a chunk of one of them.
+// Up to kMaxParts tensors a launch, whose places travel with it: a block of threads copies a chunk of one of
+// them.
 #include "core/kernels/copy/copy_parts.h"
 
 #include <algorithm>

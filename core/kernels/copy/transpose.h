@@ -1,5 +1,5 @@
-// Where the source of a copy runs fastest along another axis than the destination: square tiles, so that both sides use whole
-// cache lines.
+// Where the source of a copy runs fastest along another axis than the destination: square tiles, so that both
+// sides use whole cache lines.
 #pragma once
 
 #include <optional>

@@ -1,5 +1,5 @@
-// What the elementwise kernels of two tensors compute. To add one: its name in BinaryOp, its functor below, and the functor in
-// BinaryFunctions.
+// What the elementwise kernels of two tensors compute. To add one: its name in BinaryOp, its functor below,
+// and the functor in BinaryFunctions.
 #pragma once
 
 #include "core/kernels/common/function_list.h"

@@ -16,8 +16,8 @@ inline Kernel<void(const Tensor& dy, const Tensor& x, const Tensor& weight, cons
                    const Tensor& rstd, Tensor& dx, Tensor& dweight, Tensor& dbias)>
     layer_norm_backward{"layer_norm_backward"};
 
-// The same of residual + x, of whose elements each is dropped with probability p first (kernels::dropout); p is 0 for none. x may be
-// narrower than residual, whose dtype y and sum have.
+// The same of residual + x, of whose elements each is dropped with probability p first (kernels::dropout); p
+// is 0 for none. x may be narrower than residual, whose dtype y and sum have.
 struct RowDropout {
   double p = 0;
   uint64_t key = 0, call = 0, first = 0;

@@ -74,8 +74,8 @@ __global__ void __launch_bounds__(kWidth <= kWarp ? kForwardThreads : kWidth)
 }
 
 // dx = rstd (w g - mean(w g) - xh mean(w g xh)), xh = (x - mean) rstd; partial [2, blocks, columns] gets the
-// block's sums of g xh and of g. dropped is dx in the dtype of the forward pass's x, after its dropout. dx, dropped and partial may
-// be null, dx only with dropped. The blocks take groups of rows in turns.
+// block's sums of g xh and of g. dropped is dx in the dtype of the forward pass's x, after its dropout. dx,
+// dropped and partial may be null, dx only with dropped. The blocks take groups of rows in turns.
 template <class T, class X, int kPack, int kPacks, int kWidth>
 __global__ void __launch_bounds__(kWidth <= kWarp ? kBackwardThreads : kWidth)
     layer_norm_backward_rows(const T* dy, const T* x, const float* weight, const float* mean,
@@ -164,8 +164,9 @@ __global__ void __launch_bounds__(kWidth <= kWarp ? kBackwardThreads : kWidth)
   }
 }
 
-// f<packs a thread, threads a row>() for rows of `packs`, of which a thread of a warp holds at most kWarpPacks
-// and one of a block of kBlock threads at most kBlockPacks; the number is the smallest that suffices.
+// f<packs a thread, threads a row>() for rows of `packs`, of which a thread of a warp holds at most
+// kWarpPacks and one of a block of kBlock threads at most kBlockPacks;
+// the number is the smallest that suffices.
 template <int kMax, class F>
 void dispatch_count(int64_t needed, const F& f) {
   if constexpr (kMax > 8) {
@@ -258,7 +259,8 @@ void run_backward(const Tensor& dy, const Tensor& x, const Tensor& weight, const
   const bool packs = rows_fit_packs(columns, dy, x, weight, dx) && rows_fit_half_packs(dy, dropped);
   dispatch_packs(x.dtype(), packs, [&]<class T, int kPack>() {
     if constexpr (sizeof(X) <= sizeof(T)) {
-      // Without packs every element has an address and a test of its own: 32 of them do not fit the registers.
+      // Without packs every element has an address and a test of its own:
+      // 32 of them do not fit the registers.
       constexpr int kBlock = kPack == 1 ? 2 * kWideBackward : kWideBackward;
       dispatch_width<kHeldBackward / kPack, kBlock, kWideBackward * kHeld / (kBlock * kPack)>(
           columns / kPack,

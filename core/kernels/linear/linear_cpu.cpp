@@ -1,6 +1,6 @@
-// The linear layer's products through oneDNN where the machine has AVX-512. Measured on the shapes of a detector's step (5440 and 23890
-// rows, 128 to 1024 columns): a right side packed into oneDNN's own layout is worth 10 to 30 % and costs some
-// microseconds, so it is packed whenever there are enough rows.
+// The linear layer's products through oneDNN where the machine has AVX-512. Measured on the shapes of a
+// detector's step (5440 and 23890 rows, 128 to 1024 columns): a right side packed into oneDNN's own layout is
+// worth 10 to 30 % and costs some microseconds, so it is packed whenever there are enough rows.
 #include "core/kernels/linear/linear.h"
 
 #include "core/kernels/matmul/packed_gemm_cpu.h"

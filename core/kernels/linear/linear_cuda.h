@@ -5,8 +5,8 @@
 
 namespace saccade::cuda {
 
-// y [M, N] = relu(x [M, K] w^T + residual + bias), operands as of linear_forward, residual like y. False, and nothing is computed, where
-// the library has no algorithm for it.
+// y [M, N] = relu(x [M, K] w^T + residual + bias), operands as of linear_forward, residual like y. False, and
+// nothing is computed, where the library has no algorithm for it.
 bool linear_add_relu(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& residual, Tensor& y);
 
 }  // namespace saccade::cuda

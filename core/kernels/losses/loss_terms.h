@@ -47,8 +47,8 @@ SACCADE_HD LossTerm<T> background_term(const Logistic<T>& f, T weight, T gamma) 
   return {w * f.softplus, w * f.p};
 }
 
-// The terms of the class losses as the loops over the elements of x [rows, K] see them: what a term takes of the label of an
-// element's row where the element is the label's class, and elsewhere.
+// The terms of the class losses as the loops over the elements of x [rows, K] see them: what a term takes of
+// the label of an element's row where the element is the label's class, and elsewhere.
 template <class T>
 struct FocalTerm {
   static constexpr T kElsewhere = T(1);
@@ -56,7 +56,8 @@ struct FocalTerm {
   SACCADE_HD T at_label(int64_t) const { return T(-1); }
   SACCADE_HD LossTerm<T> operator()(T x, T sign) const { return focal_term(x, sign, alpha, gamma); }
 };
-// Those whose target for the label's class comes from the quality [rows] of its box; -1 stands for the other classes.
+// Those whose target for the label's class comes from the quality [rows] of its box;
+// -1 stands for the other classes.
 template <class T>
 struct VarifocalTerm {
   static constexpr T kElsewhere = T(-1);

@@ -1,6 +1,7 @@
-// Losses with their gradients in one pass. The rows (or pairs) are as many parts of equal size as `partial`, f64 [parts, pieces],
-// has rows, whose sums are the parts' losses (the pieces are cut by shape only); grad, when it is defined, gets the gradient of
-// these sums with respect to the first tensor. All tensors are contiguous, of one dtype f32 or f64; labels are i64.
+// Losses with their gradients in one pass. The rows (or pairs) are as many parts of equal size as `partial`,
+// f64 [parts, pieces], has rows, whose sums are the parts' losses (the pieces are cut by shape only); grad,
+// when it is defined, gets the gradient of these sums with respect to the first tensor. All tensors are
+// contiguous, of one dtype f32 or f64; labels are i64.
 #pragma once
 
 #include "core/runtime/kernel.h"
@@ -27,12 +28,14 @@ inline Kernel<void(const Tensor& x, const Tensor& labels, const Tensor& quality,
 inline Kernel<void(const Tensor& x, const Tensor& labels, const Tensor& quality, double gamma,
                    Tensor& partial, Tensor& grad)>
     matchability_loss{"matchability_loss"};
-// BCE(x, |max(p^alpha q^(1 - alpha), 0.01)|) for the label, p^gamma * -log(1 - p) elsewhere (Cai et al. 2023, as LW-DETR has it).
+// BCE(x, |max(p^alpha q^(1 - alpha), 0.01)|) for the label, p^gamma * -log(1 - p) elsewhere (Cai et al.
+// 2023, as LW-DETR has it).
 inline Kernel<void(const Tensor& x, const Tensor& labels, const Tensor& quality, double alpha, double gamma,
                    Tensor& partial, Tensor& grad)>
     iou_aware_loss{"iou_aware_loss"};
-// x, grad [R, K], K >= 1; labels [R] in [0, K), or less than 0 for a row that does not count; weights [K] in x's dtype or undefined;
-// pieces of kLossRows rows: (1 - s) * w_label * nll_label + s / K * sum_c w_c * nll_c with smoothing s.
+// x, grad [R, K], K >= 1; labels [R] in [0, K), or less than 0 for a row that does not count; weights [K] in
+// x's dtype or undefined; pieces of kLossRows rows: (1 - s) * w_label * nll_label + s / K * sum_c w_c * nll_c
+// with smoothing s.
 inline Kernel<void(const Tensor& x, const Tensor& labels, const Tensor& weights, double smoothing,
                    Tensor& partial, Tensor& grad)>
     cross_entropy_loss{"cross_entropy_loss"};

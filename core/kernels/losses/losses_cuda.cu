@@ -1,4 +1,5 @@
-// Losses: one block per piece, whose threads take neighbouring elements in turns; one warp per row of cross entropy.
+// Losses: one block per piece, whose threads take neighbouring elements in turns;
+// one warp per row of cross entropy.
 #include "core/kernels/losses/losses.h"
 
 #include "core/kernels/losses/loss_terms.h"

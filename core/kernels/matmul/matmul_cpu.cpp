@@ -1,4 +1,5 @@
-// Batched products through oneDNN where the machine has AVX-512; transposed and broadcast sides are described by their strides, not copied.
+// Batched products through oneDNN where the machine has AVX-512; transposed and broadcast sides are described
+// by their strides, not copied.
 #include "core/kernels/matmul/matmul.h"
 
 #include "core/kernels/matmul/packed_gemm_cpu.h"

@@ -1,5 +1,6 @@
-// The matrix product of processors without AVX-512, for which oneDNN 2 has no bf16, and an f32 whose last bits depend on the number
-// of threads and on what else is multiplied. Here every element is summed over k in the same way, however the work is cut.
+// The matrix product of processors without AVX-512, for which oneDNN 2 has no bf16, and an f32 whose last
+// bits depend on the number of threads and on what else is multiplied. Here every element is summed over k in
+// the same way, however the work is cut.
 #pragma once
 
 #include "core/kernels/activation/activations.h"
@@ -7,8 +8,9 @@
 
 namespace saccade::cpu {
 
-// c [B, M, N] = act(a [B or 1, M, K] b [B or 1, K, N] + bias [N]); a and b of one dtype, f32 or bf16, with any strides; c contiguous,
-// of that dtype or f32; bias f32 or undefined; nothing empty; act none or ReLU. Sums in f32.
+// c [B, M, N] = act(a [B or 1, M, K] b [B or 1, K, N] + bias [N]); a and b of one dtype, f32 or bf16, with
+// any strides; c contiguous, of that dtype or f32; bias f32 or undefined; nothing empty;
+// act none or ReLU. Sums in f32.
 void packed_gemm(const Tensor& a, const Tensor& b, Tensor& c, const Tensor& bias = {},
                  Activation act = Activation::kNone);
 

@@ -1,6 +1,7 @@
-// The sums of a matrix product whose factors may lie anywhere: c = act(a b + bias). After Goto and van de Geijn, "Anatomy of
-// high-performance matrix multiplication" (2008): a block of b is packed into panels as wide as a register tile, which all rows of a
-// thread then pass. Every element is summed over k in the same way, however the work is cut.
+// The sums of a matrix product whose factors may lie anywhere: c = act(a b + bias). After Goto and van de
+// Geijn, "Anatomy of high-performance matrix multiplication" (2008): a block of b is packed into panels as
+// wide as a register tile, which all rows of a thread then pass. Every element is summed over k in the same
+// way, however the work is cut.
 #pragma once
 
 #include "core/kernels/common/small_gemm_cpu.h"
@@ -23,8 +24,10 @@ struct LeftRows {
   int64_t row, column, tile;  // strides, of kTileRows rows too
 };
 
-// A has  LeftRows rows(row, count, k, depth, scratch [kPackRows * kPackDepth]): rows [row, row + count) of columns [k, k + depth).
-// B has  panels(k, depth, first, width, out): panels [depth, kPanel] of rows [k, k + depth) and columns [first, first + width), the last one
+// A has  LeftRows rows(row, count, k, depth, scratch [kPackRows * kPackDepth]): rows
+// [row, row + count) of columns [k, k + depth).
+// B has  panels(k, depth, first, width, out): panels [depth, kPanel] of rows [k, k + depth) and columns
+// [first, first + width), the last one
 //        filled up with zeros; and place(), which differs where two of a batch do.
 template <class A, class B, class C>
 struct PackedProduct {
@@ -44,7 +47,8 @@ struct Part {
   bool first, last;  // of K: nothing was summed before; the sum goes to c
 };
 
-// The tile's rows times a panel. Missing rows are the last one again. Unless it is last, `sums` [kTileRows, kPackColumns] keeps it.
+// The tile's rows times a panel. Missing rows are the last one again. Unless it is last, `sums`
+// [kTileRows, kPackColumns] keeps it.
 template <class P>
 void multiply(const P& p, const Part& part, const LeftRows& left, const float* panel, float* sums) {
   const float* a[kTileRows];

@@ -63,7 +63,8 @@ void locations_generic(const Tensor& reference, const Tensor& offsets, const Ten
   });
 }
 
-// The normalised location of a point is that of Locations, the sum in another order: as the official code has it.
+// The normalised location of a point is that of Locations, the sum in another order:
+// as the official code has it.
 template <class A>
 struct Cells {  // i: a point
   MsDeformSource<A> source;

@@ -18,7 +18,8 @@ struct SourceOf<0> {
   using Type = Source;
 };
 
-// Calls f<kLevels>() with their number where the kernels of ms_deform_levels_cuda.h take the shape, else with 0.
+// Calls f<kLevels>() with their number where the kernels of ms_deform_levels_cuda.h take the shape,
+// else with 0.
 template <class F>
 void with_levels(const SampleShape& s, const Tensor& reference, const Tensor& offsets,
                  std::initializer_list<const void*> wide, const F& f) {

@@ -1,9 +1,9 @@
-// Forward and the gradients of points for the shape that detectors have: kPoints = 4 points on each of kLevels
-// levels, at most 16 in all, and heads of kLanes packs. What is known to the compiler is what
+// Forward and the gradients of points for the shape that detectors have: kPoints = 4 points on each of
+// kLevels levels, at most 16 in all, and heads of kLanes packs. What is known to the compiler is what
 // sample_gather_cuda.h finds out again for every point. A lane owns kPer neighbouring points of one level: it
 // reads their logits and offsets at once and keeps what backward asks for again in its registers. A corner
-// outside the map is read from the cell inside that is nearest to it, with weight 0, so that no load waits for
-// a branch: infinite values of such a cell are the only thing that could tell.
+// outside the map is read from the cell inside that is nearest to it, with weight 0, so that no load waits
+// for a branch: infinite values of such a cell are the only thing that could tell.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,6 @@
-// The queries of a map with the windows around them as heads of attention (attention/attention_heads.h): a head of one query is a
-// head, whose keys are the window's. Rows are read from the map and written to it where they lie.
+// The queries of a map with the windows around them as heads of attention (attention/attention_heads.h): a
+// head of one query is a head, whose keys are the window's. Rows are read from the map and written to it
+// where they lie.
 #pragma once
 
 #include "core/kernels/attention/attention_heads.h"

@@ -1,5 +1,6 @@
-// The tiles that a map is cut into for neighbourhood attention on the CPU: the queries of a tile see keys of a patch that is little
-// larger than a window, so their scores are one small product, of which the keys outside of a query's window are taken out.
+// The tiles that a map is cut into for neighbourhood attention on the CPU: the queries of a tile see keys of
+// a patch that is little larger than a window, so their scores are one small product, of which the keys
+// outside of a query's window are taken out.
 #pragma once
 
 #include <algorithm>
@@ -97,7 +98,8 @@ struct NeighbourTiles {
   int64_t side() const { return 2 * window - 1; }  // of the table
   int64_t cells() const { return H * W; }
 
-  // run(at, entry, count) for every stretch of scores [T, Sp] of a tile of a kind that has entries of the table.
+  // run(at, entry, count) for every stretch of scores [T, Sp] of a tile of a kind that has entries of the
+  // table.
   template <class Run>
   void visit(int64_t kind, const Run& run) const {
     const auto &row = rows.example(kind / columns.kinds()), &column = columns.example(kind % columns.kinds());

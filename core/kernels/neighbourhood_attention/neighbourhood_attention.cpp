@@ -1,5 +1,5 @@
-// Single-source neighbourhood attention: attention_generic.h over the queries of the map; a key gathers what the queries that see
-// it leave.
+// Single-source neighbourhood attention: attention_generic.h over the queries of the map; a key gathers what
+// the queries that see it leave.
 #include "core/kernels/attention/attention_generic.h"
 #include "core/kernels/neighbourhood_attention/neighbour_heads.h"
 #include "core/kernels/reduce/reduce.h"

@@ -1,4 +1,5 @@
-// Single-source suppression: a bit for every pair of boxes in the order of their scores, then one pass over the bits of an image.
+// Single-source suppression: a bit for every pair of boxes in the order of their scores,
+// then one pass over the bits of an image.
 #include "core/kernels/nms/nms.h"
 
 #include "core/kernels/nms/overlap.h"

@@ -1,5 +1,5 @@
-// Images to numbers: four pixels per thread, which are 12 bytes in and three packs of four values out; what is left at the end goes
-// value by value.
+// Images to numbers: four pixels per thread, which are 12 bytes in and three packs of four values out; what
+// is left at the end goes value by value.
 #include "core/kernels/normalize_image/normalize_image.h"
 
 #include "core/runtime/cuda/map.h"

@@ -1,5 +1,5 @@
-// Moving averages that no update moves: an update of its own kind, in which the average is the parameter, the value the gradient
-// and the weight the learning rate (ema_update).
+// Moving averages that no update moves: an update of its own kind, in which the average is the parameter, the
+// value the gradient and the weight the learning rate (ema_update).
 #include "core/kernels/optimizer/update.h"
 
 namespace saccade::kernels {

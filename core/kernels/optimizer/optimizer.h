@@ -1,5 +1,6 @@
-// The optimizers' arithmetic over many tensors in one pass: clipping, update and moving average. An optimizer is one file of
-// this folder, a functor and its registration (update.h says how). All tensors are f32, contiguous and on one device.
+// The optimizers' arithmetic over many tensors in one pass: clipping, update and moving average. An optimizer
+// is one file of this folder, a functor and its registration (update.h says how). All tensors are f32,
+// contiguous and on one device.
 #pragma once
 
 #include <span>

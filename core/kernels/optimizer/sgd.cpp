@@ -1,5 +1,5 @@
-// SGD as PyTorch's: d = g + decay * p;  m = momentum * m + d (m = d at the first step);  p -= lr * m. Without momentum there
-// is no m, and p -= lr * d.
+// SGD as PyTorch's: d = g + decay * p;  m = momentum * m + d (m = d at the first step);  p -= lr * m. Without
+// momentum there is no m, and p -= lr * d.
 #include "core/kernels/optimizer/update.h"
 
 namespace saccade::kernels {

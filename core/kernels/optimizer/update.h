@@ -1,5 +1,5 @@
-// From a functor that updates one element to an optimizer on every device. The functor's file is compiled for the CPU and for
-// the GPU, as every file of core/kernels:
+// From a functor that updates one element to an optimizer on every device. The functor's file is compiled for
+// the CPU and for the GPU, as every file of core/kernels:
 //
 //   struct Lion {
 //     struct Rates { float keep, learning_rate; };      // the numbers of one tensor in one step
@@ -182,7 +182,8 @@ struct StateReference {
   using type = float&;
 };
 
-// Starts the update if it takes sizeof...(K) state tensors and the items have as many: returns whether they do.
+// Starts the update if it takes sizeof...(K) state tensors and the items have as many:
+// returns whether they do.
 template <class Update, class Start, size_t... K>
 bool try_update(const Tensor& norm, double max_norm, std::span<OptimizerItem> items,
                 const UpdateOptions& options, double average_weight, int64_t chunk, const Start& start,
@@ -225,8 +226,9 @@ void update_generic(const Tensor& norm, double max_norm, std::span<OptimizerItem
 }
 
 #if defined(__CUDACC__) || defined(SACCADE_EMULATOR)
-// One launch covers all tensors: a block updates a chunk, 16 packs a thread. The list of tensors (a few hundred of some 70 bytes for
-// a whole detector) is uploaded at each step, since the gradients lie elsewhere each time.
+// One launch covers all tensors: a block updates a chunk, 16 packs a thread. The list of tensors (a few
+// hundred of some 70 bytes for a whole detector) is uploaded at each step,
+// since the gradients lie elsewhere each time.
 template <class Update>
 void update_cuda(const Tensor& norm, double max_norm, std::span<OptimizerItem> items,
                  const UpdateOptions& options, double average_weight) {

@@ -54,7 +54,8 @@ struct DropoutBits {
         kept(first_kept(static_cast<float>(p))),
         scale(keep_scale(p)) {}
   __device__ bool on() const { return scale != 0; }
-  // Elements i to i + kCount of a tensor of T's, as kernels::dropout has them; kCount is 1 or a multiple of 4 that divides i.
+  // Elements i to i + kCount of a tensor of T's, as kernels::dropout has them;
+  // kCount is 1 or a multiple of 4 that divides i.
   template <class T, int kCount>
   __device__ __forceinline__ void apply(int64_t i, float (&v)[kCount]) const {
     if constexpr (kCount == 1) {

@@ -1,5 +1,6 @@
-// Sums. Of columns: as core/kernels/common/column_tiles_cuda.h. Of rows: a warp or a block adds a chunk of a row, packs side by
-// side over the threads; the chunks' sums are added the same way. The cut depends on the shape only.
+// Sums. Of columns: as core/kernels/common/column_tiles_cuda.h. Of rows: a warp or a block adds a chunk of a
+// row, packs side by side over the threads; the chunks' sums are added the same way.
+// The cut depends on the shape only.
 #include "core/kernels/reduce/reduce.h"
 
 #include "core/kernels/common/column_tiles_cuda.h"

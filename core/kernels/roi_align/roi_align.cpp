@@ -1,4 +1,5 @@
-// Single-source RoIAlign, sample by sample. The backward gathers: a cell of a map looks for the boxes that it is in.
+// Single-source RoIAlign, sample by sample. The backward gathers: a cell of a map looks for the boxes that it
+// is in.
 #include "core/kernels/roi_align/roi_align.h"
 
 #include "core/kernels/roi_align/roi_samples.h"

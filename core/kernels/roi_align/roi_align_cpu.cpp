@@ -1,8 +1,11 @@
 // RoIAlign for f32 and bf16 maps, sixteen channels at a time. What makes it fast:
-//   - the samples of a box's cell on one axis fall into few cells of the map: their weights are added up first, so that a cell of the
-//     map is read once for a cell of the box ((g + 1)^2 reads for g x g samples, not 4 g^2);
-//   - backward goes by rows of the map: what a box gives to a row is first added up over the box's rows, then spread over columns;
-//   - bands of rows belong to one thread, which adds the boxes in their order: no atomics, and the same bits on any number of threads.
+//   - the samples of a box's cell on one axis fall into few cells of the map: their weights are added up
+//     first, so that a cell of the map is read once for a cell of the box ((g + 1)^2 reads for g x g samples,
+//     not 4 g^2);
+//   - backward goes by rows of the map: what a box gives to a row is first added up over the box's rows,
+//     then spread over columns;
+//   - bands of rows belong to one thread, which adds the boxes in their order: no atomics, and the same bits
+//     on any number of threads.
 #include "core/kernels/roi_align/roi_align.h"
 
 #include <algorithm>
@@ -20,7 +23,8 @@ using cpu::Floats;
 using cpu::kLanes;
 using cpu::LaneVector;
 
-// Means over the samples of one axis: cell p of the box is the sum of cells first[p] + k of the map times weight(p)[k], k < count[p].
+// Means over the samples of one axis: cell p of the box is the sum of cells first[p] + k of the map times
+// weight(p)[k], k < count[p].
 class RoiTable {
  public:
   RoiTable() = default;

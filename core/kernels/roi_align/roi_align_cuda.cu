@@ -1,6 +1,7 @@
-// RoIAlign in f32 and bf16. Forward: a block has a row of a box's cells; what a cell of the box reads of an axis is added up once, in shared
-// memory, so that a cell of the map is read once for it ((g + 1)^2 reads for g x g samples, not 4 g^2), 16 bytes of channels at a time.
-// Backward: a block has a tile of a map. It first looks which boxes touch the tile, and adds these up in their order: no atomics.
+// RoIAlign in f32 and bf16. Forward: a block has a row of a box's cells; what a cell of the box reads of an
+// axis is added up once, in shared memory, so that a cell of the map is read once for it ((g + 1)^2 reads for
+// g x g samples, not 4 g^2), 16 bytes of channels at a time. Backward: a block has a tile of a map. It first
+// looks which boxes touch the tile, and adds these up in their order: no atomics.
 #include "core/kernels/roi_align/roi_align.h"
 #include "core/kernels/roi_align/roi_samples.h"
 #include "core/runtime/cuda/block.h"

@@ -1,6 +1,6 @@
-// Where the samples of a box lie, on one axis: RoIAlign is separable, so the weight of a map's cell in a cell of the box is the product
-// of the two axes' weights. A position is computed in one way only, with explicit fused products: kernels that meet it again must find
-// it in the same cell, to the bit.
+// Where the samples of a box lie, on one axis: RoIAlign is separable, so the weight of a map's cell in a cell
+// of the box is the product of the two axes' weights. A position is computed in one way only, with explicit
+// fused products: kernels that meet it again must find it in the same cell, to the bit.
 #pragma once
 
 #include <cmath>

@@ -1,5 +1,6 @@
-// The largest elements of a row by one block: a radix select finds the last of them, digit by digit from the top, then those from
-// it on are collected and sorted. Ranks are unique, so the order in which threads find them does not matter.
+// The largest elements of a row by one block: a radix select finds the last of them, digit by digit from the
+// top, then those from it on are collected and sorted. Ranks are unique,
+// so the order in which threads find them does not matter.
 #include <algorithm>
 #include <bit>
 
@@ -16,8 +17,8 @@ constexpr int kThreads = 512;
 constexpr int kDigitBits = 8, kDigits = 1 << kDigitBits;
 constexpr int64_t kMaxPicks = 4096;  // whose ranks fill 32 KiB of shared memory
 
-// An element's rank: the greater, the earlier it comes. The score, in the order of unsigned integers, above the index counted from
-// the row's end.
+// An element's rank: the greater, the earlier it comes. The score, in the order of unsigned integers, above
+// the index counted from the row's end.
 struct Ranks {
   const float* scores;
   int64_t columns;

@@ -1,5 +1,5 @@
-// The elementwise functions of one tensor. To add one: its name in UnaryOp, its functor below, and the functor
-// in UnaryFunctions. Activations (core/kernels/activation/activations.h) are unary functions too.
+// The elementwise functions of one tensor. To add one: its name in UnaryOp, its functor below, and the
+// functor in UnaryFunctions. Activations (core/kernels/activation/activations.h) are unary functions too.
 #pragma once
 
 #include <cmath>

@@ -7,8 +7,8 @@
 
 namespace saccade::kernels {
 
-// parts[i] = numbers[i] * factors[i], rounded, and total = their sum, added in order. Everything has one dtype, f32 or f64, and
-// one device; numbers[i] and total have one element.
+// parts[i] = numbers[i] * factors[i], rounded, and total = their sum, added in order. Everything has one
+// dtype, f32 or f64, and one device; numbers[i] and total have one element.
 inline Kernel<void(std::span<const Tensor> numbers, std::span<const double> factors, Tensor& parts,
                    Tensor& total)>
     weighted_sum_forward{"weighted_sum_forward"};

@@ -1,6 +1,6 @@
-// Window attention for f32 and bf16 (see attention_cpu.h). A head's tokens of one window are gathered straight
-// from the map; bias and region mask are laid out once a call as rows of scores. One thread owns a window with
-// all its heads; the sums over windows (table, fillers) are cut into parts by the shape only.
+// Window attention for f32 and bf16 (see attention_cpu.h). A head's tokens of one window are gathered
+// straight from the map; bias and region mask are laid out once a call as rows of scores. One thread owns a
+// window with all its heads; the sums over windows (table, fillers) are cut into parts by the shape only.
 #include <vector>
 
 #include "core/kernels/attention/attention_cpu.h"

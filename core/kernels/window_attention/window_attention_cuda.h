@@ -1,4 +1,5 @@
-// The heads of windows on the GPU: what a block must know of its window is worked out once, into shared memory.
+// The heads of windows on the GPU: what a block must know of its window is worked out once,
+// into shared memory.
 #pragma once
 
 #include "core/kernels/attention/attention_cuda.h"

@@ -54,8 +54,8 @@ struct WindowHeads {
     y = output.data<T>();
     lse = log_sums.data<A>();
   }
-  // Sets what backward reads and writes, calls run(), in which every filler gets its gradients, and sums these
-  // into dpadding.
+  // Sets what backward reads and writes, calls run(), in which every filler gets its gradients, and sums
+  // these into dpadding.
   template <class Run>
   void with_gradients(const Tensor& log_sums, const Tensor& dy, Tensor& dqkv_map, Tensor& dpadding,
                       const Run& run) {

@@ -43,7 +43,8 @@ void execute(const dnnl::primitive& primitive, std::unordered_map<int, dnnl::mem
   primitive.execute(stream(), arguments);
 }
 
-// Whether no thread of the primitive waits for another: so it is with the implementations named here, but for gradients of weights.
+// Whether no thread of the primitive waits for another: so it is with the implementations named here,
+// but for gradients of weights.
 bool is_independent(const dnnl::primitive_desc_base& pd, const std::vector<Argument>& arguments) {
   const std::string_view name = pd.impl_info_str();
   const auto any = [&](auto... start) { return (name.starts_with(start) || ...); };

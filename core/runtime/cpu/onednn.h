@@ -1,7 +1,8 @@
 // The front to oneDNN that the CPU's products and convolutions share: an engine, a bounded cache of compiled
 // primitives, and execution with scratch memory from our allocator.
 //
-//   auto op = onednn::compiled(key, [&] { ...; return Compiled(pd, primitive, {{DNNL_ARG_SRC, desc}, ...}); });
+//   auto op = onednn::compiled(key, [&] { ...; return Compiled(pd, primitive, {{DNNL_ARG_SRC, desc}, ...});
+//   });
 //   op->run({x.raw(), ...});   // pointers in the order of the argument list
 //
 // A primitive may prefer another memory layout than the caller's (blocked weights): Compiled reorders inputs
@@ -28,8 +29,8 @@ const dnnl::engine& engine();
 dnnl::memory::data_type type_of(DType dtype);  // f32 or bf16; throws otherwise
 // Attributes that every primitive here needs: scratch memory is ours. With relu, the result goes through it.
 dnnl::primitive_attr attributes(bool relu = false);
-// Whether oneDNN may use AVX-512 (ONEDNN_MAX_CPU_ISA=AVX2 forbids it): only then it computes in bf16 and has its best products
-// and Winograd's algorithm.
+// Whether oneDNN may use AVX-512 (ONEDNN_MAX_CPU_ISA=AVX2 forbids it): only then it computes in bf16 and has
+// its best products and Winograd's algorithm.
 bool has_avx512();
 // The predicate of the kernels that use it: a first tensor in f32 or bf16, and nothing empty.
 template <class... A>
@@ -75,10 +76,10 @@ enum Kind : int { kMatmul, kConvForward, kConvBackwardData, kConvBackwardWeight,
 
 std::shared_ptr<const Compiled> compiled(const Key& key, const std::function<Compiled()>& make);
 
-// The gradient of weights, f32, a sum over samples of `positions` positions in all: part(begin, end, dw) writes the sum of some
-// of them. Each thread makes its own sum, with primitives of one thread, and they are added in order. oneDNN would cut the work
-// likewise, but its threads then wait for each other without ever giving up their processors, so that beside another program
-// half of the time goes into waiting.
+// The gradient of weights, f32, a sum over samples of `positions` positions in all: part(begin, end, dw)
+// writes the sum of some of them. Each thread makes its own sum, with primitives of one thread, and they are
+// added in order. oneDNN would cut the work likewise, but its threads then wait for each other without ever
+// giving up their processors, so that beside another program half of the time goes into waiting.
 void sum_over_samples(int64_t samples, int64_t positions, Tensor& dw,
                       const std::function<void(int64_t begin, int64_t end, Tensor& dw)>& part);
 

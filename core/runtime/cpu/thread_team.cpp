@@ -28,12 +28,12 @@
 namespace saccade {
 namespace {
 
-// Nearly all gaps between the loops of a training step are shorter. A thread that waits for one which does not run, for lack of
-// a processor, gives up its own after this.
+// Nearly all gaps between the loops of a training step are shorter. A thread that waits for one which does
+// not run, for lack of a processor, gives up its own after this.
 constexpr std::chrono::microseconds kSpin{200};
 
-// A number that threads wait on. (std::atomic's own wait yields before it sleeps, and who yields beside a program that never
-// does is served late.)
+// A number that threads wait on. (std::atomic's own wait yields before it sleeps, and who yields beside a
+// program that never does is served late.)
 class Signal {
  public:
   explicit Signal(uint32_t value) : value_(value) {}
@@ -85,8 +85,9 @@ thread_local Place loop_place;
 
 thread_local bool independent_loops = false;
 
-// What a team's threads are to do: an OpenMP loop, which every place runs once, or parts. In a loop threads may wait for each other,
-// some of oneDNN's without ever giving up the processor, so all begin together. What is independent is taken by whoever is there.
+// What a team's threads are to do: an OpenMP loop, which every place runs once, or parts. In a loop threads
+// may wait for each other, some of oneDNN's without ever giving up the processor, so all begin together. What
+// is independent is taken by whoever is there.
 struct Job {
   void (*loop)(void*) = nullptr;
   void (*part)(void*, int) = nullptr;
@@ -95,9 +96,9 @@ struct Job {
   bool independent = true;
 };
 
-// Asks the scheduler for short slices (Linux 6.12; others take no notice): as much of the processor as before, but at once
-// when a thread that has slept is wanted. Beside a program that never sleeps, a loop would otherwise wait several milliseconds
-// for the last of its threads. Threads started later inherit it.
+// Asks the scheduler for short slices (Linux 6.12; others take no notice): as much of the processor as
+// before, but at once when a thread that has slept is wanted. Beside a program that never sleeps, a loop
+// would otherwise wait several milliseconds for the last of its threads. Threads started later inherit it.
 void ask_for_short_slices() {
   struct {
     uint32_t size, policy;
@@ -277,8 +278,9 @@ IndependentLoops::~IndependentLoops() { independent_loops = false; }
 
 }  // namespace saccade
 
-// OpenMP as far as our loops and oneDNN need it, with libgomp's calling convention. A loop inside a loop runs on the thread
-// that meets it. oneDNN has to find them in a program; libsaccade keeps them to itself (train/library/exports.map).
+// OpenMP as far as our loops and oneDNN need it, with libgomp's calling convention. A loop inside a loop runs
+// on the thread that meets it. oneDNN has to find them in a program; libsaccade keeps them to itself
+// (train/library/exports.map).
 #pragma GCC visibility push(default)
 extern "C" {
 

@@ -1,4 +1,5 @@
-// GPU memory: the stream-ordered pool of the driver, which keeps what is freed, a cache in front of it, and our statistics.
+// GPU memory: the stream-ordered pool of the driver, which keeps what is freed, a cache in front of it,
+// and our statistics.
 #include "core/tensor/allocator.h"
 
 #include <algorithm>
@@ -119,7 +120,8 @@ class CudaAllocator final : public Allocator {
     blocks_.emplace(p, std::move(block));
   }
 
-  // Once more, when the cache and the pool have given everything back: what they hold in other sizes may be what is missing.
+  // Once more, when the cache and the pool have given everything back:
+  // what they hold in other sizes may be what is missing.
   void* ask_driver(size_t size, size_t bytes, cudaStream_t stream) {
     void* p = nullptr;
     ++stats_.system_requests;
@@ -133,7 +135,8 @@ class CudaAllocator final : public Allocator {
     cuda::check(status, "cudaMallocAsync");
     return p;
   }
-  // Of a block, `bytes` are somebody's now, and nobody has written them: what the emulator is to know, and CUDA need not.
+  // Of a block, `bytes` are somebody's now, and nobody has written them: what the emulator is to know,
+  // and CUDA need not.
   static void renew([[maybe_unused]] void* p, [[maybe_unused]] size_t size,
                     [[maybe_unused]] size_t bytes) noexcept {
 #ifdef SACCADE_EMULATOR

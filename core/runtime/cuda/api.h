@@ -12,8 +12,8 @@
 
 namespace saccade::cuda {
 
-// Throws Error naming the call and CUDA's reason. Whoever catches it goes on: the error is told, and no later call, of ours or of a
-// library that asks for the last error, may find it again.
+// Throws Error naming the call and CUDA's reason. Whoever catches it goes on: the error is told, and no later
+// call, of ours or of a library that asks for the last error, may find it again.
 inline void check(cudaError_t status, const char* call) {
   if (status == cudaSuccess) return;
   const std::string reason = cudaGetErrorString(status);
@@ -24,7 +24,8 @@ inline void check(cudaError_t status, const char* call) {
 // Whether the program holds code that the GPU can run: cudaSuccess, or why not.
 cudaError_t find_kernel_code();
 
-// SACCADE_CUDA_SYNC=1 in the environment: every launch waits until its kernel is done, so that errors have the right name.
+// SACCADE_CUDA_SYNC=1 in the environment: every launch waits until its kernel is done,
+// so that errors have the right name.
 bool waits_for_launches();
 
 // For cuda_statistics().
@@ -33,7 +34,8 @@ inline std::atomic<int64_t> launches{0}, host_syncs{0}, uploaded_bytes{0};
 // The stream of all our work; sets the GPU up at the first call. Throws Error when there is none that can be
 // used.
 cudaStream_t stream();
-// Within the block another stream takes its place, on this thread. Nothing may be allocated or freed there that is used elsewhere.
+// Within the block another stream takes its place, on this thread. Nothing may be allocated or freed there
+// that is used elsewhere.
 class StreamScope {
  public:
   explicit StreamScope(cudaStream_t other);

@@ -82,7 +82,8 @@ __device__ __forceinline__ void store_wide(float* p, const Pack<float, kCount>& 
     store_whole<kStep>(p + i, part);
   }
 }
-// The address, in global memory, stays in its registers; compilers like to add its parts anew for every access.
+// The address, in global memory, stays in its registers; compilers like to add its parts anew for every
+// access.
 template <class T>
 __device__ __forceinline__ T* keep_address(T* p) {
 #ifdef __CUDA_ARCH__

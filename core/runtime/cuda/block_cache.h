@@ -1,5 +1,5 @@
-// Blocks of the driver's pool that were freed, for the next request of their size. A call of the driver costs the host about as much as
-// a launch, and a training step frees and asks some thousand times.
+// Blocks of the driver's pool that were freed, for the next request of their size. A call of the driver costs
+// the host about as much as a launch, and a training step frees and asks some thousand times.
 #pragma once
 
 #include <bit>

@@ -79,7 +79,8 @@ bool cuda_is_emulated() {
 #endif
 }
 
-// The driver's library is in a process that uses CUDA, and answers once somebody has started it; the question starts nothing.
+// The driver's library is in a process that uses CUDA, and answers once somebody has started it;
+// the question starts nothing.
 bool cuda_is_running() {
 #ifdef SACCADE_EMULATOR
   return emulator::planned_fault() == "used_before";

@@ -9,8 +9,8 @@
 
 namespace saccade::cuda {
 
-// Blocks that a recording hands out and takes back, in the order of its work. They return to the driver with the last reference: the
-// recording's, or that of a tensor that outlives it.
+// Blocks that a recording hands out and takes back, in the order of its work. They return to the driver with
+// the last reference: the recording's, or that of a tensor that outlives it.
 class RecordedMemory {
  public:
   RecordedMemory() = default;
@@ -36,8 +36,8 @@ class RecordedMemory {
 
 // Of this thread; null when it does not record.
 const std::shared_ptr<RecordedMemory>& recorded_memory();
-// Of whichever thread records now. What another one gives to the stream meanwhile would be recorded, too: frees wait in here, and all
-// else is refused.
+// Of whichever thread records now. What another one gives to the stream meanwhile would be recorded, too:
+// frees wait in here, and all else is refused.
 std::shared_ptr<RecordedMemory> recording_under_way();
 void forbid_beside_recording();
 // Throws Error while this thread records: a graph would do once what every start needs anew, or cannot do it.

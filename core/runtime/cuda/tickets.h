@@ -1,5 +1,5 @@
-// The last block of a kernel to arrive finishes the work of all: what it sums lies in memory, in an order of its own, so the
-// result does not depend on who is last.
+// The last block of a kernel to arrive finishes the work of all: what it sums lies in memory, in an order of
+// its own, so the result does not depend on who is last.
 #pragma once
 
 #include "core/runtime/cuda/launch.h"
@@ -10,8 +10,8 @@ namespace saccade::cuda {
 constexpr int64_t kTickets = 1024;
 unsigned* tickets();
 
-// In the last of `count` blocks that come here with this counter: true, in all its threads, which then see what all of the blocks
-// have written before. The counter is zero again.
+// In the last of `count` blocks that come here with this counter: true, in all its threads, which then see
+// what all of the blocks have written before. The counter is zero again.
 __device__ inline bool is_last_block(unsigned* ticket, unsigned count) {
   SACCADE_SHARED(unsigned, before, 1);
   __threadfence();

@@ -1,7 +1,7 @@
 // COCO detection evaluation of boxes, equal to pycocotools' COCOeval (cocodataset/cocoapi,
-// PythonAPI/pycocotools/cocoeval.py, iouType "bbox", default parameters but for FigureOptions) for the same input order: ties of
-// the score keep the file order within an image and the ascending order of image ids between images. Results
-// do not depend on the thread count.
+// PythonAPI/pycocotools/cocoeval.py, iouType "bbox", default parameters but for FigureOptions) for the same
+// input order: ties of the score keep the file order within an image and the ascending order of image ids
+// between images. Results do not depend on the thread count.
 #pragma once
 
 #include <array>
@@ -37,9 +37,10 @@ struct CocoMetrics : CocoAverages {
   int64_t max_detections = kCocoDetections;  // of which AP and AR_100 are; the latter is called AR_N then
 };
 
-// Only annotations and detections of the images of `truth` count; annotations are taken in their order, crowds included.
-// Throws InputError when a detection names an image that is not in the ground truth or has a NaN (naming
-// `source` and the entry, counted from 1). Detections of unknown categories are left out, with a note.
+// Only annotations and detections of the images of `truth` count; annotations are taken in their order,
+// crowds included. Throws InputError when a detection names an image that is not in the ground truth or has a
+// NaN (naming `source` and the entry, counted from 1). Detections of unknown categories are left out,
+// with a note.
 CocoMetrics evaluate_coco(const GroundTruth& truth, std::span<const Detection> detections,
                           const std::string& source = "detections", const FigureOptions& options = {});
 

@@ -180,7 +180,8 @@ class CellMatcher {
   size_t most_;  // detections that count
   std::span<const AreaRange> areas_;
   Matches& matches_;
-  // Of one cell: objects in the order of the file, detections by descending score, those that count, with their outcomes.
+  // Of one cell: objects in the order of the file, detections by descending score, those that count,
+  // with their outcomes.
   std::vector<const Annotation*> objects_;
   std::vector<const Detection*> found_;
   Found* matched_ = nullptr;      // [detections, areas]
@@ -202,7 +203,8 @@ std::string unknown_categories(std::span<const Detection> detections, const std:
                      source, left_out, detections.size(), ids);
 }
 
-// The form of the boxes, by the images that they are of; where no size is known, as far as objects reach in all of them.
+// The form of the boxes, by the images that they are of; where no size is known,
+// as far as objects reach in all of them.
 BoxUnits units_of(const GroundTruth& truth, std::span<const Detection> detections,
                   const std::vector<int64_t>& images) {
   ImageSize reached;
@@ -228,7 +230,8 @@ BoxUnits units_of(const GroundTruth& truth, std::span<const Detection> detection
   return units;
 }
 
-// Images with more objects of a class than detections that count, where as many were found: their figures cannot be good.
+// Images with more objects of a class than detections that count, where as many were found:
+// their figures cannot be good.
 void note_full_images(const Matches& matches, const std::vector<int64_t>& images, size_t most,
                       const std::string& source, std::vector<std::string>& notes) {
   int64_t full = 0;

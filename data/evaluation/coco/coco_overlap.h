@@ -1,4 +1,5 @@
-// How much of objects detections cover, by their boxes or by their masks. The numbers are those of maskApi.c, to the bit.
+// How much of objects detections cover, by their boxes or by their masks.
+// The numbers are those of maskApi.c, to the bit.
 #pragma once
 
 #include <memory>
@@ -16,15 +17,16 @@ namespace saccade::coco {
 class Overlap {
  public:
   virtual ~Overlap() = default;
-  // Fills `out` [found, objects] with the intersection over union of things in one image; of a crowd, with the share of the detection
-  // that it covers.
+  // Fills `out` [found, objects] with the intersection over union of things in one image; of a crowd, with
+  // the share of the detection that it covers.
   virtual void compare(std::span<const Detection* const> found, std::span<const Annotation* const> objects,
                        std::vector<double>& out) const = 0;
   // Fills `out` with the areas by which detections belong to area ranges.
   virtual void areas(std::span<const Detection* const> found, std::vector<double>& out) const = 0;
 };
-// Throws InputError for the first of the objects in known images, and of the detections, whose mask cannot be compared: there is none,
-// or it has another size than its image. `source`: where the detections come from, for messages. The truth lives longer.
+// Throws InputError for the first of the objects in known images, and of the detections, whose mask cannot be
+// compared: there is none, or it has another size than its image. `source`: where the detections come from,
+// for messages. The truth lives longer.
 std::unique_ptr<Overlap> make_overlap(IouType type, const GroundTruth& truth,
                                       std::span<const Detection> detections, const std::string& source);
 

@@ -1,6 +1,6 @@
-// The steps of the evaluator: coco_match.cpp, coco_accumulate.cpp, and the summary in coco_eval.cpp. Their order of operations follows cocoeval.py and
-// maskApi.c, so that every comparison with a threshold falls the same way; their files are compiled without fused
-// multiply-adds for that reason (CMakeLists.txt).
+// The steps of the evaluator: coco_match.cpp, coco_accumulate.cpp, and the summary in coco_eval.cpp. Their
+// order of operations follows cocoeval.py and maskApi.c, so that every comparison with a threshold falls the
+// same way; their files are compiled without fused multiply-adds for that reason (CMakeLists.txt).
 #pragma once
 
 #include <algorithm>
@@ -43,7 +43,8 @@ struct Outcome {
   uint32_t place;  // in Matches::outcomes
 };
 
-// A (category, image) pair with objects or detections: their ranges in the two lists ordered by category and image.
+// A (category, image) pair with objects or detections: their ranges in the two lists ordered by category and
+// image.
 struct Cell {
   uint32_t category, image;
   uint32_t truth_begin, truth_end, found_begin, found_end;

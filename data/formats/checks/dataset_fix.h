@@ -21,14 +21,16 @@ std::unordered_map<int64_t, int64_t> images_with_anothers_file(const std::vector
 // Reports each of them; name: the file, for records without a place.
 void check_file_names(const GroundTruth& truth, const std::string& name, const ProblemReport& report);
 
-// The lists without what is wrong, and boxes cut to their image. Nothing that is right goes: annotations whose id is used twice get new
-// ids, images of one file become one with the boxes of all. An id that names several files says of no box whose it is, so all images of these
-// files go, and with a category id that has several names everything does. `seen`: of each image; empty where none was looked at.
+// The lists without what is wrong, and boxes cut to their image. Nothing that is right goes: annotations
+// whose id is used twice get new ids, images of one file become one with the boxes of all. An id that names
+// several files says of no box whose it is, so all images of these files go, and with a category id that has
+// several names everything does. `seen`: of each image; empty where none was looked at.
 // What was done is told in lines.
 GroundTruth what_is_left(GroundTruth file, const std::vector<SeenImage>& seen,
                          std::vector<std::string>& told);
 
-// Leaves out the boxes without area inside of their image, whose size may be unknown; a line about them, or "".
+// Leaves out the boxes without area inside of their image, whose size may be unknown; a line about them,
+// or "".
 std::string leave_out_empty_boxes(GroundTruth& truth);
 
 }  // namespace saccade

@@ -7,8 +7,8 @@
 
 namespace saccade {
 
-// Reports segmentations that are no masks ("NAME: annotation 7: mask: ..."), also runs of another size than their
-// image where that is known, and takes them away: the objects keep their boxes. Polygons of fewer than
+// Reports segmentations that are no masks ("NAME: annotation 7: mask: ..."), also runs of another size than
+// their image where that is known, and takes them away: the objects keep their boxes. Polygons of fewer than
 // three points are left out, which a note counts.
 void check_masks(GroundTruth& truth, const std::string& name, const ProblemReport& report);
 

@@ -111,7 +111,8 @@ class Search {
     if (!is_read && !is_of_images && kind_of_link(root_, link) == LinkKind::kOutside) links_.push_back(link);
   }
 
-  // The highest folder of the file in which nothing is read; the file itself where there is none, or where it lies among the images.
+  // The highest folder of the file in which nothing is read; the file itself where there is none,
+  // or where it lies among the images.
   std::string place_of(const std::string& path) const {
     if (std::ranges::any_of(images_, [&](const std::string& images) { return is_below(path, images); }))
       return path;

@@ -10,12 +10,13 @@
 
 namespace saccade {
 
-// Reads the file paths.annotations; everything in its order. A record with a missing or mistyped field is reported and left out, all
-// others are kept. Throws InputError when the file cannot be read, is not JSON, or lacks one of the three lists (but for
-// paths.may_lack_annotations). Also taken, and told in the notes: ids that are words, which are numbered (categories as paths.categories
-// has their names), annotations without an id, segmentations without a box or beside one of zeros, and, silently, images without a size, numbers in quotes, and
-// LVIS's coco_url in place of a file's name. With paths.wants.masks the segmentations are read; where one has a fault it is reported and left
-// out, and the annotation stays.
+// Reads the file paths.annotations; everything in its order. A record with a missing or mistyped field is
+// reported and left out, all others are kept. Throws InputError when the file cannot be read, is not JSON, or
+// lacks one of the three lists (but for paths.may_lack_annotations). Also taken, and told in the notes: ids
+// that are words, which are numbered (categories as paths.categories has their names), annotations without an
+// id, segmentations without a box or beside one of zeros, and, silently, images without a size, numbers in
+// quotes, and LVIS's coco_url in place of a file's name. With paths.wants.masks the segmentations are read;
+// where one has a fault it is reported and left out, and the annotation stays.
 GroundTruth read_coco(const DataPaths& paths, const ProblemReport& report);
 inline GroundTruth read_coco(const std::string& path, const ProblemReport& report) {
   return read_coco(DataPaths{.annotations = path, .images = ""}, report);
@@ -24,8 +25,8 @@ inline GroundTruth read_coco(const std::string& path, const ProblemReport& repor
 // What follows the host's name, "train2017/000000000001.jpg"; "": it is no address.
 std::string path_of_url(const std::string& url);
 
-// As a data set. Throws InputError "file: annotation 7: what" on a missing or broken file, a missing or mistyped field, and for what
-// Dataset throws.
+// As a data set. Throws InputError "file: annotation 7: what" on a missing or broken file, a missing or
+// mistyped field, and for what Dataset throws.
 Dataset load_coco(const std::string& annotations, const std::string& images_dir,
                   LabelScheme labels = LabelScheme::kContiguous);
 
@@ -33,8 +34,8 @@ Dataset load_coco(const std::string& annotations, const std::string& images_dir,
 inline constexpr const char* kWrittenFrom = "written by saccade from ";
 inline constexpr std::string_view kWrittenList = "{\"info\":{\"description\":\"written by saccade from ";
 
-// The lists as such a file. `description` says where they are from, and image_folder where their images lie, from the file's folder on:
-// there they are looked for where nothing else is said. "": it is not said.
+// The lists as such a file. `description` says where they are from, and image_folder where their images lie,
+// from the file's folder on: there they are looked for where nothing else is said. "": it is not said.
 std::string coco_json(const GroundTruth& truth, const std::string& description,
                       const std::string& image_folder = "");
 

@@ -17,7 +17,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Names with the separators of Windows, or with accents in another spelling, where they are of no file as they stand.
+// Names with the separators of Windows, or with accents in another spelling,
+// where they are of no file as they stand.
 void find_files_of_others(GroundTruth& truth, const std::string& folder) {
   int64_t of_windows = 0, spelled = 0;
   for (ImageInfo& image : truth.images) {
@@ -47,8 +48,8 @@ GroundTruth read_coco_format(const DataPaths& paths, const ProblemReport& report
 
 constexpr const char* kImageFolderKey = "\"image_folder\"";
 
-// The text of the first such key among the first bytes of a list; "": there is none. It is only looked at: whoever reads the list tells what
-// is wrong with it.
+// The text of the first such key among the first bytes of a list; "": there is none. It is only looked at:
+// whoever reads the list tells what is wrong with it.
 std::string text_of_key(const std::string& file, std::string_view key, uint64_t bytes) {
   if (!is_file(file)) return "";
   const std::string head = head_of(file, kJsonFile, bytes);
@@ -69,7 +70,8 @@ std::string first_coco_image(const std::string& file) {
   return text_of_key(file, "\"file_name\"", uint64_t{1} << 20);
 }
 
-// The folder of images that a list which `saccade data` has written names, whether it is there or not; "": it names none.
+// The folder of images that a list which `saccade data` has written names, whether it is there or not; "":
+// it names none.
 std::string written_folder(const std::string& file) {
   constexpr uint64_t kInfo = 16384;  // which is at the beginning
   if (head_of(file, kJsonFile, kWrittenList.size()) != kWrittenList) return "";
@@ -87,8 +89,8 @@ void note_missing_folder(const DataPaths& paths, DataSplits& splits) {
                                        paths.annotations, folder, paths.images));
 }
 
-// The images of annotations/instances_train2017.json are in train2017, in images/train2017, or all in images: the first of these that has
-// the first image of the list.
+// The images of annotations/instances_train2017.json are in train2017, in images/train2017, or all in images:
+// the first of these that has the first image of the list.
 std::string image_folder(const std::string& file, const std::string& folder, const std::string& stem,
                          const std::string& split) {
   if (std::string named = named_folder(file); !named.empty()) return named;
@@ -98,8 +100,8 @@ std::string image_folder(const std::string& file, const std::string& folder, con
                    first_coco_image(file));
 }
 
-// LVIS names images by their addresses, whose folders (train2017) lie beside the annotations or in `images`; those of its val are in
-// several. Else they lie in train2017 or val2017.
+// LVIS names images by their addresses, whose folders (train2017) lie beside the annotations or in `images`;
+// those of its val are in several. Else they lie in train2017 or val2017.
 std::string lvis_images(const std::string& file, const std::string& folder, const std::string& split) {
   std::vector<std::string> roots{folder, joined(folder, "images"), joined(folder, "data")};
   if (const std::string path = path_of_url(text_of_key(file, "\"coco_url\"", uint64_t{1} << 20));
@@ -112,7 +114,8 @@ std::string lvis_images(const std::string& file, const std::string& folder, cons
   return folder_of(folders, first_coco_image(file));
 }
 
-// Of several lists of a split the one that has a folder of images of its name; which of others is meant nobody can know.
+// Of several lists of a split the one that has a folder of images of its name;
+// which of others is meant nobody can know.
 std::string list_of_instances(const std::string& folder, const std::string& name) {
   std::vector<std::string> lists;
   for (const std::string& file : list_files(joined(folder, "annotations"), ".json"))
@@ -130,8 +133,9 @@ std::string list_of_instances(const std::string& folder, const std::string& name
   return lists.empty() ? "" : lists[0];
 }
 
-// Of Roboflow and of `saccade data shapes`: a file in each split's folder; of COCO: a folder of annotations; of FiftyOne: labels.json beside
-// a folder "data"; of Label Studio: result.json beside images; of LVIS: lvis_v1_train.json beside train2017; one file.
+// Of Roboflow and of `saccade data shapes`: a file in each split's folder; of COCO: a folder of annotations;
+// of FiftyOne: labels.json beside a folder "data"; of Label Studio: result.json beside images; of LVIS:
+// lvis_v1_train.json beside train2017; one file.
 DataSplits find_coco(const std::string& folder) {
   DataSplits splits;
   auto add = [&](std::optional<DataPaths>& split, const std::string& file, auto images) {

@@ -1,5 +1,5 @@
-// Reading COCO instances files, as their format says and as programs write them: with words or numbers in quotes for ids, without sizes
-// of images, and with segmentations alone.
+// Reading COCO instances files, as their format says and as programs write them: with words or numbers in
+// quotes for ids, without sizes of images, and with segmentations alone.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -155,7 +155,8 @@ constexpr JsonField<FileCategory> kCategoryFields[] = {
      [](JsonFile& json, JsonValue v, FileCategory& c) { return read_id(json, v, *c.ids, c.id); }},
     {"name", "a string", read_member<&Category::name>}};
 
-// Numbers for the words among the ids of the items: those that `known` gives, else the next free ones in their order.
+// Numbers for the words among the ids of the items: those that `known` gives,
+// else the next free ones in their order.
 template <class T, class Known>
 std::unordered_map<int64_t, int64_t> number_words(const std::vector<T>& items, const std::string& path,
                                                   Known known) {
@@ -235,7 +236,8 @@ class CocoFile {
     truth_.notes.push_back(fmt::format(text, std::forward<Args>(args)...));
   }
 
-  // Reads the list `name` of things called `kind`, each exactly once; each begins as `blank`. `add` returns what is wrong with one.
+  // Reads the list `name` of things called `kind`, each exactly once; each begins as `blank`. `add` returns
+  // what is wrong with one.
   template <class T, size_t N, class Add>
   void list(JsonValue value, const std::string& name, const char* kind, const JsonField<T> (&fields)[N],
             const T& blank, Add add) {

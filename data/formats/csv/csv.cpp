@@ -1,7 +1,8 @@
-// Boxes in a table: a header, then a line for each box with its image, its class and its corners in pixels. Columns are found by the
-// names that are usual, in any order; others are passed over. Tables without a header are taken in RetinaNet's order. An image without
-// objects has a line without a class and corners. Classes are numbered from 1 in the order of a classes.txt or classes.csv beside the
-// table, or else of their names, images in the order of the file.
+// Boxes in a table: a header, then a line for each box with its image, its class and its corners in pixels.
+// Columns are found by the names that are usual, in any order; others are passed over. Tables without a
+// header are taken in RetinaNet's order. An image without objects has a line without a class and corners.
+// Classes are numbered from 1 in the order of a classes.txt or classes.csv beside the table, or else of their
+// names, images in the order of the file.
 #include <algorithm>
 #include <array>
 #include <filesystem>
@@ -38,8 +39,8 @@ using Columns = std::array<std::optional<size_t>, kColumns>;
 
 bool is_number(const std::string& text) { return finite_number(text).has_value(); }
 
-// RetinaNet's tables have no header: path,x1,y1,x2,y2,class, and the size of the image behind it in SKU-110K's. An image without objects
-// has its path alone.
+// RetinaNet's tables have no header: path,x1,y1,x2,y2,class, and the size of the image behind it in
+// SKU-110K's. An image without objects has its path alone.
 std::optional<Columns> columns_without_header(const std::vector<std::string>& line) {
   if ((line.size() != 6 && line.size() != 8) || !has_image_extension(line[0])) return std::nullopt;
   auto all = [&](auto test) { return std::all_of(line.begin() + 1, line.begin() + 5, test); };
@@ -71,8 +72,8 @@ Columns find_columns(const std::vector<std::string>& header, const std::string& 
   return columns;
 }
 
-// The names of a table, from a classes.txt beside it or RetinaNet's classes.csv (a name and a number from 0 in each line), in the order of
-// their numbers; empty: there is neither.
+// The names of a table, from a classes.txt beside it or RetinaNet's classes.csv (a name and a number from 0
+// in each line), in the order of their numbers; empty: there is neither.
 std::vector<std::string> listed_classes(const std::string& annotations) {
   const std::string list = joined(parent_of(annotations), "classes.txt"),
                     table = joined(parent_of(annotations), "classes.csv");

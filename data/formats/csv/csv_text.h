@@ -8,8 +8,8 @@
 
 namespace saccade {
 
-// Cuts the text into lines of fields; a field in quotes may hold separators, quotes (doubled) and line ends. Blanks around a field that is
-// not in quotes are left out.
+// Cuts the text into lines of fields; a field in quotes may hold separators, quotes (doubled) and line ends.
+// Blanks around a field that is not in quotes are left out.
 class CsvText {
  public:
   // The separator is that of the first line: a comma, or a semicolon or tab where it has no comma.

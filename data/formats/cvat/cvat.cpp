@@ -1,5 +1,6 @@
-// "CVAT for images 1.1": annotations.xml beside a folder of images. Classes are the labels of the task in its order, else the names in the
-// file; the splits are those that its images name as their subsets. docs/formats.md lists what is taken.
+// "CVAT for images 1.1": annotations.xml beside a folder of images. Classes are the labels of the task in its
+// order, else the names in the file; the splits are those that its images name as their subsets.
+// docs/formats.md lists what is taken.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -21,7 +22,8 @@ std::string split_of(const std::string& subset) {
   return "";
 }
 
-// Below `images`: the name as it stands, in a folder of its subset, or with the ending that frames of videos have only as files.
+// Below `images`: the name as it stands, in a folder of its subset, or with the ending that frames of videos
+// have only as files.
 std::string file_name_of(const CvatImage& image, const std::string& images) {
   if (images.empty()) return image.name;
   std::vector<std::string> names{name_in(images, image.name)};

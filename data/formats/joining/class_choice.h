@@ -1,4 +1,5 @@
-// Which classes of a data set count, and as what: data.class_map and data.classes of a configuration, --classes of the commands.
+// Which classes of a data set count, and as what: data.class_map and data.classes of a configuration,
+// --classes of the commands.
 #pragma once
 
 #include <string>
@@ -21,14 +22,17 @@ struct ClassChoice {
   std::string name_of(const std::string& name) const;
 };
 
-// Throws InputError "DATA: ..." for a name that none of the data's classes has, with the nearest, and where no class is left.
+// Throws InputError "DATA: ..." for a name that none of the data's classes has, with the nearest,
+// and where no class is left.
 void check_choice(const ClassChoice& choice, const std::vector<std::string>& names, const std::string& data);
 
-// Leaves the boxes of the chosen classes; all images stay. A class has the id of the category which has its name, also where that one is
-// taken for another, else of the first that is taken for it. What is left out and renamed is noted in a line each.
+// Leaves the boxes of the chosen classes; all images stay. A class has the id of the category which has its
+// name, also where that one is taken for another, else of the first that is taken for it. What is left out
+// and renamed is noted in a line each.
 void choose_classes(GroundTruth& truth, const ClassChoice& choice);
 
-// How much of what was left out or taken for another: notes of both kinds of data sets. `what`: "boxes" or "images".
+// How much of what was left out or taken for another: notes of both kinds of data sets. `what`:
+// "boxes" or "images".
 class ChoiceCounts {
  public:
   explicit ChoiceCounts(const ClassChoice& choice) : choice_(choice) {}

@@ -88,7 +88,8 @@ GroundTruth join_folders(const DataPaths& paths, const ReadFolders& read) {
     set.wants = paths.wants;
     set.categories = {};
     GroundTruth part = read(set);
-    // Folders may stand for the classes by other names (WordNet's numbers): who knows the classes says so, or what is wrong.
+    // Folders may stand for the classes by other names (WordNet's numbers): who knows the classes says so,
+    // or what is wrong.
     if (!known.empty() && std::ranges::none_of(part.categories, [&](const Category& own) {
           return is_among(known, map.name_of(own.name));
         })) {

@@ -10,7 +10,8 @@ namespace saccade {
 
 // The sets that were united, or the one.
 std::vector<DataPaths> sets_of(const DataPaths& paths);
-// One of several: named after their annotations, with the images below the folder that all of theirs lie in. One stays as it is.
+// One of several: named after their annotations, with the images below the folder that all of theirs lie in.
+// One stays as it is.
 DataPaths unite_paths(const std::vector<DataPaths>& sets);
 // Of a set beside others: its classes are known by their names, whatever ids its list gives them.
 DataPaths known_by_names(DataPaths paths);
@@ -23,8 +24,8 @@ struct PlaceOptions {
       0;  // of a validation split that is drawn (draw_validation) where none of the places has one
   uint64_t seed = 0;
 };
-// What one place or several hold, each split united of those that have it. The notes tell, beside what the places' own do, which have
-// nothing of a split that others have. Throws InputError as find_splits does.
+// What one place or several hold, each split united of those that have it. The notes tell, beside what the
+// places' own do, which have nothing of a split that others have. Throws InputError as find_splits does.
 DataSplits find_united(const std::vector<std::string>& places, const PlaceOptions& options);
 
 }  // namespace saccade

@@ -22,10 +22,11 @@ struct UnionOptions {
   std::vector<std::string> order;  // of classes that no part has an id for; empty: as they come
 };
 
-// Classes of one name are one class. Where none are known, each has the id that the first part with an id for it gives it, but for
-// one that another class has, and classes without an id are numbered from 1, or behind the others. Of several parts, names of images begin
-// with their folder below options.images; images and boxes whose ids a part before has get new ones. Records whose ids are wrong, or whose
-// class is not known, are reported and left out.
+// Classes of one name are one class. Where none are known, each has the id that the first part with an id for
+// it gives it, but for one that another class has, and classes without an id are numbered from 1, or behind
+// the others. Of several parts, names of images begin with their folder below options.images; images and
+// boxes whose ids a part before has get new ones. Records whose ids are wrong, or whose class is not known,
+// are reported and left out.
 GroundTruth unite(std::vector<SetPart> parts, const UnionOptions& options, const ProblemReport& report);
 
 }  // namespace saccade

@@ -176,7 +176,8 @@ std::optional<DataPaths> plain_pair(const std::string& folder) {
   return std::nullopt;
 }
 
-// VOC's lists, whatever their capitals; its trainval is the training set where there is no train; CVAT's is called "default".
+// VOC's lists, whatever their capitals; its trainval is the training set where there is no train;
+// CVAT's is called "default".
 void find_lists(const std::string& folder, DataSplits& splits) {
   if (!is_folder(joined(folder, kMasks))) return;
   const std::string lists = joined(folder, "ImageSets/Segmentation");

@@ -24,10 +24,11 @@ struct LabelledImages {
   bool are_all = false;                   // the images of the folder, not those of a list
 };
 
-// Whether these paths are label maps: a folder with PNG files that are no images beside them, or a list of ImageSets/Segmentation.
+// Whether these paths are label maps: a folder with PNG files that are no images beside them, or a list of
+// ImageSets/Segmentation.
 bool are_label_maps(const DataPaths& paths);
-// Images without a label map and label maps without an image are reported, each by its file. Throws InputError where there is no such folder or
-// list.
+// Images without a label map and label maps without an image are reported, each by its file. Throws
+// InputError where there is no such folder or list.
 LabelledImages pair_images(const DataPaths& paths, const ProblemReport& report);
 
 // The usual layouts: ADE20K, Cityscapes, Pascal VOC and CVAT, folders of images and of label maps.

@@ -1,5 +1,5 @@
-// LabelMe: a JSON file for each image, beside it or in a folder of its own. Classes are numbered from 1 in the order of a classes.txt, or
-// else of their names. docs/formats.md lists what is taken.
+// LabelMe: a JSON file for each image, beside it or in a folder of its own. Classes are numbered from 1 in
+// the order of a classes.txt, or else of their names. docs/formats.md lists what is taken.
 #include <filesystem>
 
 #include "core/tensor/error.h"

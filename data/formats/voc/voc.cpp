@@ -1,6 +1,6 @@
-// Pascal VOC (Everingham et al., 2010): an XML file for each image, all of a folder, or those that a list of ImageSets names.
-// Corners are taken as edges in pixels, as today's tools write them. Classes are numbered from 1 in the order of a classes.txt
-// beside the files or above them, or else of their names.
+// Pascal VOC (Everingham et al., 2010): an XML file for each image, all of a folder, or those that a list of
+// ImageSets names. Corners are taken as edges in pixels, as today's tools write them. Classes are numbered
+// from 1 in the order of a classes.txt beside the files or above them, or else of their names.
 #include <algorithm>
 #include <filesystem>
 #include <optional>
@@ -36,8 +36,8 @@ std::optional<std::string> root_of_list(const std::string& path) {
 
 bool is_image_set(const std::string& path) { return root_of_list(path).has_value(); }
 
-// The annotation that a line of a list names: "000001", also with what else the line says of it ("000001 -1"), in quotes, or with the
-// ending of the image.
+// The annotation that a line of a list names: "000001", also with what else the line says of it ("000001
+// -1"), in quotes, or with the ending of the image.
 std::string stem_of_line(const std::string& folder, const TextLine& line, const std::string& list) {
   std::string text = line.text;
   if (text.size() > 1 && text.front() == '"' && text.back() == '"') text = text.substr(1, text.size() - 2);
@@ -124,7 +124,8 @@ GroundTruth read_voc(const DataPaths& paths, const ProblemReport& report) {
   return truth;
 }
 
-// The lists of ImageSets. VOC's own trainval is the training set where there is no train; CVAT's is called "default".
+// The lists of ImageSets. VOC's own trainval is the training set where there is no train;
+// CVAT's is called "default".
 void add_image_sets(const std::string& folder, const std::string& images, DataSplits& splits) {
   std::string others;
   const bool has_boxes =
@@ -172,8 +173,8 @@ std::string voc_images(const std::string& folder) {
   return first_folder({joined(folder, "JPEGImages"), joined(folder, "images"), joined(folder, "Images")});
 }
 
-// VOC's own layout; of Roboflow: train and valid with images and XML files together; a folder of each, with splits as folders in both or without
-// splits.
+// VOC's own layout; of Roboflow: train and valid with images and XML files together; a folder of each, with
+// splits as folders in both or without splits.
 DataSplits find_voc(const std::string& folder) {
   DataSplits splits;
   const std::string images = voc_images(folder);

@@ -15,7 +15,8 @@ constexpr FileKind kYamlFile{"a data.yaml", uint64_t{8} << 20};
 constexpr size_t kMaxLevels = 100;
 constexpr size_t kMaxDirectives = 100;  // libyaml compares each with all before
 
-// The tree of the first document, from libyaml's events. Nodes have numbers, so an alias is the number of its anchor's node.
+// The tree of the first document, from libyaml's events. Nodes have numbers,
+// so an alias is the number of its anchor's node.
 class YamlComposer {
  public:
   YamlComposer(const std::string& path, yaml_document_t& document)

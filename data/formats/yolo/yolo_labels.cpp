@@ -126,7 +126,8 @@ void LabelKinds::add(const LabelKinds& other) {
 
 std::string LabelKinds::note() const {
   if (polygons == 0) return "";
-  // A polygon has its corners where it likes; that all of many lie in such a box by chance is not to be expected.
+  // A polygon has its corners where it likes; that all of many lie in such a box by chance is not to be
+  // expected.
   for (size_t k : {size_t{1}, size_t{0}})
     if (is_even && polygons >= 3 && has_points[k])
       return fmt::format(

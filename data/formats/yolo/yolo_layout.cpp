@@ -24,7 +24,8 @@ std::string usual_images(const std::string& folder, const SplitNames& split) {
   return first_folder(usual);
 }
 
-// What the file names must be there; only a test split, which many exporters name whether or not there is one, may lack.
+// What the file names must be there; only a test split, which many exporters name whether or not there is
+// one, may lack.
 DataSplits splits_named_in(const YoloYaml& set, const std::string& file) {
   DataSplits splits;
   const std::string folder = parent_of(file);

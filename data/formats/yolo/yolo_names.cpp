@@ -111,7 +111,8 @@ bool is_words(YamlDocument& yaml, int index) {
                      [&](int i) { return yaml.text(i).has_value(); });
 }
 
-// Keys that are no part of the format: another usual name of a split is the split where that is not there; what else names images is told.
+// Keys that are no part of the format: another usual name of a split is the split where that is not there;
+// what else names images is told.
 void take_others(const std::map<std::string, std::vector<YoloEntry>>& others, const std::string& path,
                  YoloYaml& out) {
   for (const auto& [key, entries] : others) {

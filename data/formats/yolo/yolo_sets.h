@@ -9,8 +9,9 @@
 
 namespace saccade {
 
-// Where something lies that `file` names, `path` being what its names are relative to beside the file's own folder; "": nowhere. What
-// exporters write is often relative to another folder: it is looked for without a leading "../" or "data/", too.
+// Where something lies that `file` names, `path` being what its names are relative to beside the file's own
+// folder; "": nowhere. What exporters write is often relative to another folder: it is looked for without a
+// leading "../" or "data/", too.
 std::string existing_place(const std::string& file, const std::string& path, const std::string& name);
 
 // A folder of images, or a list of them.
@@ -40,9 +41,11 @@ struct YoloImages {
 YoloImages images_of(const std::vector<YoloSource>& sources, const std::string& root, const YoloYaml& set,
                      const std::string& file);
 
-// The folder of the labels that belongs to a folder of images: ".../labels/train" of ".../images/train"; "" where there is none.
+// The folder of the labels that belongs to a folder of images: ".../labels/train" of ".../images/train";
+// "" where there is none.
 std::string label_folder(const std::string& images);
-// The labels of each of the images: in that folder, in the one that belongs to its own folder, or beside it; "": there are none.
+// The labels of each of the images: in that folder, in the one that belongs to its own folder,
+// or beside it; "": there are none.
 std::vector<std::string> label_files(const YoloImages& images);
 // Where they are expected, for messages.
 std::string expected_label_file(const std::string& root, const YoloImage& image);

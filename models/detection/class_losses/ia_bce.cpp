@@ -1,5 +1,5 @@
-// The IoU-aware cross entropy (Cai et al. 2023, Align-DETR, as LW-DETR has it): a sigmoid whose target lies between the score and the
-// overlap of the matched boxes, the score's share in the exponent being alpha.
+// The IoU-aware cross entropy (Cai et al. 2023, Align-DETR, as LW-DETR has it): a sigmoid whose target lies
+// between the score and the overlap of the matched boxes, the score's share in the exponent being alpha.
 #include "models/detection/class_loss.h"
 
 namespace saccade {

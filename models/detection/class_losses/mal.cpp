@@ -1,5 +1,6 @@
-// DEIM's matchability-aware loss (Huang et al. 2025): a sigmoid whose target is a power of the overlap of the matched boxes, all
-// matches weighing the same, so that poor ones are learnt from as well. DEIM's gamma is 1.5.
+// DEIM's matchability-aware loss (Huang et al. 2025): a sigmoid whose target is a power of the overlap of the
+// matched boxes, all matches weighing the same, so that poor ones are learnt from as well.
+// DEIM's gamma is 1.5.
 #include "models/detection/class_loss.h"
 
 namespace saccade {

@@ -1,5 +1,5 @@
-// The varifocal loss (Zhang et al. 2021): a sigmoid whose target is the overlap of the matched boxes. alpha weighs the background,
-// and as in RT-DETR the weights take no gradient.
+// The varifocal loss (Zhang et al. 2021): a sigmoid whose target is the overlap of the matched boxes. alpha
+// weighs the background, and as in RT-DETR the weights take no gradient.
 #include "models/detection/class_loss.h"
 
 namespace saccade {

@@ -23,14 +23,15 @@ class TrueMasks {
   Tensor bitmaps_, weights_, images_;
 };
 
-// Uniform in the unit square, f32 [rows, count, 2] as (x, y): each row's from its image's id and its own number alone.
+// Uniform in the unit square, f32 [rows, count, 2] as (x, y): each row's from its image's id and its own
+// number alone.
 struct PointRow {
   int64_t image_id, number;
 };
 Tensor random_points(const std::vector<PointRow>& rows, int64_t count, uint64_t key, Device device);
 
-// Bilinear between the centres of a map's cells, what the edges have holding outside: map [P, h, w, C], points [P, K, 2] in [0, 1] across it
-// -> [P, K, C]
+// Bilinear between the centres of a map's cells, what the edges have holding outside: map [P, h, w, C],
+// points [P, K, 2] in [0, 1] across it -> [P, K, C]
 Var sample_at(const Var& map, const Tensor& points);
 
 // The logits of all queries' masks at the points [N, P, 2] of their images -> f32 [N, Q, P]

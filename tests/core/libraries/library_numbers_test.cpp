@@ -1,5 +1,6 @@
-// The project's own declarations of NVIDIA's libraries (core/runtime/cuda/libraries/*_api.h) against NVIDIA's headers, where those are:
-// every enumerator's number, the structs, and the kinds of each function's parameters. Not compiled together with other files.
+// The project's own declarations of NVIDIA's libraries (core/runtime/cuda/libraries/*_api.h) against NVIDIA's
+// headers, where those are: every enumerator's number, the structs, and the kinds of each function's
+// parameters. Not compiled together with other files.
 #include <gtest/gtest.h>
 
 #if __has_include( \

@@ -1,4 +1,5 @@
-// Libraries that are opened when they are needed, and the search for NVIDIA's, on files that are always there.
+// Libraries that are opened when they are needed, and the search for NVIDIA's,
+// on files that are always there.
 #include "core/runtime/cuda/libraries/library.h"
 
 #include <gtest/gtest.h>

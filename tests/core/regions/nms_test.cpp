@@ -1,4 +1,5 @@
-// Suppression of overlapping boxes by hand, and beside plain loops. The GPU's is compared with this one by tests/core/raw_kernels_test.cpp.
+// Suppression of overlapping boxes by hand, and beside plain loops. The GPU's is compared with this one by
+// tests/core/raw_kernels_test.cpp.
 #include "core/kernels/nms/nms.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// CVAT's own XML and LabelMe's JSON as these programs leave them; links to folders, and images that no list names, in all formats.
-// Malformed files stand in tests/train/bad_inputs/formats.table.
+// CVAT's own XML and LabelMe's JSON as these programs leave them; links to folders, and images that no list
+// names, in all formats. Malformed files stand in tests/train/bad_inputs/formats.table.
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
@@ -171,7 +171,8 @@ TEST(LabelmeReader, Shapes) {
             "\nnote: : 2 shapes have no area and are left out, first 1.json: shape 4: a point");
 }
 
-// As COCO's (DETR #28, yolov5 #7291, gluon-cv #609, labelImg #113, openimages #75): the notes are of all formats.
+// As COCO's (DETR #28, yolov5 #7291, gluon-cv #609, labelImg #113, openimages #75):
+// the notes are of all formats.
 TEST(OtherFormats, ShareTheNotesOnBoxesAndClasses) {
   const std::string parts = shape("nut", "[[0.1,0.2],[0.5,0.6]]"), mark = "\xEF\xBB\xBF";
   std::string boxes, csv = "file_name,class,x1,y1,x2,y2\n", xml;

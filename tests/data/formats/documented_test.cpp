@@ -1,4 +1,5 @@
-// Each row of docs/formats.md has a case in the tests, which documented.table names; here are those that stand nowhere else.
+// Each row of docs/formats.md has a case in the tests, which documented.table names;
+// here are those that stand nowhere else.
 #include <gtest/gtest.h>
 
 #include <map>

@@ -1,4 +1,5 @@
-// YOLO, Pascal VOC and CSV beside COCO, and the usual layouts of folders. Malformed files stand in tests/train/bad_inputs/formats.table.
+// YOLO, Pascal VOC and CSV beside COCO, and the usual layouts of folders. Malformed files stand in
+// tests/train/bad_inputs/formats.table.
 #include <gtest/gtest.h>
 
 #include <filesystem>

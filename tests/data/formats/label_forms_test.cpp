@@ -1,4 +1,5 @@
-// The label files of other programs: what is written is read again without loss, and what cannot be said is noted.
+// The label files of other programs: what is written is read again without loss,
+// and what cannot be said is noted.
 #include <gtest/gtest.h>
 
 #include <filesystem>

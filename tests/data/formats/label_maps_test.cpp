@@ -181,7 +181,8 @@ TEST_F(LabelMaps, FollowTheChosenClasses) {
   EXPECT_EQ(open_dataset(both)->num_images(), 2);
 }
 
-// Training sees them as their image is augmented; an evaluation asks for them as they are, and reads them once.
+// Training sees them as their image is augmented; an evaluation asks for them as they are,
+// and reads them once.
 TEST_F(LabelMaps, OfALoaderAreThoseOfItsImageOrOfTheFile) {
   pair("images/a.png", "masks/a.png", {0, 1, 2, 3});
   const auto set = open_dataset(*find().train);

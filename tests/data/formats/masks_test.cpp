@@ -35,7 +35,8 @@ void expect_same_masks(const GroundTruth& got, const GroundTruth& expected) {
   }
 }
 
-// tests/golden/masks/coco.json (scripts/golden/data/make_mask_sets.py): its areas and boxes are those of pycocotools.
+// tests/golden/masks/coco.json (scripts/golden/data/make_mask_sets.py):
+// its areas and boxes are those of pycocotools.
 TEST(CocoMasks, EqualPycocotools) {
   const GroundTruth truth = read_masks(kGolden);
   std::map<int64_t, ImageSize> sizes;

@@ -1,4 +1,5 @@
-// What lies beside the data and is not taken, in all formats, and files whose names are nearly those that are meant.
+// What lies beside the data and is not taken, in all formats, and files whose names are nearly those that are
+// meant.
 #include <gtest/gtest.h>
 
 #include <fmt/ranges.h>

@@ -1,4 +1,5 @@
-// What a check and training say about a record: the file and the place in it, where the ids are not the file's own.
+// What a check and training say about a record: the file and the place in it,
+// where the ids are not the file's own.
 #include <gtest/gtest.h>
 
 #include <fmt/ranges.h>

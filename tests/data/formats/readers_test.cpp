@@ -1,4 +1,5 @@
-// Data sets as people have them: what is named is taken or refused by its name, and what is passed over is said.
+// Data sets as people have them: what is named is taken or refused by its name,
+// and what is passed over is said.
 #include <gtest/gtest.h>
 
 #include <filesystem>

@@ -28,8 +28,8 @@ inline void write_text(const std::string& path, const std::string& text) {
 // Images and the class of an object in each, all with the box [1, 1, 8, 8].
 using Objects = std::vector<std::pair<std::string, std::string>>;
 
-// A split, in the layout of Roboflow, whose images are made; the classes are `names`, else as they come. COCO's ids begin with first_id,
-// or 11, and those of images and boxes with 1.
+// A split, in the layout of Roboflow, whose images are made; the classes are `names`, else as they come.
+// COCO's ids begin with first_id, or 11, and those of images and boxes with 1.
 inline void write_set(const std::string& folder, const std::string& format, const std::string& split,
                       const Objects& objects, int64_t first_id = 11, std::vector<std::string> names = {}) {
   std::vector<std::string> images;

@@ -1,5 +1,5 @@
-// The registries that a configuration is checked against, with the names that the recipes use: stand-ins for scripts/fuzz.sh, so that
-// no layer is compiled.
+// The registries that a configuration is checked against, with the names that the recipes use: stand-ins for
+// scripts/fuzz.sh, so that no layer is compiled.
 #include "core/kernels/optimizer/optimizer.h"
 #include "data/evaluation/evaluators.h"
 #include "layers/attention.h"

@@ -1,4 +1,5 @@
-// RetinaNet's losses and detections against plain loops, and what padding and the splitting of steps do to them.
+// RetinaNet's losses and detections against plain loops, and what padding and the splitting of steps do to
+// them.
 #include "models/retinanet/retinanet.h"
 
 #include <gtest/gtest.h>
@@ -78,7 +79,8 @@ std::vector<Target> make_targets(const std::vector<ImageSize>& sizes, uint64_t f
 
 const std::vector<ImageSize> kImageSizes{{64, 96}, {50, 70}, {32, 96}};
 
-// What the count of a step has assigned the loss takes, once, and for an image of this size and with these objects alone.
+// What the count of a step has assigned the loss takes, once, and for an image of this size and with these
+// objects alone.
 TEST(RetinaNet, AssignsAnchorsOnceAStep) {
   const std::vector<Target> targets = make_targets(kImageSizes);
   const Anchors anchors({.strides = {8, 16}});

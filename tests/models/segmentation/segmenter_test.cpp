@@ -1,4 +1,5 @@
-// The segmentation models' losses, sizes and wrong configurations. Against transformers: tests/train/checkpoints/segmenters_test.cpp.
+// The segmentation models' losses, sizes and wrong configurations. Against transformers:
+// tests/train/checkpoints/segmenters_test.cpp.
 #include <gtest/gtest.h>
 
 #include <cmath>

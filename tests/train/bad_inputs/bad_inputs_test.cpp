@@ -1,5 +1,6 @@
-// Bad input of every kind, a table for each in this folder: each row ends with status 2 and one line that names the place, leaves no
-// file and changes none. To add an input: a line in a table (table.h says how); a new table is found by itself.
+// Bad input of every kind, a table for each in this folder: each row ends with status 2 and one line that
+// names the place, leaves no file and changes none. To add an input: a line in a table (table.h says how); a
+// new table is found by itself.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 

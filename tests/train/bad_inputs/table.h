@@ -2,13 +2,15 @@
 //
 //   sh COMMANDS              run by a shell in the table's folder, where it stands
 //   env NAME=VALUE           for the commands of the block
-//   file NAME [FORM OF]      what the rows write: their text or, with a FORM, another file that they change (see write_row)
-//   run WORDS                a command of the program; ROW is the row's text (also within a word), ROWS its words
+//   file NAME [FORM OF]      what the rows write: their text or, with a FORM,
+//                            another file that they change (see write_row)
+//   run WORDS                a command of the program; ROW is the row's text (also within a word),
+//                            ROWS its words
 //   | TEXT => PART           a row: every command ends with status 2 and one line on stderr that holds PART
 //   | TEXT =0> PART          a row that is told and counted: status 0, and stdout holds PART
 //
-// Lines that begin with # are comments. In rows and words \n, \t, \r, \\, \xNN, \uNNNN (of JSON, as it stands) and \{N:TEXT} (N times)
-// are escapes; words are parted by spaces, unless within '...'.
+// Lines that begin with # are comments. In rows and words \n, \t, \r, \\, \xNN, \uNNNN (of JSON, as it
+// stands) and \{N:TEXT} (N times) are escapes; words are parted by spaces, unless within '...'.
 #pragma once
 
 #include <map>
@@ -39,7 +41,8 @@ std::vector<std::string> bad_words(const std::string& command, const std::string
 
 // Writes what a row of the block stands for:
 //   no form       its text
-//   edits OF      the bytes of OF after some of: cut N; put AT TEXT; swap OLD NEW; add TEXT (AT may count from the end, below 0)
+//   edits OF      the bytes of OF after some of: cut N; put AT TEXT; swap OLD NEW;
+//                 add TEXT (AT may count from the end, below 0)
 //   header        a safetensors file: the text is its header, before 64 zeros
 //   set OF        a checkpoint like OF, whose configuration has this --set edit
 //   meta OF       a checkpoint like OF, with KEY=VALUE among its metadata

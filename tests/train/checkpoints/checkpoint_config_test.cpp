@@ -1,4 +1,5 @@
-// A checkpoint is a file from somewhere: its tensors are checked as its configuration and classes are (bad_inputs/weights.table).
+// A checkpoint is a file from somewhere: its tensors are checked as its configuration and classes are
+// (bad_inputs/weights.table).
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,5 +1,5 @@
-// Published classifiers: convert finds the model, the classes and the size of the images, and predict's scores are those of timm,
-// torchvision and transformers (scripts/golden/published/classifiers.py).
+// Published classifiers: convert finds the model, the classes and the size of the images, and predict's
+// scores are those of timm, torchvision and transformers (scripts/golden/published/classifiers.py).
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -55,7 +55,8 @@ TEST(PublishedClassifiers, PredictAsTheirOwners) {
   EXPECT_EQ(cases, 9);
 }
 
-// A head of 1,000 outputs has ImageNet's names; weights without a head, or with tensors of their own, stay plain.
+// A head of 1,000 outputs has ImageNet's names; weights without a head, or with tensors of their own,
+// stay plain.
 TEST(PublishedClassifiers, NamesAndWhatIsNotOne) {
   EXPECT_EQ(imagenet_class_names().size(), 1000u);
   EXPECT_EQ(std::set(imagenet_class_names().begin(), imagenet_class_names().end()).size(), 1000u);

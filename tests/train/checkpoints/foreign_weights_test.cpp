@@ -1,4 +1,5 @@
-// Weights as people have them: wrapped by Lightning, in several files, with a config.json beside them, of models that are not here.
+// Weights as people have them: wrapped by Lightning, in several files, with a config.json beside them, of
+// models that are not here.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -282,7 +283,8 @@ TEST(ForeignWeights, ADatIsAClassifier) {
   EXPECT_EQ(args["blocks"], "LS LSLS LDLD LD");
 }
 
-// Spatial reductions have no table of positions that would tell the heads, which have 32 channels in all official models.
+// Spatial reductions have no table of positions that would tell the heads,
+// which have 32 channels in all official models.
 TEST(ForeignWeights, ADatWithSpatialReductionIsAClassifier) {
   TestFolder folder;
   Config config;

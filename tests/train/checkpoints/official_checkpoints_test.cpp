@@ -1,7 +1,7 @@
-// The published weights of Deformable DETR and RT-DETR on COCO's val2017/000000039769.jpg: the first three queries' first
-// three logits and box numbers that transformers' conversion script asserts
-// (convert_deformable_detr_to_pytorch.py, convert_rt_detr_original_pytorch_checkpoint_to_hf.py). The files are not ours to ship; docs/official_checkpoints.md says
-// where they are and how to run this.
+// The published weights of Deformable DETR and RT-DETR on COCO's val2017/000000039769.jpg: the first three
+// queries' first three logits and box numbers that transformers' conversion script asserts
+// (convert_deformable_detr_to_pytorch.py, convert_rt_detr_original_pytorch_checkpoint_to_hf.py). The files
+// are not ours to ship; docs/official_checkpoints.md says where they are and how to run this.
 #include <gtest/gtest.h>
 
 #include <array>

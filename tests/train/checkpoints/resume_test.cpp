@@ -1,6 +1,6 @@
 // The program itself, with a real model on the synthetic shapes: two runs, a stopped one and a killed one end
-// byte-equal. What may befall a run folder: damaged and missing checkpoints, a second process, signals, another configuration. To add
-// a change of the configuration: a line in kChanges.
+// byte-equal. What may befall a run folder: damaged and missing checkpoints, a second process, signals,
+// another configuration. To add a change of the configuration: a line in kChanges.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -77,8 +77,8 @@ schedule { type: "flat_cosine" warmup_steps: 3 warmup_shape: "quadratic" flat_ep
 train { epochs: 2.5 eval_every_epochs: 1 log_every: 1 checkpoint_every_steps: 3 ema_decay: 0.99 ema_tau: 5 }
 )";
 
-// What a training may have besides, at once: drawn and grouped images, large-scale jitter, denoising, accumulation, recomputed and
-// frozen parts, patience.
+// What a training may have besides, at once: drawn and grouped images, large-scale jitter, denoising,
+// accumulation, recomputed and frozen parts, patience.
 constexpr const char* kEverything = R"(
 model {
   backbone { blocks: [1, 1, 1, 1] width: 8 frozen_batch_norm: false frozen_stages: 1 outputs: [3, 4] }
@@ -434,7 +434,8 @@ TEST_F(RunFaults, ASecondProcessIsRefusedAtOnce) {
   EXPECT_FALSE(std::filesystem::exists(path + "/.lock"));
 }
 
-// A configuration as it was written when what one family alone reads stood in `transformer`, every family's at least at its default.
+// A configuration as it was written when what one family alone reads stood in `transformer`, every family's
+// at least at its default.
 std::string with_old_names(std::string text, const std::string& newline) {
   const std::string part = newline + "  deformable_detr {", transformer = newline + "  transformer {";
   const size_t at = text.find(part), end = text.find(newline + "  }", at);
@@ -549,7 +550,8 @@ TEST_F(RunFaults, OtherImagesAreRefused) {
   EXPECT_EQ(out_.find("changed "), std::string::npos) << out_;
 }
 
-// A child process that gets a signal while it trains: at once, or when the progress shows its first evaluation.
+// A child process that gets a signal while it trains: at once, or when the progress shows its first
+// evaluation.
 TEST_F(RunFaults, SignalsSaveAndSayHowToGoOn) {
   for (const auto& [signal, name] : {std::pair{SIGINT, "SIGINT"}, {SIGTERM, "SIGTERM"}, {SIGHUP, "SIGHUP"}}) {
     SCOPED_TRACE(name);

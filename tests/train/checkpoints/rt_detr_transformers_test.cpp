@@ -1,6 +1,6 @@
-// RT-DETR against transformers, which nobody here wrote: from files as they are published, through the reader, the name tables and
-// the inferred configuration, to logits and boxes, the losses and all gradients of a step, and a training curve.
-// scripts/golden/published/transformers_rt_detr.py makes the files.
+// RT-DETR against transformers, which nobody here wrote: from files as they are published, through the
+// reader, the name tables and the inferred configuration, to logits and boxes, the losses and all gradients
+// of a step, and a training curve. scripts/golden/published/transformers_rt_detr.py makes the files.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -117,8 +117,8 @@ TEST(RtDetrConversion, TakesFilesWithTheDenoisingEmbeddingAndWithout) {
   }
 }
 
-// The losses of transformers by our names: "loss_vfl_aux_2" is that of the proposals, behind two decoder layers. Its denoising
-// queries have our noise.
+// The losses of transformers by our names: "loss_vfl_aux_2" is that of the proposals, behind two decoder
+// layers. Its denoising queries have our noise.
 TEST(RtDetrTraining, LossesAndGradientsAreTransformers) {
   auto model = load_rt_detr("basic.safetensors", {"model.transformer.denoising.queries=6"}, 1);
   model->set_training(true);

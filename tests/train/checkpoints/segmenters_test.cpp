@@ -1,6 +1,6 @@
-// The segmentation models against references that nobody here wrote, or that are written in PyTorch alone: from files through the name
-// tables and the inferred configuration to logits, the losses and all gradients of a step. scripts/golden/published/segmenters.py makes
-// the files.
+// The segmentation models against references that nobody here wrote, or that are written in PyTorch alone:
+// from files through the name tables and the inferred configuration to logits, the losses and all gradients
+// of a step. scripts/golden/published/segmenters.py makes the files.
 #include <gtest/gtest.h>
 
 #include "models/segmentation/encoder_decoder.h"

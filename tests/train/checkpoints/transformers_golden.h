@@ -32,8 +32,8 @@ inline void expect_close(const Tensor& ours, const Tensor& theirs, double tolera
   EXPECT_LE(worst, tolerance) << what;
 }
 
-// The model of a file with 4 heads and 12 queries and a backbone that trains, as `adjust` changes the configuration that the file tells.
-// missing: the parameters that the file lacks.
+// The model of a file with 4 heads and 12 queries and a backbone that trains, as `adjust` changes the
+// configuration that the file tells. missing: the parameters that the file lacks.
 inline std::shared_ptr<Detector> load_detector(const std::string& path,
                                                const std::function<void(Config&)>& adjust,
                                                size_t missing = 0) {

@@ -1,9 +1,9 @@
 // Deformable DETR and DETR against transformers, which nobody here wrote: the weights as Hugging Face
 // publishes them (safetensors) and as torch.save writes them (both formats, official names), through the
 // reader, the name tables and the inferred configuration, to logits and boxes.
-// scripts/golden/published/transformers_detectors.py makes the cases and says which differences between transformers
-// and the official code are known. SACCADE_TRANSFORMERS_CASES names another folder of cases, such as that of
-// the published sizes.
+// scripts/golden/published/transformers_detectors.py makes the cases and says which differences between
+// transformers and the official code are known. SACCADE_TRANSFORMERS_CASES names another folder of cases,
+// such as that of the published sizes.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

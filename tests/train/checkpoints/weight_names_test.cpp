@@ -1,6 +1,6 @@
 // Names of others, translated: the fixtures hold names and shapes of files of transformers and timm beside
-// the official ones (scripts/golden/published/make_weight_names.py). To add a naming: a table in models/weights/weight_names.cpp
-// and a file here.
+// the official ones (scripts/golden/published/make_weight_names.py). To add a naming: a table in
+// models/weights/weight_names.cpp and a file here.
 #include "models/weights/weight_names.h"
 
 #include <gtest/gtest.h>
@@ -109,8 +109,8 @@ INSTANTIATE_TEST_SUITE_P(Tables, Names,
                                          "hf_uper_net_swin", "hf_uper_net_swin_memory"),
                          [](const auto& p) { return std::string(p.param); });
 
-// mmdetection merges patches by torch.nn.Unfold: its own converter takes the official [o, 4 C] as [o, 4, C], its places in the order 0, 2, 1, 3,
-// and puts the channels first.
+// mmdetection merges patches by torch.nn.Unfold: its own converter takes the official [o, 4 C] as [o, 4, C],
+// its places in the order 0, 2, 1, 3, and puts the channels first.
 TEST(WeightNames, OfMmdetectionsSwinAreInTheOfficialOrder) {
   constexpr int64_t kOut = 3, kChannels = 2;
   std::vector<float> reduction(kOut * 4 * kChannels), norm(4 * kChannels);

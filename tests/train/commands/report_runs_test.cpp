@@ -1,4 +1,5 @@
-// saccade report: the labels that detections contradict, as files; what runs have logged as CSV, and several runs in one page.
+// saccade report: the labels that detections contradict, as files; what runs have logged as CSV,
+// and several runs in one page.
 #include <gtest/gtest.h>
 #include <simdjson.h>
 
@@ -78,7 +79,8 @@ not a line
                     iou(box_of_corner(a.bbox), box) > 0;
            });
   }
-  // All that is there is found; of the labels one is gone, one has another class, one another place: labels that touch no other.
+  // All that is there is found; of the labels one is gone, one has another class, one another place:
+  // labels that touch no other.
   void plant() {
     std::vector<Detection> finds;
     std::vector<size_t> alone;
@@ -146,7 +148,8 @@ TEST_F(ReportRuns, LabelErrorsAreListedAndCorrected) {
   EXPECT_EQ(std::ranges::count(csv, '\n'), 4);
   EXPECT_TRUE(csv.starts_with("kind,suspicion,file_name,image_id,annotation_id,"));
 
-  // The labels as they were before: what the model says is in place of what was planted, and nothing else has changed.
+  // The labels as they were before: what the model says is in place of what was planted,
+  // and nothing else has changed.
   const GroundTruth labels = read_ground_truth({dir_ / "relabel/coco/annotations.json", ""});
   size_t suggested = 0;
   for (const ImageInfo& image : labels.images) {
@@ -188,7 +191,8 @@ TEST_F(ReportRuns, CorrectedLabelsAreOfTheFormThatIsAskedFor) {
   EXPECT_FALSE(fs::exists(dir_ / "none/coco"));
 }
 
-// All metrics of any line; what was not logged, or is no number, is empty. Names of classes are fields, whatever they hold.
+// All metrics of any line; what was not logged, or is no number, is empty.
+// Names of classes are fields, whatever they hold.
 TEST_F(ReportRuns, CurvesAreValuesWithCommas) {
   EXPECT_EQ(report({dir_ / "run", "--curves-only", "--csv", dir_ / "c.csv"}).status, 0);
   const std::string name = dir_ / "run";

@@ -240,7 +240,8 @@ data { batch_size: 2 augment { height: 64 width: 64 } val_height: 64 val_width: 
 train { epochs: 0 max_steps: 1 }
 )";
 
-// eval of what has no annotations: detections for a server. DINO #247, detectron2 #275, ultralytics #14510, mmdetection #3327
+// eval of what has no annotations: detections for a server. DINO #247, detectron2 #275,
+// ultralytics #14510, mmdetection #3327
 TEST(Score, EvalWithoutAnnotationsAndItsFilesAreReadByNames) {
   TestFolder dir;
   const std::string images = dir / "train/images", list = dir / "train/annotations.json";

@@ -1,5 +1,6 @@
-// Hostile configurations: whatever a field or a file holds, the answer is a model that can be built or one short error, at once.
-// The loops walk the schema, so that a new field is tested the day it comes. Single texts stand in bad_inputs/config.table.
+// Hostile configurations: whatever a field or a file holds, the answer is a model that can be built or one
+// short error, at once. The loops walk the schema, so that a new field is tested the day it comes. Single
+// texts stand in bad_inputs/config.table.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// The schema's rules: every field has one, the README is printed from them, values outside are refused, and the presets of the
-// families of models lie between them and the user's values.
+// The schema's rules: every field has one, the README is printed from them, values outside are refused, and
+// the presets of the families of models lie between them and the user's values.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -40,8 +40,8 @@ TEST(Schema, EveryFieldHasARuleWithText) {
   EXPECT_GT(count, 120);
 }
 
-// Counts the fields below a message. What a run that goes on may do with them is said once: beside a field, or of a message that it
-// is in.
+// Counts the fields below a message. What a run that goes on may do with them is said once: beside a field,
+// or of a message that it is in.
 int count_decided(const Descriptor* type, bool decided_above) {
   int count = 0;
   for (const FieldDescriptor* f : fields_of(type)) {

@@ -1,4 +1,5 @@
-// A third task, whole, as docs/extending.md describes it: how many objects are in an image. Nothing outside of this file knows of it.
+// A third task, whole, as docs/extending.md describes it: how many objects are in an image. Nothing outside
+// of this file knows of it.
 #include <fmt/format.h>
 
 #include <cmath>

@@ -1,4 +1,5 @@
-// Exported models as files: their structure here, their numbers in scripts/checks/check_onnx.py, which runs them.
+// Exported models as files: their structure here, their numbers in scripts/checks/check_onnx.py,
+// which runs them.
 #ifdef SACCADE_ONNX
 #include "train/export/export.h"
 #include "train/config/task.h"
@@ -41,7 +42,8 @@ std::vector<int64_t> shape_of(const onnx::ValueInfoProto& value) {  // -1: free
   return shape;
 }
 
-// The operators of opset 16 that we use. Others, new ones and those of the ml domain, are a decision to be made.
+// The operators of opset 16 that we use. Others, new ones and those of the ml domain,
+// are a decision to be made.
 const std::set<std::string> kOperators{"Abs",
                                        "Add",
                                        "AveragePool",
@@ -226,8 +228,8 @@ const ExportCase kCases[] = {
      true,
      {{"TopK", 0}, {"Exp", 1}},
      9 * (8 * 12 + 4 * 6 + 2 * 3 + 2 + 1)},
-    // Six doublings; the pyramid's are of nearest cells. Of four pooled maps all grow to 2 x 3 cells or shrink to them, then there are three
-    // steps down the pyramid and three up to the finest map.
+    // Six doublings; the pyramid's are of nearest cells. Of four pooled maps all grow to 2 x 3 cells or
+    // shrink to them, then there are three steps down the pyramid and three up to the finest map.
     {"semantic_fpn",
      "model { type: \"semantic_fpn\" backbone { blocks: [1, 1, 1, 1] width: 8 variant: \"c\" } semantic_fpn { channels: 16 "
      "head_channels: 8 } }",

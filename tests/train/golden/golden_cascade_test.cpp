@@ -1,5 +1,6 @@
-// Cascade Mask R-CNN against an independent PyTorch model (scripts/golden/cascade.py), which has mmdetection's names and rules: what it
-// finds, the losses and gradients of a step, the losses of a training; with stock heads and with those of the Swin and DAT papers.
+// Cascade Mask R-CNN against an independent PyTorch model (scripts/golden/cascade.py), which has
+// mmdetection's names and rules: what it finds, the losses and gradients of a step, the losses of a training;
+// with stock heads and with those of the Swin and DAT papers.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,5 +1,5 @@
-// DINO against an independent PyTorch model (scripts/golden/make_dino.py): outputs, losses with denoising, every parameter's
-// gradient. The golden values were computed in f64.
+// DINO against an independent PyTorch model (scripts/golden/make_dino.py): outputs, losses with denoising,
+// every parameter's gradient. The golden values were computed in f64.
 #include <gtest/gtest.h>
 
 #include <cmath>

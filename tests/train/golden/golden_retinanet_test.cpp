@@ -1,5 +1,6 @@
-// RetinaNet against torchvision's (scripts/golden/retinanet.py): its weights in, the detections in photographs out, boxes to 0.01 pixel and
-// scores to 1e-4; the losses and gradients of a step of three images of different sizes by mmdetection's rules.
+// RetinaNet against torchvision's (scripts/golden/retinanet.py): its weights in, the detections in
+// photographs out, boxes to 0.01 pixel and scores to 1e-4; the losses and gradients of a step of three images
+// of different sizes by mmdetection's rules.
 #include <gtest/gtest.h>
 
 #include <cmath>

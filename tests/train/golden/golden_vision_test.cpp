@@ -1,6 +1,7 @@
-// Swin, ViT, DeiT and PVT against transformers' models (scripts/golden/make_vision.py, which says what the files
-// hold): logits, maps, a step's gradients, the losses of a training, and a padded batch under a detector.
-// SACCADE_VISION_GOLDEN=FOLDER takes files of full size instead and prints the greatest differences.
+// Swin, ViT, DeiT and PVT against transformers' models (scripts/golden/make_vision.py, which says what the
+// files hold): logits, maps, a step's gradients, the losses of a training, and a padded batch under a
+// detector. SACCADE_VISION_GOLDEN=FOLDER takes files of full size instead and prints the greatest
+// differences.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -126,7 +127,8 @@ TEST_P(GoldenVision, GradientsEqualPyTorch) {
   for (const NamedTensor& n : model->parameters()) {
     ASSERT_TRUE(n.var.grad().defined()) << n.name;
     Tensor golden = file_.read("grad." + n.name);
-    // The keys' bias moves no weight: its gradient is zero but for rounding, and so is the greatest_difference.
+    // The keys' bias moves no weight: its gradient is zero but for rounding,
+    // and so is the greatest_difference.
     EXPECT_LE(greatest_difference(n.var.grad(), golden), 1e-4 * largest_entry(golden) + 1e-7) << n.name;
   }
 }

@@ -17,8 +17,8 @@ inline double box_difference(const Detection& a, const Detection& b) {
   return worst;
 }
 
-// Takes the one of `ours` that is meant, as scores that are nearly equal may come in another order: of the image and category, with the
-// nearest box of those whose score differs by less than 1e-3.
+// Takes the one of `ours` that is meant, as scores that are nearly equal may come in another order: of the
+// image and category, with the nearest box of those whose score differs by less than 1e-3.
 inline std::optional<Detection> take_nearest(std::vector<Detection>& ours, const Detection& expected) {
   auto nearest = ours.end();
   for (auto it = ours.begin(); it != ours.end(); ++it)

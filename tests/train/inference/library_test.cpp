@@ -161,8 +161,8 @@ TEST_F(Library, ManyThreadsGetWhatOneGets) {
   EXPECT_EQ(wrong, std::vector<int>(kThreads, 0));
 }
 
-// The program that the library is in may have called setlocale(LC_ALL, ""), as GTK, Qt and many Python programs do, where numbers
-// have a decimal comma and points between thousands; and std::locale::global.
+// The program that the library is in may have called setlocale(LC_ALL, ""), as GTK, Qt and many Python
+// programs do, where numbers have a decimal comma and points between thousands; and std::locale::global.
 TEST_F(Library, ReadsNumbersWhereTheDecimalMarkIsAComma) {
   const std::string name = "de_DE.UTF-8", folder = (scratch() / "locales").string();
   fs::create_directory(folder);

@@ -1,4 +1,5 @@
-// saccade predict: labels for tools, pictures in other forms or none, the standard input, other sizes of images.
+// saccade predict: labels for tools, pictures in other forms or none, the standard input,
+// other sizes of images.
 #include <gtest/gtest.h>
 
 #include "data/images/image.h"

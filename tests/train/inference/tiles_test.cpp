@@ -35,7 +35,8 @@ ImageDetection detection(const Box& box, int64_t label, double score) {
   return {{.label = label, .box = box, .score = score}};
 }
 
-// Boxes of objects of the image as a tile sees them: cut at its border; nothing where less than a tenth is in it.
+// Boxes of objects of the image as a tile sees them: cut at its border;
+// nothing where less than a tenth is in it.
 std::vector<ImageDetection> seen(const Tile& tile, const std::vector<ImageDetection>& objects) {
   std::vector<ImageDetection> out;
   for (ImageDetection d : objects) {
@@ -52,8 +53,8 @@ TEST(Tiles, EveryObjectIsFoundOnce) {
   const ImageSize size{1000, 1600};
   const std::vector<Tile> tiles = tiles_of(size, 400, 0.25);
   const int64_t seam = tiles[0].width;
-  // On a seam, at a corner of four tiles, larger than a tile, at the image's border, two beside each other, one of another class in
-  // one's place.
+  // On a seam, at a corner of four tiles, larger than a tile, at the image's border, two beside each other,
+  // one of another class in one's place.
   const std::vector<ImageDetection> objects{
       detection({double(seam) - 60, 20, double(seam) + 70, 100}, 0, 0.9),
       detection({double(seam) - 30, 360, double(seam) + 30, 430}, 0, 0.8),

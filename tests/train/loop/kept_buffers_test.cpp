@@ -34,7 +34,8 @@ TEST(KeptBuffers, ComeBack) {
       const Tensor x = Tensor::full({1, 2, 3, kKeptChannels}, value, DType::kF32, device);
       model.trained.forward(model.frozen.forward(Var(x)));
     };
-    // Before the first step, the second, which finds what changes, and those after it, whose buffers lie in one block.
+    // Before the first step, the second, which finds what changes, and those after it,
+    // whose buffers lie in one block.
     for (int i = 0; i < 4; ++i) {
       const auto before = model.buffers();
       kept.keep();

@@ -1,4 +1,5 @@
-// What training says about fields that do nothing, about the annotations that it evaluates with, and about the weights it starts from.
+// What training says about fields that do nothing, about the annotations that it evaluates with, and about
+// the weights it starts from.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -42,8 +43,8 @@ TEST_F(NotesOfTraining, TheEvaluatorsNotesAreToldOnce) {
   EXPECT_EQ(lines_with(r.out, "boxes look like"), 0U) << r.out;
 }
 
-// What training says of its validation set eval and report say, too: it is the training set, and has classes of one name; and what the model
-// lacks.
+// What training says of its validation set eval and report say, too: it is the training set, and has classes
+// of one name; and what the model lacks.
 TEST_F(NotesOfTraining, EvaluationSaysWhatIsOddAboutItsSet) {
   ASSERT_EQ(
       run_script(

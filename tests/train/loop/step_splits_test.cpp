@@ -1,5 +1,6 @@
-// However a step's images are cut into batches (train.accumulate) and given to ranks, it is the step of one large batch: its loss, every
-// part of it, the gradient's norm and every mean that is logged; for every class loss, with all kinds of queries, and for classifiers.
+// However a step's images are cut into batches (train.accumulate) and given to ranks, it is the step of one
+// large batch: its loss, every part of it, the gradient's norm and every mean that is logged; for every class
+// loss, with all kinds of queries, and for classifiers.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <simdjson.h>
@@ -27,7 +28,8 @@ struct SplitCase {
 };
 void PrintTo(const SplitCase& c, std::ostream* out) { *out << c.name; }
 
-// 3 queries are too few for some images. Denoising makes as many groups as the image with most objects leaves room for.
+// 3 queries are too few for some images. Denoising makes as many groups as the image with most objects leaves
+// room for.
 std::vector<SplitCase> split_cases() {
   std::vector<SplitCase> cases;
   for (const auto& [loss, spec] : class_losses().all())

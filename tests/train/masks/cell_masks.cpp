@@ -1,5 +1,5 @@
-// A detector that also gives masks, whole: docs/extending.md's CellDetector with a map for each query. Nothing outside of this file knows
-// of it.
+// A detector that also gives masks, whole: docs/extending.md's CellDetector with a map for each query.
+// Nothing outside of this file knows of it.
 #include "layers/conv2d.h"
 #include "layers/mlp.h"
 #include "layers/module_scope.h"
@@ -11,7 +11,8 @@
 namespace saccade {
 namespace {
 
-// The mask of a query is where the pixels' embeddings point into the direction of its own (Cheng et al. 2021, MaskFormer, eq. 2).
+// The mask of a query is where the pixels' embeddings point into the direction of its own (Cheng et al.
+// 2021, MaskFormer, eq. 2).
 class CellMasks : public SetDetector {
  public:
   CellMasks(const SetDetectorOptions& options, std::shared_ptr<Backbone> backbone, int64_t dim)

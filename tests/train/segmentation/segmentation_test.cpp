@@ -153,7 +153,8 @@ TEST_F(LabelMapCommands, LearnsFromMasksToo) {
                    "1", "--set", "data.train.annotations=" + data() + "/annotations.json", "--set",
                    "data.val.annotations=" + data() + "/annotations.json"}),
       0);
-  // The classes are the same, so the run's checkpoint judges them: but for hidden shapes without a mask, the same maps.
+  // The classes are the same, so the run's checkpoint judges them: but for hidden shapes without a mask,
+  // the same maps.
   EXPECT_EQ(run_command({"eval", "--checkpoint", path("masks/checkpoints/last.safetensors"), "--annotations",
                          data() + "/label_maps", "--images", data() + "/images"}),
             0);

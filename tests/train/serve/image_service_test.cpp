@@ -1,4 +1,5 @@
-// saccade serve: its answers are those of predict, alone and in batches, of every kind of task; and the program that answers.
+// saccade serve: its answers are those of predict, alone and in batches, of every kind of task;
+// and the program that answers.
 #include "train/serve/image_service.h"
 
 #include <fcntl.h>

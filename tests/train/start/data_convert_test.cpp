@@ -1,4 +1,5 @@
-// saccade data convert: other forms and back, sets that are divided and cut, classes that are renamed and dropped.
+// saccade data convert: other forms and back, sets that are divided and cut,
+// classes that are renamed and dropped.
 #include <gtest/gtest.h>
 
 #include <filesystem>

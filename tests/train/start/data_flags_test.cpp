@@ -1,5 +1,5 @@
-// What the commands that read data alone take and say: classes as a training has them, how to train on what they wrote, whose files they
-// replace.
+// What the commands that read data alone take and say: classes as a training has them, how to train on what
+// they wrote, whose files they replace.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -73,7 +73,8 @@ TEST(DataFlags, ClassesAreThoseOfATraining) {
     expect_part(said, "1 of 2 entries are of classes that data.class_map takes for others");
     expect_part(read_bytes(dir / "figures.json"), "\"AP\": 1,");
   }
-  // The truth may know a class that the map takes away, as that of a model does; a class that others become keeps its name.
+  // The truth may know a class that the map takes away, as that of a model does;
+  // a class that others become keeps its name.
   const GroundTruth truth{.images = {{.id = 1, .file_name = "1.png", .width = 40, .height = 20}},
                           .annotations = {},
                           .categories = {{3, "cat"}, {8, "dog"}}};

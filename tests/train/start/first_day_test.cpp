@@ -1,5 +1,5 @@
-// Every command of docs/first_day.md, in its order. The first training stops after one step, each later one after
-// one more.
+// Every command of docs/first_day.md, in its order. The first training stops after one step, each later one
+// after one more.
 #include <gtest/gtest.h>
 
 #include <filesystem>

@@ -1,4 +1,5 @@
-// Choosing and starting: a recipe by name fitted to the data, what is said before the first step, and the trial of the largest batch.
+// Choosing and starting: a recipe by name fitted to the data, what is said before the first step, and the
+// trial of the largest batch.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -142,7 +143,8 @@ TEST(LargestBatch, OfEachWayToSizeImages) {
   EXPECT_EQ(batch.targets.at(2).instances.size(), 8u);
 }
 
-// With everything that a trial could change: batch norm that learns, dropout, denoising, averages, accumulation.
+// With everything that a trial could change: batch norm that learns, dropout, denoising,
+// averages, accumulation.
 constexpr const char* kMovingConfig = R"(
 model {
   type: "rt_detr"

@@ -10,7 +10,8 @@
 
 namespace saccade::test {
 
-// A bright square of a quarter of the height that moves to the right over a dark ground, whose blue grows with the frame's number.
+// A bright square of a quarter of the height that moves to the right over a dark ground, whose blue grows
+// with the frame's number.
 inline Image moving_square(int64_t height, int64_t width, int64_t frame) {
   Image image(height, width);
   const int64_t side = height / 4, left = (2 * frame) % (width - side);

@@ -1,5 +1,5 @@
-// Weights by name against a server that cuts, lies, redirects, stalls and refuses: each fault is one line, and no half file has the
-// name of a whole one.
+// Weights by name against a server that cuts, lies, redirects, stalls and refuses: each fault is one line,
+// and no half file has the name of a whole one.
 #include "train/weights/fetch.h"
 
 #include <gtest/gtest.h>
@@ -177,7 +177,8 @@ TEST_F(Fetch, SaysWhenItIsAlwaysCut) {
 }
 
 TEST_F(Fetch, BeginsAnewWhenTheFileHasChanged) {
-  // As it should, the server sends all of another file; or it goes on with that one as if nothing had changed.
+  // As it should, the server sends all of another file; or it goes on with that one as if nothing had
+  // changed.
   for (const bool honest : {true, false}) {
     std::filesystem::remove_all(cache_ / "weights");
     start([&](const Request& r, const Connection& c) {

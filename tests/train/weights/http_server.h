@@ -1,4 +1,5 @@
-// A small HTTP server for tests: it answers each request as a function says, with all the faults that it likes.
+// A small HTTP server for tests: it answers each request as a function says,
+// with all the faults that it likes.
 #pragma once
 
 #include <arpa/inet.h>
@@ -126,7 +127,8 @@ class FaultyServer {
   std::vector<Request> requests_;
 };
 
-// As a good server gives a file: whole, or from an offset where the file is still the same; `cut` as of Connection.
+// As a good server gives a file: whole, or from an offset where the file is still the same;
+// `cut` as of Connection.
 inline void serve_file(const FaultyServer::Request& request, const FaultyServer::Connection& connection,
                        const std::string& file, const std::string& tag, size_t cut = std::string::npos) {
   const int64_t offset = request.offset();

@@ -71,7 +71,8 @@ TEST_F(WeightsProgram, ListsFetchesVerifiesAndTrains) {
   r = run_script(with_cache("\"$S\" weights verify"));
   EXPECT_NE(r.out.find("no weights are in "), std::string::npos) << r.out;
   EXPECT_EQ(server_->requests().size(), 0u);
-  // The file does not fit the recipe: the existing error, but only after it has been fetched and the user has read from where.
+  // The file does not fit the recipe: the existing error, but only after it has been fetched and the user has
+  // read from where.
   r = run_script(with_cache("\"$S\" train --model quickstart --init-from coco --data shapes --output named"));
   EXPECT_EQ(r.status, 2);
   EXPECT_NE(r.out.find("tiny_coco: coco, AP 1.5, size unknown, licence MIT; from http://127.0.0.1:"),

@@ -32,7 +32,8 @@ int fail_with(int status, std::string_view message) {
   return status;
 }
 
-// The raw text of a file system's error has no place in front; paths are the user's, the rest is the machine's.
+// The raw text of a file system's error has no place in front; paths are the user's,
+// the rest is the machine's.
 CommandFailure failure_of(const std::filesystem::filesystem_error& error) {
   const std::error_code& code = error.code();
   const bool of_machine = code == std::errc::no_space_on_device || code == std::errc::io_error ||
@@ -129,8 +130,8 @@ std::vector<std::string> words_of(int argc, const char* const* argv) {
   return words;
 }
 
-// What scripts of completion and of packages ask for: `--complete WORD...` prints what may stand in place of the last word, and
-// `--manual DIR` writes the pages of the manual. -1 for another command line.
+// What scripts of completion and of packages ask for: `--complete WORD...` prints what may stand in place of
+// the last word, and `--manual DIR` writes the pages of the manual. -1 for another command line.
 int run_for_packages(const CLI::App& app, int argc, const char* const* argv) {
   if (std::string_view(argv[1]) == "--complete") {
     std::string text;
@@ -175,7 +176,8 @@ CommandFailure current_failure(bool is_training) {
 
 void prepare_process() {
   occupy_standard_streams();
-  // A reader that has gone and a limit on the size of files are errors of writing, not signals that end the work.
+  // A reader that has gone and a limit on the size of files are errors of writing,
+  // not signals that end the work.
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
 }

@@ -6,7 +6,8 @@
 
 namespace saccade {
 
-// First of all in main(): closed standard streams get descriptors of their own, and SIGPIPE and SIGXFSZ end nothing.
+// First of all in main(): closed standard streams get descriptors of their own,
+// and SIGPIPE and SIGXFSZ end nothing.
 void prepare_process();
 
 int run_command_line(int argc, const char* const* argv);

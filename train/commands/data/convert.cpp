@@ -1,4 +1,5 @@
-// saccade data convert: any format to COCO json, YOLO or Pascal VOC; sets are united, divided and cut on the way.
+// saccade data convert: any format to COCO json, YOLO or Pascal VOC; sets are united,
+// divided and cut on the way.
 #include <fmt/ranges.h>
 
 #include <algorithm>

@@ -10,8 +10,9 @@
 
 namespace saccade {
 
-// The folder of the outputs ("": they are files with names of their own), which must not be that of a data set: what is written there would
-// be one of its lists of boxes. Throws InputError, also where a file would be replaced that is not written by saccade.
+// The folder of the outputs ("": they are files with names of their own), which must not be that of a data
+// set: what is written there would be one of its lists of boxes. Throws InputError, also where a file would
+// be replaced that is not written by saccade.
 std::unique_ptr<MadeFolder> prepare_outputs(const std::vector<DataSource>& sources, const std::string& folder,
                                             const std::vector<std::string>& data);
 

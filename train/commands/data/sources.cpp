@@ -97,8 +97,9 @@ bool may_hold_classes(const std::string& folder) {
   return has_others && !(has_images && has_lists);
 }
 
-// A file beside the folders that may be a list of boxes in a form that is not known, or labels of boxes beside them or in them; "": none.
-// Lists of classes are none. Of many folders and files the first are looked at.
+// A file beside the folders that may be a list of boxes in a form that is not known, or labels of boxes
+// beside them or in them; "": none. Lists of classes are none. Of many folders and files the first are looked
+// at.
 std::string possible_list(const std::string& folder) {
   for (const char* ending : {".json", ".xml", ".data", ".yaml", ".yml"})
     for (const std::string& name : list_files(folder, ending))

@@ -26,7 +26,8 @@ struct SourceFlags {
   LabelMapOptions label_maps = {};
 };
 
-// What --set says of classes, applied to the configuration. Throws InputError for what is about something else.
+// What --set says of classes, applied to the configuration. Throws InputError for what is about something
+// else.
 void set_classes(Config& config, const std::vector<std::string>& set);
 LabelMapOptions set_label_maps(const std::vector<std::string>& set);
 // That of --classes and --set.
@@ -34,10 +35,12 @@ ClassChoice chosen_classes(const std::vector<std::string>& classes, const std::v
 
 // "a + b": the folders, or the annotations.
 std::string name_of(const SourceFlags& flags);
-// The splits of the folders, united, each with a file of its name in the folder `output`. What was passed over is printed.
+// The splits of the folders, united, each with a file of its name in the folder `output`.
+// What was passed over is printed.
 std::vector<DataSource> splits_of(const std::vector<std::string>& folders, const std::string& format,
                                   const std::string& output);
-// One set, whose output is `output`, or the splits of the folders. Throws InputError for flags that do not go together.
+// One set, whose output is `output`, or the splits of the folders. Throws InputError for flags that do not go
+// together.
 std::vector<DataSource> sources_of(const SourceFlags& flags, const std::string& output = "");
 // The splits with what the flags say of them; their notes are printed.
 DataSplits with_flags(DataSplits found, const SourceFlags& flags);

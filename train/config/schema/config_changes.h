@@ -20,7 +20,8 @@ struct ConfigChange {
 // Of resolved configurations, in the order of the schema.
 std::vector<ConfigChange> config_changes(const Config& from, const Config& to);
 
-// The fields that only inference depends on, a message for all that is in it: "data.workers, ..., eval, precision".
+// The fields that only inference depends on, a message for all that is in it: "data.workers, ...,
+// eval, precision".
 std::string inference_fields();
 
 }  // namespace saccade

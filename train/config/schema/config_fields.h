@@ -27,9 +27,9 @@ struct FirstError : google::protobuf::io::ErrorCollector {
 // The parser's message about the text in our words, with the nearest name for what is misspelt.
 std::string explain(const FirstError& error, const std::string& text);
 
-// The path of the field that an unknown name in a message of this type probably means, where the message is at `path` ("": the
-// configuration itself, or its place is not known): a field of that name elsewhere, one whose words begin with its letters ("lr":
-// learning_rate), else the nearest name in the message.
+// The path of the field that an unknown name in a message of this type probably means, where the message is
+// at `path` ("": the configuration itself, or its place is not known): a field of that name elsewhere, one
+// whose words begin with its letters ("lr": learning_rate), else the nearest name in the message.
 std::string nearest_field(const std::string& name, const google::protobuf::Descriptor* type,
                           const std::string& path);
 // Those of the schema, without names of before (Rule::moved_to).
@@ -38,8 +38,8 @@ std::vector<std::string> field_names(const google::protobuf::Descriptor* type);
 std::string enum_names(const google::protobuf::EnumDescriptor* type);  // "f32, tf32, bf16"
 
 bool is_number(const google::protobuf::FieldDescriptor* field);
-// One value of a field, index < 0 for a field that is not a list: a number (of a bool 0 or 1), and any scalar as text
-// (strings without quotes).
+// One value of a field, index < 0 for a field that is not a list: a number (of a bool 0 or 1), and any scalar
+// as text (strings without quotes).
 double number_of(const google::protobuf::Message& message, const google::protobuf::FieldDescriptor* field,
                  int index);
 // The value of a field, or those of a list.

@@ -1,4 +1,5 @@
-// The rules that configs/saccade.proto writes beside its fields: checking values against them, and saying them in words.
+// The rules that configs/saccade.proto writes beside its fields: checking values against them,
+// and saying them in words.
 #pragma once
 
 #include <google/protobuf/descriptor.h>
@@ -12,7 +13,8 @@
 namespace saccade {
 
 const config::Rule& rule_of(const google::protobuf::FieldDescriptor* field);
-// The same with what the rule of the field that holds its message says of all that is in it: on_resume and of_inference.
+// The same with what the rule of the field that holds its message says of all that is in it:
+// on_resume and of_inference.
 config::Rule rule_within(const config::Rule& above, const google::protobuf::FieldDescriptor* field);
 
 // The names that the registry holds, which a field of the schema names.
@@ -21,8 +23,8 @@ std::vector<std::string> registered_names(const std::string& registry);
 // "1 to 64 pixels", "more than 0, at most 1", "sine, learned"; empty where the type says it all.
 std::string allowed_text(const google::protobuf::FieldDescriptor* field);
 
-// Throws InputError naming the first value in `message` (and below) that breaks its field's rule. `path` leads to the message
-// ("model"; empty for a whole configuration).
+// Throws InputError naming the first value in `message` (and below) that breaks its field's rule. `path`
+// leads to the message ("model"; empty for a whole configuration).
 void check_rules(const google::protobuf::Message& message, const std::string& path = "");
 
 // The tables of configs/README.md: every message and its fields.

@@ -54,7 +54,8 @@ void lower_batch_norm(Lowering& l) {
 }
 SACCADE_REGISTER_LOWERING("batch_norm", lower_batch_norm);
 
-// As an instance norm of [N, groups, all numbers of a group]: GroupNormalization came with opset 18, and was wrong until 21.
+// As an instance norm of [N, groups, all numbers of a group]: GroupNormalization came with opset 18,
+// and was wrong until 21.
 void lower_group_norm(Lowering& l) {
   const Shape& x = l.shape(0);
   const int64_t groups = l.integer("groups"), channels = x[-1];

@@ -12,8 +12,8 @@ std::string cast_to(Lowering& l, const std::string& x, onnx::TensorProto::DataTy
   return l.node("Cast", {x}, {{"to", int64_t{type}}});
 }
 
-// levels [N, H, W, C], rois [R, 4], level and image of each [R] -> [R, size, size, C]: every level gives all regions, of which those of
-// other levels count 0 times.
+// levels [N, H, W, C], rois [R, 4], level and image of each [R] -> [R, size, size, C]: every level gives all
+// regions, of which those of other levels count 0 times.
 void lower_roi_align(Lowering& l) {
   const int64_t size = l.integer("size");
   const Sizes& strides = l.integers("strides");
@@ -59,7 +59,8 @@ void lower_roi_levels(Lowering& l) {
 }
 SACCADE_REGISTER_LOWERING("roi_levels", lower_roi_levels, true);
 
-// boxes [N, K, 4], scores [N, K], groups [N, K] of numbers below `groups` -> keep bool [N, K]: what ONNX calls classes are the groups
+// boxes [N, K, 4], scores [N, K], groups [N, K] of numbers below `groups` -> keep bool [N, K]: what ONNX
+// calls classes are the groups
 void lower_nms(Lowering& l) {
   const int64_t K = l.shape(1)[1], groups = l.integer("groups");
   std::vector<float> numbers;

@@ -55,7 +55,8 @@ std::string sampling_grid(Lowering& l, const FeatureLevels& levels, int64_t poin
   return grid;
 }
 
-// value [N, S, M, D], reference points [N, Q, L, 2 or 4], offsets [N, Q, M, L, P, 2], logits [N, Q, M, L P] -> [N, Q, M D]
+// value [N, S, M, D], reference points [N, Q, L, 2 or 4], offsets [N, Q, M, L, P, 2], logits
+// [N, Q, M, L P] -> [N, Q, M D]
 void lower_ms_deform_attn(Lowering& l) {
   const FeatureLevels levels = levels_of(l);
   const int64_t L = levels.size(), S = levels.tokens(), M = l.shape(0)[2], D = l.shape(0)[3];
@@ -84,7 +85,8 @@ void lower_ms_deform_attn(Lowering& l) {
 }
 SACCADE_REGISTER_LOWERING("ms_deform_attn", lower_ms_deform_attn);
 
-// reference points [N, Q, L, 2 or 4], offsets [N, Q, M, L, P, 2] -> the centres of the cells that the points lie in, in cells
+// reference points [N, Q, L, 2 or 4], offsets [N, Q, M, L, P, 2] -> the centres of the cells that the points
+// lie in, in cells
 void lower_ms_deform_cells(Lowering& l) {
   const FeatureLevels levels = levels_of(l);
   const int64_t Q = l.shape(0)[1], L = levels.size(), P = l.shape(1)[4];
@@ -116,7 +118,8 @@ void lower_grid_sample(Lowering& l) {
 }
 SACCADE_REGISTER_LOWERING("grid_sample", lower_grid_sample);
 
-// table [H, rows, columns] sampled at (query point [N or 1, Q, 2] - key point [N, G, S, 2]) / 2 -> [N, H, Q, S]
+// table [H, rows, columns] sampled at (query point [N or 1, Q, 2] - key point [N, G, S, 2]) / 2 ->
+// [N, H, Q, S]
 void lower_sampled_position_bias(Lowering& l) {
   const Shape &table = l.shape(0), &keys = l.shape(2);
   const int64_t heads = table[0], groups = keys[1], S = keys[2], Q = l.shape(1)[1];

@@ -7,8 +7,8 @@
 namespace saccade {
 namespace {
 
-// logits [N, S, columns] -> the indices [N, K] of the tokens whose best class scores highest. TopK leaves the order of equal scores
-// open; ours is by rising index.
+// logits [N, S, columns] -> the indices [N, K] of the tokens whose best class scores highest. TopK leaves the
+// order of equal scores open; ours is by rising index.
 void lower_best_tokens(Lowering& l) {
   const int64_t classes = l.integer("classes"), count = l.result_shape()[1];
   std::string logits = l.input(0);

@@ -21,7 +21,8 @@
 
 namespace saccade {
 
-// Image folders, cross entropy with soft targets (label smoothing, mixup, CutMix), and top-1 and top-5 accuracy.
+// Image folders, cross entropy with soft targets (label smoothing, mixup, CutMix),
+// and top-1 and top-5 accuracy.
 std::unique_ptr<TrainingTask> train_classifier(const Config& config);
 // The sum over the batch of the cross entropy of logits [N, K] with the targets
 //   lambda * smooth(label_n) + (1 - lambda) * smooth(label_{N-1-n}),
@@ -33,13 +34,14 @@ std::unique_ptr<Predictor> class_predictor(const PredictArguments& arguments, co
 // The same for images that come one at a time.
 std::unique_ptr<Answerer> class_answerer(const LoadedModel& model);
 
-// What the evaluator finds for all images. The model is left in the mode (training or not) that it was in. Throws InputError
-// for a broken image.
+// What the evaluator finds for all images. The model is left in the mode (training or not) that it was in.
+// Throws InputError for a broken image.
 Evaluation evaluate_classifier(Classifier& model, const std::shared_ptr<const Dataset>& images,
                                const EvaluatorSpec& spec, const EvaluatorOptions& options);
 Evaluation evaluate_classes(const EvalArguments& arguments, const LoadedModel& model,
                             const EvaluatorOptions& options);
-// The classes are the model's. Leaves the images of these ones; all where no name is given. Throws InputError for one that the model does not have.
+// The classes are the model's. Leaves the images of these ones; all where no name is given. Throws InputError
+// for one that the model does not have.
 void only_classes(DataPaths& paths, const std::vector<std::string>& names, const LoadedModel& model,
                   const std::string& checkpoint);
 

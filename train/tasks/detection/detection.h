@@ -28,7 +28,8 @@ Evaluation evaluate_detections(const EvalArguments& arguments, const LoadedModel
                                const EvaluatorOptions& options);
 // Precision, recall and confusions, and pictures of what was found.
 std::string add_detection_sections(Page& page, const ReportOptions& options);
-// The classes of other people's weights: those of a data set, or what the number of outputs and their names tell.
+// The classes of other people's weights: those of a data set, or what the number of outputs and their names
+// tell.
 Classes classes_of_annotations(Config& config, const std::string& annotations);
 Classes classes_of_detector(Config& config, const std::vector<std::string>& labels,
                             std::vector<std::string>& notes);

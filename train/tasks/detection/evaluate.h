@@ -13,14 +13,14 @@
 
 namespace saccade {
 
-// All detections of the data set, by image in its order and falling score (of several processes on rank 0 alone). category_ids [K] are those of the
-// model's classes. The model is left in the mode (training or not) that it was in. Throws InputError for a
-// broken image and NotFinite when a prediction is none.
+// All detections of the data set, by image in its order and falling score (of several processes on rank 0
+// alone). category_ids [K] are those of the model's classes. The model is left in the mode (training or not)
+// that it was in. Throws InputError for a broken image and NotFinite when a prediction is none.
 std::vector<Detection> detect(Detector& model, const std::shared_ptr<const Dataset>& dataset,
                               const std::vector<int64_t>& category_ids, const EvaluatorOptions& options);
 
-// The set with these classes only, and of the detections those of them; what is left out is printed. All of it where no name is given.
-// `paths`: of the set. Throws InputError for an unknown name.
+// The set with these classes only, and of the detections those of them; what is left out is printed. All of
+// it where no name is given. `paths`: of the set. Throws InputError for an unknown name.
 std::shared_ptr<const Dataset> keep_classes(const std::shared_ptr<const Dataset>& dataset,
                                             const DataPaths& paths, const std::vector<std::string>& names,
                                             std::vector<Detection>& detections);
@@ -32,8 +32,8 @@ void need_predicted_masks(const FigureOptions& figures, const LoadedModel& model
                           const std::string& checkpoint);
 // The set with the masks that its figures need.
 DataPaths with_masks_of(const FigureOptions& figures, DataPaths paths);
-// Where objects have no masks, or detections that are given: throws InputError when masks are asked for; figures that would be of both
-// become those of boxes, and a line is added to notes that says why.
+// Where objects have no masks, or detections that are given: throws InputError when masks are asked for;
+// figures that would be of both become those of boxes, and a line is added to notes that says why.
 void settle_masks(FigureOptions& figures, const Dataset& set, std::vector<std::string>& notes);
 void settle_masks(FigureOptions& figures, std::span<const Detection> detections, const std::string& source,
                   std::vector<std::string>& notes);

@@ -25,8 +25,8 @@ DetectionFigures detection_figures(const GroundTruth& truth, std::span<const Det
                                    std::optional<double> threshold, const std::string& source,
                                    const FigureOptions& options = {});
 
-// An object {"coco", "threshold", "best", "confusion_matrix": {"names", "counts"}, "classes"} at full precision; each class with its
-// curves at IoU 0.5 and 0.75.
+// An object {"coco", "threshold", "best", "confusion_matrix": {"names", "counts"}, "classes"} at full
+// precision; each class with its curves at IoU 0.5 and 0.75.
 std::string figures_json(const DetectionFigures& figures);
 
 }  // namespace saccade

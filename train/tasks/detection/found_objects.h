@@ -9,8 +9,8 @@
 
 namespace saccade {
 
-// Which labels are shown: those that are named, by name or category id; all where none is. Throws InputError for one that the model
-// lacks; `what` ("--classes: best.safetensors") begins its message.
+// Which labels are shown: those that are named, by name or category id; all where none is. Throws InputError
+// for one that the model lacks; `what` ("--classes: best.safetensors") begins its message.
 std::vector<bool> shown_labels(const std::vector<std::string>& wanted, const LoadedModel& model,
                                const std::string& what);
 // Members of a JSON object in COCO's form, with names for people: category_id, bbox, score, category.

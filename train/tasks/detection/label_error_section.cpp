@@ -70,8 +70,8 @@ size_t leave_out_unread(std::vector<LabelError>& errors, const Dataset& dataset,
   });
 }
 
-// The images with errors, as the model would have them: what is missing is there, with its score, as is what has another class or box.
-// What is not found stays.
+// The images with errors, as the model would have them: what is missing is there, with its score, as is what
+// has another class or box. What is not found stays.
 GroundTruth corrected(const Dataset& dataset, const std::vector<LabelError>& errors) {
   const GroundTruth& truth = dataset.ground_truth();
   GroundTruth labels{.images = {}, .annotations = {}, .categories = truth.categories};

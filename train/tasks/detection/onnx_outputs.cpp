@@ -11,18 +11,20 @@
 namespace saccade {
 namespace {
 
-// `logits` [N, Q, K] and `boxes` [N, Q, 4] of the last layer as (cx, cy, w, h), parts of the image. With postprocess `labels` i64, `boxes`
-// (x1, y1, x2, y2) in pixels of the images whose sizes are in the further input orig_target_sizes i64 [N, 2] (width, height), and
-// `scores`, [N, count, ..] each by falling score, as models/detection/postprocess.h; the raw boxes are then `raw_boxes`. Of a dense
-// detector what overlaps a better detection of its class is left out; scores of 0 fill the rest. Of a
-// model with masks `masks` [N, Q, h, w], with postprocess [N, count, h, w] (the raw ones are then `raw_masks`): logits of maps that cover the
-// padded image.
-// A model that finishes its detections itself (ResultForm) has these alone: `labels`, `boxes`, corners as parts of the image or
-// with postprocess as above, `scores`, and `masks` [N, count, h, w], probabilities of maps that cover the boxes.
+// `logits` [N, Q, K] and `boxes` [N, Q, 4] of the last layer as (cx, cy, w, h), parts of the image. With
+// postprocess `labels` i64, `boxes` (x1, y1, x2, y2) in pixels of the images whose sizes are in the further
+// input orig_target_sizes i64 [N, 2] (width, height), and `scores`, [N, count, ..] each by falling score, as
+// models/detection/postprocess.h; the raw boxes are then `raw_boxes`. Of a dense detector what overlaps a
+// better detection of its class is left out; scores of 0 fill the rest. Of a model with masks `masks`
+// [N, Q, h, w], with postprocess [N, count, h, w] (the raw ones are then `raw_masks`): logits of maps that
+// cover the padded image.
+// A model that finishes its detections itself (ResultForm) has these alone: `labels`, `boxes`, corners as
+// parts of the image or with postprocess as above, `scores`, and `masks` [N, count, h, w], probabilities of
+// maps that cover the boxes.
 class DetectorOutputs : public ModelOutputs {
  public:
-  // class_loss: how scores follow from logits; nms: eval.nms. The doubles of dense detectors are suppressed in the file; with others that
-  // is left to who reads it.
+  // class_loss: how scores follow from logits; nms: eval.nms. The doubles of dense detectors are suppressed
+  // in the file; with others that is left to who reads it.
   DetectorOutputs(const OutputChoice& choice, std::shared_ptr<const ClassLoss> class_loss,
                   int64_t max_detections, double nms, const ResultForm& form)
       : choice_(choice),

@@ -28,7 +28,8 @@ namespace {
 
 constexpr size_t kSampledDetections = 10;  // how many detections have their sampling points drawn
 
-// The file of what lies in the object's box, which is cut to the image, at least a pixel; of an object with a mask its pixels alone.
+// The file of what lies in the object's box, which is cut to the image, at least a pixel;
+// of an object with a mask its pixels alone.
 std::vector<uint8_t> cut_out(const Image& image, const Instance& object) {
   const Mask* mask = object.mask && object.mask->area() > 0 ? object.mask.get() : nullptr;
   const Box& box = mask ? mask->box() : object.box;

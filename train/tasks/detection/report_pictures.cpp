@@ -16,7 +16,8 @@ namespace {
 constexpr int64_t kPairSide = 380, kPointsSide = 520;
 constexpr size_t kWorstImages = 10, kBestImages = 6, kSampled = 4, kQueries = 3;
 
-// Images by rising F1; of equal ones first that with more errors (worst) or with more objects that are right (best).
+// Images by rising F1; of equal ones first that with more errors (worst) or with more objects that are right
+// (best).
 std::vector<size_t> ordered(const std::vector<ImageOutcome>& images, bool worst) {
   std::vector<size_t> order(images.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;

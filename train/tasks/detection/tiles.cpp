@@ -34,8 +34,9 @@ bool is_cut_off(const ImageDetection& d, const Tile& tile, ImageSize image) {
          (tile.y > 0 && d.box.y1 < top + y) || (tile.y + tile.height < image.height && d.box.y2 > bottom - y);
 }
 
-// The IoU of two that are one object, else 0. A view that ends in an object shows a part of it, which is small beside the whole: of such
-// a part the share counts that lies in the other box. A whole small box in a larger one is an object of its own.
+// The IoU of two that are one object, else 0. A view that ends in an object shows a part of it, which is
+// small beside the whole: of such a part the share counts that lies in the other box. A whole small box in a
+// larger one is an object of its own.
 double overlap_if_one(const TiledDetection& a, const TiledDetection& b) {
   if (a.found.label != b.found.label) return 0;
   if (std::ranges::find_first_of(a.tiles, b.tiles) != a.tiles.end()) return 0;
@@ -55,7 +56,8 @@ void join(TiledDetection& kept, const TiledDetection& other) {
     kept.found.mask = std::make_shared<const Mask>(*kept.found.mask | *other.found.mask);
 }
 
-// In their order, each is kept or joined to the kept one that it is one with, of several that with which it overlaps most.
+// In their order, each is kept or joined to the kept one that it is one with,
+// of several that with which it overlaps most.
 std::vector<TiledDetection> join_once(const std::vector<TiledDetection>& all) {
   std::vector<TiledDetection> kept;
   for (const TiledDetection& d : all) {
@@ -96,7 +98,8 @@ std::vector<ImageDetection> merge_tiles(ImageSize image, const std::vector<Tile>
   std::stable_sort(all.begin(), all.end(), [](const TiledDetection& a, const TiledDetection& b) {
     return a.found.score > b.found.score;
   });
-  // What was put together may now be one with others: the parts of a large object meet in the view of the whole image.
+  // What was put together may now be one with others: the parts of a large object meet in the view of the
+  // whole image.
   for (size_t before = 0; before != all.size();) {
     before = all.size();
     all = join_once(all);

@@ -111,7 +111,8 @@ class DetectorTraining final : public ImageTrainingTask {
     const auto evaluator = evaluator_.start(options);
     evaluator->add({.detections = detections_});
     Evaluation evaluation = evaluator->result();
-    // Those of the annotations: nobody has written the detections, whose boxes are of any form while the model knows little.
+    // Those of the annotations: nobody has written the detections, whose boxes are of any form while the
+    // model knows little.
     evaluation_notes_ = std::move(evaluation.notes);
     const std::vector<std::string> told = remarks_on_figures(val_set_->ground_truth());  // describe_data
     std::erase_if(evaluation_notes_, [&](const std::string& note) {

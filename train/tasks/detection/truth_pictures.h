@@ -18,7 +18,8 @@ class DetectionPictures {
  public:
   // Of the detections those with at least this score. `dataset` must outlive this.
   DetectionPictures(const Dataset& dataset, const std::vector<Detection>& detections, double threshold);
-  // The truth left, the detections right, each within so many pixels a side; nothing where the image cannot be read.
+  // The truth left, the detections right, each within so many pixels a side;
+  // nothing where the image cannot be read.
   std::optional<Image> truth_beside_found(int64_t index, int64_t side) const;
 
  private:

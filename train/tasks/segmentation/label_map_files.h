@@ -16,7 +16,8 @@ class LabelMapFiles {
   LabelMapFiles(const LoadedModel& model, const std::string& checkpoint);
   // A PNG file of category ids, in colours where its palette reaches.
   std::vector<uint8_t> bytes(const LabelMap& labels) const;
-  // The classes that are there by falling number of pixels, as the elements of a JSON list. counts: pixels of each label.
+  // The classes that are there by falling number of pixels, as the elements of a JSON list. counts:
+  // pixels of each label.
   std::string classes_json(const std::vector<int64_t>& counts) const;
   std::vector<int64_t> counts(const LabelMap& labels) const;
 

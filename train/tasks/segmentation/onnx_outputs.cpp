@@ -5,8 +5,8 @@
 namespace saccade {
 namespace {
 
-// `logits` [N, h, w, K] of the model's cells; with postprocess `labels` i64 [N, H, W] of the input's pixels, positions in the metadata's class
-// names.
+// `logits` [N, h, w, K] of the model's cells; with postprocess `labels` i64 [N, H, W] of the input's pixels,
+// positions in the metadata's class names.
 class SegmenterOutputs : public ModelOutputs {
  public:
   explicit SegmenterOutputs(const OutputChoice& choice) : choice_(choice) {}

@@ -1,4 +1,5 @@
-// saccade predict with a model of label maps: pictures with the classes as colours, the label maps, and a list of what is where.
+// saccade predict with a model of label maps: pictures with the classes as colours, the label maps,
+// and a list of what is where.
 #include <fmt/format.h>
 
 #include <algorithm>

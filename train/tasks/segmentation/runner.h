@@ -1,4 +1,5 @@
-// A model of label maps on batches of bytes: what evaluation, prediction, the library and `bench` have in common.
+// A model of label maps on batches of bytes: what evaluation, prediction,
+// the library and `bench` have in common.
 #pragma once
 
 #include <span>
@@ -19,7 +20,8 @@ class SegmenterRunner {
   SegmenterRunner(Segmenter& model, const Config& config, int64_t classes);
   // The configurations of its looks at an image, one for each of eval.scales: images are resized by each.
   const std::vector<Config>& views() const { return views_; }
-  // The labels of images, in their original size. views: the same images resized by each of views(). Throws NotFinite.
+  // The labels of images, in their original size. views: the same images resized by each of views().
+  // Throws NotFinite.
   std::vector<LabelMap> run(std::span<const Batch> views);
   // The same with how sure it is of each class.
   struct Scored {
@@ -47,7 +49,8 @@ class SegmenterRunner {
   RecordedForward<Var> forward_;
 };
 
-// Each class that is there as an instance with its mask and the box around it; the score is the mean of its probability there.
+// Each class that is there as an instance with its mask and the box around it;
+// the score is the mean of its probability there.
 class SegmenterInferencer : public Inferencer {
  public:
   explicit SegmenterInferencer(const LoadedModel& model);

@@ -27,8 +27,9 @@ std::unique_ptr<TrainingTask> train_segmenter(const Config& config);
 // i64 [N, H, W] of a batch: the class, -1 for pixels of none and in the padding.
 Tensor label_tensor(const Batch& batch, Device device);
 
-// What the evaluator finds for all images, whose classes the model has. The model is left in the mode that it was in. seen: gets each image
-// with its labels, the true ones first, where it is there. Throws InputError for a broken image.
+// What the evaluator finds for all images, whose classes the model has. The model is left in the mode that it
+// was in. seen: gets each image with its labels, the true ones first, where it is there.
+// Throws InputError for a broken image.
 using SeenLabels = std::function<void(int64_t index, const LabelMap& truth, const LabelMap& found)>;
 Evaluation evaluate_segmenter(Segmenter& model, const Config& config,
                               const std::shared_ptr<const Dataset>& images, const EvaluatorSpec& spec,

@@ -141,8 +141,8 @@ LruCache<std::optional<cublasLtMatmulHeuristicResult_t>>& algorithms() {
   return *algorithms;
 }
 
-// Numbers of tokens, in the images' sizes, are many; an algorithm is chosen for the end of an eighth of a power of two, so that it
-// does not depend on which size came first. Numbers of channels stay.
+// Numbers of tokens, in the images' sizes, are many; an algorithm is chosen for the end of an eighth of a
+// power of two, so that it does not depend on which size came first. Numbers of channels stay.
 int64_t size_of_class(int64_t n) {
   constexpr int64_t kTokens = 4096;
   if (n < kTokens) return n;

@@ -18,12 +18,13 @@ struct Matrices {
 };
 
 // c = a b of `batch` products. a and b have one dtype; c is not transposed and of the same dtype or f32.
-// `bias` [columns of c], undefined or of c's dtype, is added to every row before the result is rounded, and so is `residual`, null or
-// laid out as c; then relu. All sizes are at least 1. False when cuBLASLt has no algorithm for it: then c is not computed.
+// `bias` [columns of c], undefined or of c's dtype, is added to every row before the result is rounded, and
+// so is `residual`, null or laid out as c; then relu. All sizes are at least 1. False when cuBLASLt has no
+// algorithm for it: then c is not computed.
 //
-// f32 is exact or on tensor cores as execution().math says. Sums have one order a shape: the algorithm is the first
-// choice of cuBLASLt's heuristic among those that do not add in the order of arrival, for the shape or, where thousands of rows
-// are multiplied, for a near one that stands for many.
+// f32 is exact or on tensor cores as execution().math says. Sums have one order a shape: the algorithm is the
+// first choice of cuBLASLt's heuristic among those that do not add in the order of arrival, for the shape or,
+// where thousands of rows are multiplied, for a near one that stands for many.
 bool product(int64_t batch, const Matrices& a, const Matrices& b, const Matrices& c, const Tensor& bias = {},
              bool relu = false, const void* residual = nullptr);
 

@@ -1,6 +1,7 @@
-// What the program uses of cuDNN 9's backend API, with NVIDIA's names and numbers: the library is opened at run time, so its headers
-// need not be there to build. tests/core/libraries holds this file against them where they are; the emulated GPU has
-// functions of its own under these names (tests/cuda_emulator/cudnn.cpp).
+// What the program uses of cuDNN 9's backend API, with NVIDIA's names and numbers: the library is opened at
+// run time, so its headers need not be there to build. tests/core/libraries holds this file against them
+// where they are; the emulated GPU has functions of its own under these names
+// (tests/cuda_emulator/cudnn.cpp).
 #pragma once
 
 #include <cuda_runtime.h>

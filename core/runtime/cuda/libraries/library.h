@@ -1,8 +1,8 @@
 // NVIDIA's libraries, opened when they are first needed: the program is not linked against them and runs on
 // the CPU without them.
 //
-//   static const Library library({.name = "cuBLASLt", .file = "libcublasLt.so.13", .package = "nvidia-cublas"});
-//   static const auto create = library.symbol<decltype(cublasLtCreate)>("cublasLtCreate");
+//   static const Library library({.name = "cuBLASLt", .file = "libcublasLt.so.13", .package =
+//   "nvidia-cublas"}); static const auto create = library.symbol<decltype(cublasLtCreate)>("cublasLtCreate");
 #pragma once
 
 #include <optional>
@@ -21,13 +21,13 @@ struct LibraryName {
   std::string package;  // of pip, "nvidia-cublas"
 };
 
-// What pip calls a library's package for a release of CUDA: "nvidia-cudnn" is nvidia-cudnn-cu12 or -cu13. Since CUDA 13 cuBLAS has no
-// such ending.
+// What pip calls a library's package for a release of CUDA: "nvidia-cudnn" is nvidia-cudnn-cu12 or -cu13.
+// Since CUDA 13 cuBLAS has no such ending.
 std::string pip_package(std::string_view name, int cuda_major);
 
 // Searched in this order: the folders of $SACCADE_CUDA_LIBRARY_PATH (separated by colons), the loader's own
-// search, the folders of conda, of the toolkit and of Debian, the packages of Python environments. Stays open to the end of
-// the program.
+// search, the folders of conda, of the toolkit and of Debian, the packages of Python environments. Stays open
+// to the end of the program.
 class Library {
  public:
   // Throws Error, in one line, when there is none or none that can be loaded.

@@ -19,7 +19,8 @@ struct NcclApi {
 const NcclApi& nccl();
 // Throws Error naming the call, NCCL's status and its reason.
 void check(ncclResult_t status, const char* call);
-// What has gone wrong on the way since the last call, in one line; "" as long as nothing has. From any thread.
+// What has gone wrong on the way since the last call, in one line; "" as long as nothing has.
+// From any thread.
 std::string nccl_problem(ncclComm_t comm);
 
 }  // namespace saccade::cuda

@@ -1,4 +1,5 @@
-// Ranges for Nsight Systems, which names the library that collects them in NVTX_INJECTION64_PATH when it starts a program.
+// Ranges for Nsight Systems, which names the library that collects them in NVTX_INJECTION64_PATH when it
+// starts a program.
 #if !defined(SACCADE_EMULATOR) && __has_include(<nvtx3/nvToolsExt.h>)
 
 #include <nvtx3/nvToolsExt.h>
