@@ -12,6 +12,7 @@
 #include "train/logs/print.h"
 #include "train/weights/cache.h"
 #include "train/weights/fetch.h"
+#include "train/weights/http.h"
 
 namespace saccade {
 
@@ -35,11 +36,11 @@ std::string weights_json(const PublishedWeights& w) {
   return fmt::format(
       R"({{"name": {}, "recipes": [{}], "data": {}, "url": {}, "bytes": {}, "sha256": {}, "licence": {}, "metric": {}, )"
       R"("figure": {}, "page": {}, "file": {}, "fetched": {}}})",
-      json_quote(w.name()), recipes, json_quote(w.data()), json_quote(w.url()),
+      json_quote(w.name()), recipes, json_quote(w.data()), json_quote(without_passwords(w.url())),
       w.has_bytes() ? std::to_string(w.bytes()) : "null", text_or_null(w.has_sha256(), w.sha256()),
       text_or_null(w.has_licence(), w.licence()), text_or_null(w.has_figure(), w.metric()),
-      w.has_figure() ? fmt::format("{}", w.figure()) : "null", text_or_null(w.has_page(), w.page()),
-      json_quote(cached.path()), cached.is_there());
+      w.has_figure() ? fmt::format("{}", w.figure()) : "null",
+      text_or_null(w.has_page(), without_passwords(w.page())), json_quote(cached.path()), cached.is_there());
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "core/tensor/error.h"
 #include "train/config/schema/config_fields.h"
 #include "train/config/text.h"
+#include "train/weights/http.h"
 
 namespace saccade {
 namespace {
@@ -59,7 +60,7 @@ std::vector<PublishedWeights> parse_catalogue(const std::string& text, const std
   parser.RecordErrorsTo(&error);
   config::WeightsCatalogue catalogue;
   if (!parser.ParseFromString(text, &catalogue))
-    fail_input("{}:{}: {}", name, error.line + 1, explain(error, text));
+    fail_input("{}:{}: {}", name, error.line + 1, without_passwords(explain(error, text)));
   std::set<std::string> names;
   std::set<std::pair<std::string, std::string>> of_recipes;
   for (const PublishedWeights& w : catalogue.weights()) {

@@ -105,8 +105,9 @@ class Download {
     give_up(what);
   }
   [[noreturn]] void give_up(const std::string& what) const {
-    fail("{}: {}; {}download the file elsewhere and put it at {}", weights_.url(), what,
-         weights_.has_page() ? fmt::format("see {}, or ", weights_.page()) : "", cached_.path());
+    fail("{}: {}; {}download the file elsewhere and put it at {}", without_passwords(weights_.url()), what,
+         weights_.has_page() ? fmt::format("see {}, or ", without_passwords(weights_.page())) : "",
+         cached_.path());
   }
 
   void start_anew() {
@@ -157,7 +158,8 @@ class Download {
       if (const std::string sum = stated_sum(answer); !sum.empty()) stated_sum_ = sum;
       if (answer.redirect.empty()) return finish(answer);
       if (const std::string why = redirect_refusal(url, answer.redirect); !why.empty())
-        give_up(fmt::format("is redirected to {}, {}", shortened(answer.redirect, 200), why));
+        give_up(
+            fmt::format("is redirected to {}, {}", shortened(without_passwords(answer.redirect), 200), why));
       if (hops == kMaxRedirects) give_up(fmt::format("is redirected more than {} times", kMaxRedirects));
       url = answer.redirect;
     }

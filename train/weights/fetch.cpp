@@ -18,6 +18,7 @@
 #include "train/logs/progress.h"
 #include "train/weights/cache.h"
 #include "train/weights/download.h"
+#include "train/weights/http.h"
 
 namespace saccade {
 namespace {
@@ -132,7 +133,9 @@ std::string fetch_weights(const PublishedWeights& weights, const FetchSettings& 
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }
   if (waited && is_fetched(weights, cached, line, quiet)) return cached.path();
-  if (!quiet) line.message(fmt::format("{}: {}; from {}", weights.name(), about(weights), weights.url()));
+  if (!quiet)
+    line.message(
+        fmt::format("{}: {}; from {}", weights.name(), about(weights), without_passwords(weights.url())));
   download(weights, cached, settings, quiet);
   return cached.path();
 }

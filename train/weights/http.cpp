@@ -32,6 +32,20 @@ int64_t HttpAnswer::number(const std::string& name) const {
   return error == std::errc() && end == text.data() + text.size() && value >= 0 ? value : -1;
 }
 
+std::string without_passwords(const std::string& text) {
+  std::string shown;
+  size_t done = 0;
+  for (size_t at = 0; (at = text.find("://", at)) != std::string::npos;) {
+    at += 3;
+    const size_t end = std::min(text.find_first_of("/?# \t\n\"'`", at), text.size());
+    const size_t host = text.substr(at, end - at).rfind('@');
+    if (host == std::string::npos) continue;
+    shown += text.substr(done, at - done) + "***";
+    done = at + host;
+  }
+  return shown + text.substr(done);
+}
+
 std::string redirect_refusal(const std::string& from, const std::string& to) {
   const std::string source = lower_case(from), target = lower_case(to);
   if (!target.starts_with("https://") && !target.starts_with("http://"))
@@ -211,7 +225,8 @@ HttpAnswer http_get(const HttpRequest& asked, const HttpBody& body) {
 bool can_fetch() { return false; }
 
 HttpAnswer http_get(const HttpRequest& asked, const HttpBody&) {
-  fail("{}: this program was built without libcurl4-openssl-dev and downloads nothing", asked.url);
+  fail("{}: this program was built without libcurl4-openssl-dev and downloads nothing",
+       without_passwords(asked.url));
 }
 #endif
 

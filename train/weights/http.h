@@ -48,6 +48,10 @@ using HttpBody = std::function<bool(const HttpAnswer& head, std::string_view byt
 // system's or $SSL_CERT_FILE's.
 HttpAnswer http_get(const HttpRequest& request, const HttpBody& body);
 
+// The text as it may be printed: addresses in it have *** for a user's name and password,
+// as http://***@host/a.pth.
+std::string without_passwords(const std::string& text);
+
 // Whether the program was built with libcurl's headers; else http_get throws Error.
 bool can_fetch();
 

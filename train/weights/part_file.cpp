@@ -15,11 +15,12 @@
 #include "core/files/output_file.h"
 #include "core/tensor/error.h"
 #include "train/config/text.h"
+#include "train/weights/http.h"
 
 namespace saccade {
 
 PartFile::PartFile(const CachedWeights& cached, const std::string& url)
-    : cached_(cached), url_(url), sum_(std::make_unique<Sha256>()) {
+    : cached_(cached), url_(without_passwords(url)), sum_(std::make_unique<Sha256>()) {
   const std::string path = cached.part();
   file_ = open_descriptor(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK, 0666);
   struct stat info {};
@@ -30,7 +31,7 @@ PartFile::PartFile(const CachedWeights& cached, const std::string& url)
   if (info.st_size > 0 && std::filesystem::exists(cached.part_origin(), error)) {
     const std::vector<std::string> lines = split(read_text(cached.part_origin(), kTextFile), '\n');
     int64_t total = -1;
-    if (lines.size() >= 3 && lines[0] == url && !lines[1].empty() && parse_number(lines[2], total) &&
+    if (lines.size() >= 3 && lines[0] == url_ && !lines[1].empty() && parse_number(lines[2], total) &&
         (total < 0 || info.st_size <= total)) {
       size_ = static_cast<uint64_t>(info.st_size);
       validator_ = lines[1];

@@ -363,6 +363,41 @@ TEST_F(Fetch, SaysWhenNobodyIsThere) {
       << line;
 }
 
+TEST_F(Fetch, PrintsNoPasswords) {
+  for (const auto& [text, shown] :
+       {std::pair("http://user:pw@host/a.pth", "http://***@host/a.pth"),
+        {"https://token@host:8080?a=b@c", "https://***@host:8080?a=b@c"},
+        {"http://u:p@ss@host/a@b", "http://***@host/a@b"},
+        {"http://host/a@b.pth", "http://host/a@b.pth"},
+        {"from http://u:p@a/x to HTTP://u:p@b", "from http://***@a/x to HTTP://***@b"},
+        {"no://", "no://"},
+        {"pw@host", "pw@host"}})
+    EXPECT_EQ(without_passwords(text), shown);
+  std::string to;
+  start([&](const Request&, const Connection& c) {
+    if (to.empty()) return c.answer("404 No", "", "");
+    c.answer("302 Found", "Location: " + to + "\r\n", "");
+  });
+  const std::string host = server_->url("").substr(7);
+  weights_.set_url("http://user:secret@" + host + "/tiny.pth");
+  weights_.set_page("https://user:secret@page/");
+  for (const char* next : {"", "ftp://user:secret@elsewhere/"}) {
+    to = next;
+    testing::internal::CaptureStdout();
+    std::string line;
+    try {
+      fetch_weights(weights_, settings_, false);
+    } catch (const Error& error) {
+      line = error.what();
+    }
+    const std::string out = testing::internal::GetCapturedStdout();
+    EXPECT_TRUE(line.starts_with("http://***@" + host + "/tiny.pth: ")) << line;
+    EXPECT_NE(line.find("see https://***@page/"), std::string::npos) << line;
+    EXPECT_NE(out.find("from http://***@" + host + "/tiny.pth"), std::string::npos) << out;
+    EXPECT_EQ((line + out).find("secret"), std::string::npos) << line << out;
+  }
+}
+
 TEST_F(Fetch, RefusesAFolderThatCannotBe) {
   start([&](const Request& r, const Connection& c) { serve_file(r, c, file_, "one"); });
   write_bytes(cache_ / "file", "x");
