@@ -29,6 +29,10 @@ bool is_weights_name(const std::string& name) {
   return is_made_of(name, "abcdefghijklmnopqrstuvwxyz0123456789_") && name.size() <= 100;
 }
 
+// What is printed as it is.
+bool is_plain(const std::string& text) { return escaped(text) == text; }
+constexpr const char* kPlain = "expected text of one line without control characters";
+
 std::string fault_of(const PublishedWeights& w) {
   if (!is_weights_name(w.name())) return "expected a name of small letters, digits and _";
   if (!is_weights_name(w.data())) return "data: expected a name of small letters, digits and _";
@@ -43,6 +47,13 @@ std::string fault_of(const PublishedWeights& w) {
     return "sha256: expected 64 hexadecimal digits in small letters, or the first 8 or more";
   if (w.has_bytes() && (w.bytes() == 0 || w.bytes() > kWeightsFile.max_bytes))
     return fmt::format("bytes: expected a number from 1 to {}", kWeightsFile.max_bytes);
+  if (w.has_figure() && !(w.figure() >= 0 && w.figure() <= 100))
+    return "figure: expected a number from 0 to 100";
+  for (const auto& [field, text] :
+       {std::pair{"licence", &w.licence()}, std::pair{"metric", &w.metric()}, std::pair{"page", &w.page()}})
+    if (!is_plain(*text)) return fmt::format("{}: {}", field, kPlain);
+  if (!std::ranges::all_of(w.recipe(), is_plain)) return fmt::format("recipe: {}", kPlain);
+  if (w.recipe().empty()) return "recipe: not given, expected that whose weights they are";
   return "";
 }
 

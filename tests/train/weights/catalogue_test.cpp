@@ -32,7 +32,7 @@ TEST(WeightsCatalogue, OwnOnesAreOfRecipesAndOverHttps) {
 }
 
 TEST(WeightsCatalogue, SaysWhatIsWrongWithAList) {
-  const std::string good = R"(name: "a" data: "coco" url: "https://x/y")";
+  const std::string good = R"(name: "a" data: "coco" url: "https://x/y" recipe: "q")";
   for (const auto& [text, part] :
        {std::pair<std::string, const char*>{"weights { name: \"../a\" data: \"coco\" url: \"https://x/y\" }",
                                             "mine: weights \"../a\": expected a name of small letters"},
@@ -44,6 +44,18 @@ TEST(WeightsCatalogue, SaysWhatIsWrongWithAList) {
         {"weights { " + good + " sha256: \"1234567\" }", "sha256: expected 64 hexadecimal digits"},
         {"weights { " + good + " bytes: 0 }", "bytes: expected a number from 1 to "},
         {"weights { " + good + " bytes: 999999999999999 }", "bytes: expected a number from 1 to "},
+        {"weights { " + good + " figure: nan }",
+         "mine: weights \"a\": figure: expected a number from 0 to 100"},
+        {"weights { " + good + " figure: -inf }", "figure: expected a number from 0 to 100"},
+        {"weights { " + good + " figure: 1e300 }", "figure: expected a number from 0 to 100"},
+        {"weights { " + good + " licence: \"MIT\\nerror: x\" }",
+         "mine: weights \"a\": licence: expected text of one line"},
+        {"weights { " + good + " metric: \"A\\033[31m\" }", "metric: expected text of one line"},
+        {"weights { " + good + " page: \"\\377\" }", "page: expected text of one line"},
+        {"weights { name: \"a\" data: \"co\\nco\" url: \"https://x/y\" }", "data: expected a name"},
+        {"weights { " + good + " recipe: \"r\\n\" }", "recipe: expected text of one line"},
+        {"weights { name: \"a\" data: \"coco\" url: \"https://x/y\" }",
+         "mine: weights \"a\": recipe: not given, expected that whose weights they are"},
         {"weights { " + good + " } weights { " + good + " }", "mine: weights \"a\": is there twice"},
         {"weights { recipe: \"r\" " + good +
              " } weights { recipe: \"r\" name: \"b\" data: \"coco\" url: \"http://x\" }",
