@@ -60,6 +60,10 @@ class Fetch : public testing::Test {
                   line.find(cache_.path()) != std::string::npos)
           << line;
       EXPECT_FALSE(std::filesystem::exists(path())) << line;
+      std::error_code none;  // an empty part is not left
+      EXPECT_NE(std::filesystem::file_size(path() + ".part", none), 0u) << line;
+      EXPECT_EQ(std::filesystem::exists(path() + ".part"), std::filesystem::exists(path() + ".part.origin"))
+          << line;
       return line;
     }
     return "no error";
