@@ -93,7 +93,7 @@ void choose_classes(GroundTruth& truth, const ClassChoice& choice) {
   remap_labels(truth, kept);
   std::vector<std::string> lines = counts.lines("boxes");
   const auto left = std::ranges::count_if(emptied, [&](int64_t id) { return !with_boxes.contains(id); });
-  if (left > 0)
+  if (left > 0 && choice.empties_stay)
     lines.push_back(fmt::format("{} image{} no object of these classes and {} as image{} without objects",
                                 left, left == 1 ? " has" : "s have", left == 1 ? "stays" : "stay",
                                 left == 1 ? "" : "s"));

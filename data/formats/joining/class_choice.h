@@ -16,6 +16,7 @@ struct ClassChoice {
   };
   std::vector<Mapping> map = {};
   std::vector<std::string> only = {};  // by their names after the map; empty: all
+  bool empties_stay = true;  // images that lose all of their boxes; else whoever leaves them out says so
 
   bool takes_all() const { return map.empty() && only.empty(); }
   // What a class of the data is called; "": it is left out.

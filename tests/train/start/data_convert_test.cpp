@@ -15,12 +15,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-int convert(const std::vector<std::string>& words) {
+int convert(const std::vector<std::string>& words, std::string* said = nullptr) {
   std::vector<std::string> all{"data", "convert"};
   all.insert(all.end(), words.begin(), words.end());
   testing::internal::CaptureStdout();
   const int status = run_command(all);
-  testing::internal::GetCapturedStdout();
+  const std::string out = testing::internal::GetCapturedStdout();
+  if (said) *said = out;
   return status;
 }
 
@@ -113,7 +114,10 @@ TEST_F(DataConvert, SubsetsAndClasses) {
   EXPECT_EQ(open_dataset(*found("named").train)->num_images(), 8) << "images stay";
 
   // Those with a star, and nothing but the stars in them.
-  ASSERT_EQ(convert({dir_ / "set", dir_ / "stars", "--classes", "star", "--drop-empty"}), 0);
+  std::string said;
+  ASSERT_EQ(convert({dir_ / "set", dir_ / "stars", "--classes", "star", "--drop-empty"}, &said), 0);
+  EXPECT_NE(said.find(" images left out, which have no box"), said.npos) << said;
+  EXPECT_EQ(said.find("without objects"), said.npos) << said;
   const auto stars = objects_of(found("stars").train);
   EXPECT_EQ(count(stars, "star"), count(was, "star"));
   std::set<std::string> images;

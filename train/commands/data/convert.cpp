@@ -58,6 +58,7 @@ ClassChoice convert_choice(const DataConvertArguments& arguments) {
     add("--rename", rename.substr(0, equals), rename.substr(equals + 1));
   }
   for (const std::string& name : arguments.drop) add("--drop", name, "");
+  choice.empties_stay = !arguments.drop_empty;
   return choice;
 }
 
