@@ -178,6 +178,14 @@ void check_new_folder(const std::string& output, const std::string& form) {
     fail_input("{}: is there already, expected a new folder for the files of {}", output, form);
 }
 
+void check_inputs(const std::vector<std::string>& places) {
+  for (const std::string& place : places) {
+    std::error_code error;
+    if (!fs::exists(place, error))
+      fail_input("{}: {}", place, error ? error.message() : "no such file or folder");
+  }
+}
+
 // The file under another name, or where the file systems differ a copy.
 void put_picture(const std::string& from, const fs::path& to) {
   std::error_code error;
@@ -248,6 +256,9 @@ void write_coco(const std::vector<ReadSplit>& splits, const DataConvertArguments
 }  // namespace
 
 int run_data_convert(const DataConvertArguments& arguments) {
+  std::vector<std::string> places{arguments.input};
+  places.insert(places.end(), arguments.data.begin(), arguments.data.end());
+  check_inputs(places);
   if (const std::optional<int> status = convert_label_maps(arguments)) return *status;
   const std::vector<std::string> forms = readable_forms();
   if (std::ranges::find(forms, arguments.to) == forms.end())
@@ -256,8 +267,6 @@ int run_data_convert(const DataConvertArguments& arguments) {
   if (!arguments.from.empty()) find_format(arguments.from, {.boxes = true}, "--from");
   check_shares(arguments.shares);
   const ClassChoice choice = convert_choice(arguments);
-  std::vector<std::string> places{arguments.input};
-  places.insert(places.end(), arguments.data.begin(), arguments.data.end());
   std::vector<DataSource> sources = convert_sources(arguments, places);
   if (!arguments.shares.empty()) unite_sources(sources);
   const std::vector<DataSource> written = planned(sources, arguments);
