@@ -15,15 +15,28 @@
 
 namespace saccade {
 
+void check_outside_data(const std::string& folder, const std::vector<std::string>& data, bool inside) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  for (const std::string& place : data) {
+    if (!is_folder(place)) continue;
+    const fs::path below =
+        fs::weakly_canonical(folder, error).lexically_relative(fs::weakly_canonical(place, error));
+    if (below == "." || fs::equivalent(folder, place, error))
+      fail_input("{}: is the folder of the data set, expected another one for what is written of it", folder);
+    if (inside && !below.empty() && *below.begin() != "..")
+      fail_input("{}: lies in the folder of the data set, expected another one for what is written of it",
+                 folder);
+  }
+}
+
 std::unique_ptr<MadeFolder> prepare_outputs(const std::vector<DataSource>& sources, const std::string& folder,
                                             const std::vector<std::string>& data) {
   std::unique_ptr<MadeFolder> made;
   if (!folder.empty()) {
-    std::error_code error;
-    for (const std::string& place : data)
-      if (std::filesystem::equivalent(folder, place, error))
-        fail_input("{}: is the folder of the data set, expected another one for what is written of it",
-                   folder);
+    check_outside_data(folder, data, false);
+    for (const DataSource& source : sources)
+      for (const DataPaths& set : sets_of(source.paths)) check_outside_data(folder, {set.images}, false);
     made = std::make_unique<MadeFolder>(folder);
   }
   for (const DataSource& source : sources) {
