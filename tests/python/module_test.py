@@ -406,6 +406,13 @@ class ModuleTest(unittest.TestCase):
 
     def test_models_are_loaded_anew_in_other_processes(self) -> None:
         self.assertTrue(same(pickle.loads(pickle.dumps(self.model))("noise.bmp", 0), self.want))
+        pickled, here = pickle.dumps(saccade.Model(os.path.relpath(self.checkpoints["detector"]), "cpu")), os.getcwd()
+        os.chdir("/")  # the path may have been relative to a folder of before
+        try:
+            again = pickle.loads(pickled)
+        finally:
+            os.chdir(here)
+        self.assertTrue(same(again("noise.bmp", 0), self.want))
         child = os.fork()
         if child == 0:
             try:
@@ -464,6 +471,8 @@ class ModuleTest(unittest.TestCase):
         run.stop()
         run.wait()
         self.assertFalse(run.running)
+        written = Path("stopped/metrics.jsonl").read_text().splitlines()
+        self.assertEqual(len(list(run)), len(written) - 1)  # wait() leaves them to be read
         self.assertTrue(Path("stopped/checkpoints/last.safetensors").exists())
         process = None
         for _ in (left := saccade.train(output="left", **endless)):
@@ -474,8 +483,9 @@ class ModuleTest(unittest.TestCase):
         with saccade.train(output="killed", **endless) as run:
             next(run)
             run._process.kill()
-            with self.assertRaisesRegex(saccade.Error, "^saccade train was ended by SIGKILL$"):
-                run.wait()
+            for _ in range(2):
+                with self.assertRaisesRegex(saccade.Error, "^saccade train was ended by SIGKILL$"):
+                    run.wait()
 
     def test_ctrl_c_ends_a_run_after_its_step(self) -> None:
         script = """

@@ -156,7 +156,7 @@ TEST(DataFolder, WhatIsWrongIsSaid) {
             std::string::npos);
   EXPECT_NE(input_error([&] {
               run_data_check({.data = {dir.path()}, .fix = dir / "fixed"});
-            }).find("nothing that is right"),
+            }).find("nothing valid"),
             std::string::npos);
   write_png(Image(20, 20), dir / "b.png");
   EXPECT_EQ(run_command({"data", "check", "--data", dir.path(), "--fix", dir / "fixed"}), 0);

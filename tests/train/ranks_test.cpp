@@ -132,6 +132,17 @@ TEST_F(RankTraining, ImagesThatAnyRankSkipsAreToldOnce) {
   EXPECT_EQ(told, 1U) << r.out;
 }
 
+TEST_F(RankTraining, TheCommandThatContinuesHasTheFlagsThatTheUserGave) {
+  const std::string stop = "--max-steps 1 --set train.eval_every_epochs=0";
+  EXPECT_NE(train("to_continue", 2, stop)
+                .out.find("to continue: saccade train --output to_continue --resume "
+                          "--processes 2\n"),
+            std::string::npos);
+  EXPECT_NE(train("to_continue", 2, "--resume --max-steps 2 --device cpu")
+                .out.find("--resume --processes 2 --device cpu\n"),
+            std::string::npos);
+}
+
 // The process of rank 1 of the run gets a signal after its first step.
 // Prints the seconds from then to the end.
 constexpr const char* kSignalRankOne = R"(

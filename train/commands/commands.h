@@ -41,6 +41,9 @@ int run_train(const TrainArguments& arguments);
 int launch_processes(const TrainArguments& arguments);
 // Of a process that it has started: throws InputError where there are not as many ranks as were asked for.
 void check_launched(int ranks);
+bool is_launched();  // whether this process is one of those
+// The flags --processes and --device as the user gave them to the first process: " --processes 2".
+std::string process_flags(const TrainArguments& arguments);
 
 int run_eval(const EvalArguments& arguments);
 

@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "core/distributed/rank_channel.h"
+#include "core/files/text.h"
 #include "core/runtime/cpu/processors.h"
 #include "core/runtime/interrupt.h"
 #include "core/tensor/error.h"
@@ -35,6 +36,7 @@ namespace saccade {
 namespace {
 
 constexpr const char* kProcesses = "SACCADE_PROCESSES";  // how many were asked for, told to each of them
+constexpr const char* kAskedDevice = "SACCADE_PROCESSES_DEVICE";  // what --device said then
 
 // The words of this command without --processes, and with the device that it has found.
 std::vector<std::string> own_words(Device device) {
@@ -138,7 +140,8 @@ Launch over_mpi(const TrainArguments& arguments) {
   launch.words = {"mpirun", "-n", std::to_string(arguments.processes)};
   for (const std::string& word : own_words(Device::kCpu)) launch.words.push_back(word);
   launch.variables = {"OMPI_MCA_rmaps_base_oversubscribe=1", "OMPI_MCA_hwloc_base_binding_policy=none",
-                      "OMPI_MCA_orte_execute_quiet=1", fmt::format("{}={}", kProcesses, arguments.processes)};
+                      "OMPI_MCA_orte_execute_quiet=1", fmt::format("{}={}", kProcesses, arguments.processes),
+                      fmt::format("{}={}", kAskedDevice, arguments.device)};
   if (::geteuid() == 0)  // mpirun asks whether root means it
     launch.variables.insert(launch.variables.end(),
                             {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"});
@@ -166,7 +169,9 @@ std::vector<Launch> over_nccl(const TrainArguments& arguments) {
          {fmt::format("RANK={}", r), fmt::format("WORLD_SIZE={}", arguments.processes),
           fmt::format("LOCAL_RANK={}", r), fmt::format("LOCAL_WORLD_SIZE={}", arguments.processes),
           "MASTER_ADDR=127.0.0.1", fmt::format("MASTER_PORT={}", free_port.port()),
-          fmt::format("TORCHELASTIC_RUN_ID={}", ::getpid()), "TORCHELASTIC_USE_AGENT_STORE=False"}});
+          fmt::format("TORCHELASTIC_RUN_ID={}", ::getpid()), "TORCHELASTIC_USE_AGENT_STORE=False",
+          fmt::format("{}={}", kProcesses, arguments.processes),
+          fmt::format("{}={}", kAskedDevice, arguments.device)}});
   return launches;
 }
 
@@ -316,6 +321,18 @@ void check_launched(int ranks) {
     fail_input(
         "--processes {}: mpirun has started a group of {}, expected the mpirun of Open MPI, no wrapper of another",
         shortened(wanted), ranks);
+}
+
+bool is_launched() { return std::getenv(kProcesses) && std::getenv(kAskedDevice); }
+
+std::string process_flags(const TrainArguments& arguments) {
+  std::string flags, device = arguments.device;
+  if (is_launched()) {
+    flags = fmt::format(" --processes {}", shell_word(std::getenv(kProcesses)));
+    device = std::getenv(kAskedDevice);
+  }
+  if (device != "auto") flags += " --device " + shell_word(device);
+  return flags;
 }
 
 }  // namespace saccade

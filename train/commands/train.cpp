@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <thread>
@@ -168,8 +169,8 @@ std::string new_run_folder(const TrainArguments& arguments) {
 
 // The command that goes on with the run. Its configuration lies in its folder.
 std::string resume_command(const TrainArguments& arguments, bool same_end) {
-  std::string command = "saccade train --output " + shell_word(arguments.output) + " --resume";
-  if (arguments.device != "auto") command += " --device " + arguments.device;
+  std::string command =
+      "saccade train --output " + shell_word(arguments.output) + " --resume" + process_flags(arguments);
   if (same_end && arguments.max_steps > 0) command += fmt::format(" --max-steps {}", arguments.max_steps);
   return command;
 }
@@ -195,8 +196,11 @@ std::string describe_stop(const TrainArguments& arguments, const Config& config,
     case StopReason::kSignal:
       break;
   }
-  return fmt::format("stopped by {} after step {}, which is saved{} {}", signal_name(result.signal),
-                     result.step, to_continue, resume_command(arguments, true));
+  // The launcher asks its processes to stop by SIGUSR1, whatever it was asked by.
+  const bool by_launcher = result.signal == SIGUSR1 && is_launched();
+  return fmt::format("stopped by {} after step {}, which is saved{} {}",
+                     by_launcher ? "the launcher" : signal_name(result.signal), result.step, to_continue,
+                     resume_command(arguments, true));
 }
 
 // Trains in the folder; exit status.

@@ -215,8 +215,12 @@ PredictInputs collect_inputs(const std::vector<std::string>& arguments, bool rec
     if (path == "-") return inputs.images.push_back({kStandardInput, "", ""});
     if (is_address(path))
       return inputs.problems.push_back(fmt::format(
-          "{}: is an address, expected a file, a folder or a pattern; fetch it first, or pipe it into `-`",
+          "{}: is an address, expected a file, a folder or a pattern; web addresses are not read: fetch it "
+          "first, or pipe a picture into `-`",
           path));
+    if (lower_extension(path) == ".m3u8")
+      return inputs.problems.push_back(
+          fmt::format("{}: is a playlist, which is not read; expected the video itself", path));
     if (fs::is_directory(path, error))
       expand_folder(path, recursive, inputs);
     else

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "data/formats/listing.h"
 #include "data/images/orientation.h"
 #include "train/video/ffmpeg.h"
+#include "train/video/frame_times.h"
 #include "train/video/video.h"
 
 namespace saccade {
@@ -96,11 +98,16 @@ class VideoReader::Decoder {
       parts.push_back(fmt::format("{} of another size, resized to {} x {}",
                                   count_of(resized_, "frame", "frames"), info_.size.width,
                                   info_.size.height));
+    if (times_.steps_back() > 0)
+      parts.push_back(fmt::format(
+          "time stamps go back at frame {}{}, as in joined recordings; times continue after the frame before",
+          times_.first_step_back(),
+          times_.steps_back() > 1 ? fmt::format(" and at {} more", times_.steps_back() - 1) : ""));
     if (!end_problem_.empty()) parts.push_back("it ends early" + end_problem_);
     // By the header there should be more.
-    const double missing = expected_end_ - last_end_;
+    const double missing = expected_end_ - times_.end();
     if (end_problem_.empty() && interrupt_signal() == 0 && ended_ && missing > 1.5 * frame_seconds())
-      parts.push_back(fmt::format("it ends early, at {:.2f} of {:.2f} seconds", last_end_, expected_end_));
+      parts.push_back(fmt::format("it ends early, at {:.2f} of {:.2f} seconds", times_.end(), expected_end_));
     return parts.empty() ? "" : fmt::format("{}", fmt::join(parts, ", "));
   }
 
@@ -249,23 +256,21 @@ class VideoReader::Decoder {
   double frame_seconds() const { return info_.frames_per_second > 0 ? 1 / info_.frames_per_second : 0.04; }
 
   double time_of(const AVFrame& frame) {
-    double seconds = last_seconds_ + (decoded_ > 1 ? frame_seconds() : 0);
+    std::optional<double> stamp;
     if (frame.best_effort_timestamp != AV_NOPTS_VALUE) {
       if (begin_ == AV_NOPTS_VALUE) {
         // A file's pictures may begin after its sound, a stream's at any time.
         const bool has_start = source_ == VideoSource::kFile && stream_->start_time != AV_NOPTS_VALUE;
         begin_ = has_start ? stream_->start_time : frame.best_effort_timestamp;
       }
-      seconds = seconds_of(frame.best_effort_timestamp - begin_, stream_->time_base);
+      stamp = seconds_of(frame.best_effort_timestamp - begin_, stream_->time_base);
     }
 #if LIBAVUTIL_VERSION_MAJOR >= 58
     const int64_t duration = frame.duration;
 #else
     const int64_t duration = frame.pkt_duration;
 #endif
-    last_seconds_ = std::max(seconds, 0.0);
-    last_end_ = last_seconds_ + (duration > 0 ? seconds_of(duration, stream_->time_base) : frame_seconds());
-    return last_seconds_;
+    return times_.next(stamp, duration > 0 ? seconds_of(duration, stream_->time_base) : frame_seconds());
   }
 
   Image converted(const AVFrame& frame) {
@@ -320,7 +325,8 @@ class VideoReader::Decoder {
   ImageSize stored_;
   int orientation_ = 1;
   int64_t begin_ = AV_NOPTS_VALUE;
-  double last_seconds_ = 0, last_end_ = 0, expected_end_ = 0;
+  FrameTimes times_;
+  double expected_end_ = 0;
   bool draining_ = false, ended_ = false;
   int64_t decoded_ = 0, undecodable_ = 0, damaged_ = 0, resized_ = 0;
   std::string end_problem_;

@@ -3,11 +3,13 @@
 
 #include <cmath>
 #include <filesystem>
+#include <optional>
 #include <vector>
 
 #include "core/tensor/error.h"
 #include "tests/test_folder.h"
 #include "tests/train/video/videos.h"
+#include "train/video/frame_times.h"
 
 namespace saccade {
 namespace {
@@ -80,6 +82,31 @@ TEST(VideoFiles, TimesMayBeUneven) {
   ASSERT_EQ(frames.size(), times.size());
   for (size_t i = 0; i < times.size(); ++i) EXPECT_NEAR(frames[i].seconds, times[i], 1e-4) << i;
   EXPECT_EQ(reader.losses(), "");
+}
+
+// Joined recordings: each part follows the last frame, with its own distances.
+TEST(FrameTimes, NeverGoBack) {
+  FrameTimes times;
+  auto expect = [&times](std::optional<double> stamp, double time) {
+    EXPECT_NEAR(times.next(stamp, 0.25), time, 1e-9) << stamp.value_or(-1);
+  };
+  expect(-0.5, 0);  // before the stream's beginning
+  expect(0, 0);
+  expect(0.25, 0.25);
+  expect(0.25, 0.25);  // equal stamps do not go back
+  expect({}, 0.5);
+  expect(0.375, 0.5);  // earlier than was guessed, but later than the last stamp
+  expect(1, 1);
+  EXPECT_EQ(times.steps_back(), 0);
+  expect(0, 1.25);
+  expect(0.125, 1.375);
+  expect(2, 3.25);
+  expect({}, 3.5);
+  expect(-7, 3.75);
+  expect(-6, 4.75);
+  EXPECT_EQ(times.steps_back(), 2);
+  EXPECT_EQ(times.first_step_back(), 7);
+  EXPECT_NEAR(times.end(), 5, 1e-9);
 }
 
 TEST(VideoFiles, EveryNthFrameIsTheSameFrame) {

@@ -79,6 +79,7 @@ class Model:
             raise InputError(f'device: {device!r:.120}, expected "auto", "cpu", "cuda" or "cuda:1"')
         self._handle = Handle(path, device.encode("utf-8", "replace"))
         self._checkpoint = os.fsdecode(path)
+        self._absolute = os.path.abspath(self._checkpoint)  # for processes in other folders
         self._asked_device = device
         lib, pointer = library(), self._handle.pointer
         self._task: str = lib.saccade_model_task(pointer).decode()
@@ -245,7 +246,7 @@ class Model:
             InputError, Error: with the line that the program ends with.
         """
         path = os.fsdecode(encoded_path(output, "output"))
-        run_program("export", [self._checkpoint, path], {"height": height, "width": width, "batch": batch, **flags})
+        run_program("export", [self._absolute, path], {"height": height, "width": width, "batch": batch, **flags})
         return path
 
     def close(self) -> None:
@@ -264,7 +265,7 @@ class Model:
             handle.close()
 
     def __reduce__(self) -> Any:  # another process loads it anew
-        return Model, (self._checkpoint, self._asked_device)
+        return Model, (self._absolute, self._asked_device)
 
     def __repr__(self) -> str:
         return f"Model({self._checkpoint!r}, {self._task}, {len(self._names)} classes, {self._device})"

@@ -105,8 +105,14 @@ class Training:
 
     def wait(self) -> None:
         """Waits for the end of the run. Raises InputError or Error, with the program's line, for a run that fails."""
-        for _ in self:
-            pass
+        try:
+            while self.running:
+                time.sleep(0.02)
+        except KeyboardInterrupt:
+            self.stop()
+            raise
+        self._read()  # the metrics can still be iterated over
+        self._end(again=True)
 
     def stop(self) -> None:
         """Lets the run end its step and write its checkpoint, and waits for that. What metrics are left can still be read."""
@@ -125,10 +131,10 @@ class Training:
     def __exit__(self, *error: Any) -> None:
         self.stop()
 
-    def _end(self) -> None:
+    def _end(self, again: bool = False) -> None:
         self._reader.join()
         status = self._process.returncode
-        if self._failed or (self._stopped and status == 128 + signal.SIGINT):
+        if (self._failed and not again) or (self._stopped and status == 128 + signal.SIGINT):
             return
         self._failed = status != 0
         raise_failure("train", status, b"".join(self._errors))
