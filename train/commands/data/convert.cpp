@@ -271,9 +271,11 @@ int run_data_convert(const DataConvertArguments& arguments) {
   if (!arguments.shares.empty()) unite_sources(sources);
   const std::vector<DataSource> written = planned(sources, arguments);
   std::unique_ptr<MadeFolder> folder;
-  if (arguments.to != "coco") check_new_folder(arguments.output, arguments.to);
-  check_outside_data(arguments.output, places, true);
-  if (arguments.to == "coco") folder = prepare_outputs(written, arguments.output, places);
+  if (arguments.to == "coco")
+    folder = prepare_outputs(written, arguments.output,
+                             arguments.images.empty() ? places : std::vector<std::string>());
+  else
+    check_new_folder(arguments.output, arguments.to);
   std::vector<ReadSplit> splits;
   for (DataSource& source : sources) {
     const std::vector<Category> known = splits.empty() ? std::vector<Category>() : splits[0].truth.categories;

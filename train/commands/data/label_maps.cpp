@@ -17,7 +17,6 @@
 #include "data/formats/splits.h"
 #include "data/images/draw.h"
 #include "data/images/stored_pixels.h"
-#include "train/commands/data/outputs.h"
 #include "train/inference/picture_files.h"
 #include "train/logs/print.h"
 #include "train/logs/progress.h"
@@ -158,9 +157,6 @@ std::optional<int> convert_label_maps(const DataConvertArguments& arguments) {
   if (fs::exists(arguments.output, error) && !fs::is_empty(arguments.output, error))
     fail_input("{}: is there already, expected a new or empty folder for images and label maps",
                arguments.output);
-  std::vector<std::string> places = arguments.data;
-  places.push_back(arguments.input);
-  check_outside_data(arguments.output, places, true);
   const fs::path output = normal_path(arguments.output);
   const MadeFolder made(output.string());
   const TemporaryPath part(make_own_folder((output / ".part").string()));

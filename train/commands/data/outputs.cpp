@@ -15,28 +15,26 @@
 
 namespace saccade {
 
-void check_outside_data(const std::string& folder, const std::vector<std::string>& data, bool inside) {
-  namespace fs = std::filesystem;
+namespace {
+
+// Refuses a folder for outputs that is one of these, whose lists or images it would be taken for.
+void check_not_of_data(const std::string& folder, const std::vector<std::string>& data) {
   std::error_code error;
-  for (const std::string& place : data) {
-    if (!is_folder(place)) continue;
-    const fs::path below =
-        fs::weakly_canonical(folder, error).lexically_relative(fs::weakly_canonical(place, error));
-    if (below == "." || fs::equivalent(folder, place, error))
+  for (const std::string& place : data)
+    if (std::filesystem::equivalent(folder, place, error))
       fail_input("{}: is the folder of the data set, expected another one for what is written of it", folder);
-    if (inside && !below.empty() && *below.begin() != "..")
-      fail_input("{}: lies in the folder of the data set, expected another one for what is written of it",
-                 folder);
-  }
 }
+
+}  // namespace
 
 std::unique_ptr<MadeFolder> prepare_outputs(const std::vector<DataSource>& sources, const std::string& folder,
                                             const std::vector<std::string>& data) {
   std::unique_ptr<MadeFolder> made;
   if (!folder.empty()) {
-    check_outside_data(folder, data, false);
-    for (const DataSource& source : sources)
-      for (const DataPaths& set : sets_of(source.paths)) check_outside_data(folder, {set.images}, false);
+    check_not_of_data(folder, data);
+    if (!data.empty())
+      for (const DataSource& source : sources)
+        for (const DataPaths& set : sets_of(source.paths)) check_not_of_data(folder, {set.images});
     made = std::make_unique<MadeFolder>(folder);
   }
   for (const DataSource& source : sources) {

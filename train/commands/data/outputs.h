@@ -10,10 +10,6 @@
 
 namespace saccade {
 
-// Refuses a folder for outputs that is one of a data set's or, where `inside`, lies in one,
-// where it would be taken for a part of it.
-void check_outside_data(const std::string& folder, const std::vector<std::string>& data, bool inside);
-
 // The folder of the outputs ("": they are files with names of their own), which must not be that of a data
 // set: what is written there would be one of its lists of boxes. Throws InputError, also where a file would
 // be replaced that is not written by saccade.
