@@ -144,16 +144,16 @@ TEST_F(PredictVideo, OneThatCannotBeReadIsReported) {
 
 TEST_F(PredictVideo, OfClassifiersAndLabelMaps) {
   run_script(
-      "mkdir -p classes/train/a classes/train/b; cp shapes/images/000001.png classes/train/a; cp "
-      "shapes/images/000002.png classes/train/b");
+      "mkdir -p video_classes/train/a video_classes/train/b; cp shapes/images/000001.png video_classes/train/a; cp "
+      "shapes/images/000002.png video_classes/train/b");
   const std::string
       backbone =
           "backbone { blocks: [1, 1, 1, 1] width: 8 frozen_batch_norm: false frozen_stages: 0 outputs: ",
       rest = " batch_size: 2 workers: 1 augment { height: 32 width: 32 } ";
   write_bytes((scratch() / "class.textproto").string(),
               "model { type: \"classifier\" " + backbone +
-                  "[4] } }\ndata { train { images: \"classes/train\" } " +
-                  "val { images: \"classes/train\" }" + rest +
+                  "[4] } }\ndata { train { images: \"video_classes/train\" } " +
+                  "val { images: \"video_classes/train\" }" + rest +
                   "val_height: 32 val_width: 32 } train { max_steps: 1 }");
   const std::string maps =
       "{ format: \"label_maps\" annotations: \"shapes/label_maps\" images: \"shapes/images\" } ";
