@@ -37,7 +37,6 @@ std::optional<int64_t> parameters_of(const std::string& run, const Config& confi
 }
 
 ComparedRun compared(const std::string& name) {
-  check_run_folder(name);
   ComparedRun run{.name = name,
                   .metrics = read_run_metrics(name + "/metrics.jsonl"),
                   .config = config_of_run(name),

@@ -49,12 +49,12 @@ void move(const FieldPlace& from, const FieldPlace& to) {
         ->MutableMessage(to.message, to.field)
         ->CopyFrom(r->GetMessage(*from.message, from.field));
   } else {
-    if (from.field->is_repeated()) to.message->GetReflection()->ClearField(to.message, to.field);
-    const int count = from.field->is_repeated() ? r->FieldSize(*from.message, from.field) : 1;
+    const bool is_list = from.field->is_repeated();
+    if (is_list) to.message->GetReflection()->ClearField(to.message, to.field);
+    const int count = is_list ? r->FieldSize(*from.message, from.field) : 1;
     for (int i = 0; i < count; ++i) {
       std::string text;
-      pb::TextFormat::PrintFieldValueToString(*from.message, from.field, from.field->is_repeated() ? i : -1,
-                                              &text);
+      pb::TextFormat::PrintFieldValueToString(*from.message, from.field, is_list ? i : -1, &text);
       parse_value(*to.message, to.field, text);
     }
   }
