@@ -1,28 +1,35 @@
-// An empty folder of one test, removed at its end.
+// Folders and files of tests.
 #pragma once
 
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <stdexcept>
 #include <string>
 
 namespace saccade {
 
+// Makes an empty folder that nobody else has. The number of the process would not do: a killed process leaves
+// its folders, and numbers come again.
+inline std::string make_folder(const std::string& name) {
+  std::string path = (std::filesystem::temp_directory_path() / (name + "_XXXXXX")).string();
+  if (::mkdtemp(path.data()) == nullptr) throw std::runtime_error("cannot make " + path);
+  return path;
+}
+
+// An empty folder of one test, removed at its end.
 class TestFolder {
  public:
   TestFolder() {
-    static int count = 0;  // a test may have several
     const auto* info = testing::UnitTest::GetInstance()->current_test_info();
-    std::string name = std::string("saccade_") + info->test_suite_name() + "_" + info->name() + "_" +
-                       std::to_string(::getpid()) + "_" + std::to_string(count++);
+    std::string name = std::string("saccade_") + info->test_suite_name() + "_" + info->name();
     std::replace(name.begin(), name.end(), '/', '_');  // of parameterised tests
-    path_ = std::filesystem::temp_directory_path() / name;
-    std::filesystem::remove_all(path_);
-    std::filesystem::create_directories(path_);
+    path_ = make_folder(name);
   }
   ~TestFolder() {
     std::error_code ignored;

@@ -3,15 +3,13 @@
 // other builds.
 #pragma once
 
-#include <unistd.h>
-
 #include <cstdint>
-#include <filesystem>
 #include <fstream>
 #include <string>
 #include <string_view>
 
 #include "core/tensor/error.h"
+#include "tests/test_folder.h"
 
 namespace saccade::fuzz {
 
@@ -22,12 +20,7 @@ bool add_target(const std::string& name, Target target);
 
 // Of this process.
 inline const std::string& folder() {
-  static const std::string path = [] {
-    const std::string made =
-        (std::filesystem::temp_directory_path() / ("saccade_fuzz_" + std::to_string(getpid()))).string();
-    std::filesystem::create_directories(made);
-    return made;
-  }();
+  static const std::string path = make_folder("saccade_fuzz");
   return path;
 }
 

@@ -25,8 +25,7 @@ struct Result {
 // One folder for all tests of this program, removed at its end.
 inline const fs::path& scratch() {
   struct Folder {
-    fs::path path = fs::temp_directory_path() / ("saccade_cli_test_" + std::to_string(getpid()));
-    Folder() { fs::create_directories(path); }
+    fs::path path = make_folder("saccade_cli_test");
     ~Folder() {
       std::error_code ignored;
       fs::remove_all(path, ignored);

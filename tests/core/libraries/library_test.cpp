@@ -14,6 +14,7 @@
 #include <functional>
 
 #include "core/tensor/error.h"
+#include "tests/test_folder.h"
 
 namespace saccade {
 namespace {
@@ -25,8 +26,7 @@ constexpr const char* kVariable = "SACCADE_CUDA_LIBRARY_PATH";
 class LibrarySearch : public testing::Test {
  protected:
   void SetUp() override {
-    folder_ = testing::TempDir() + "saccade_library_" + std::to_string(getpid());
-    std::filesystem::create_directories(folder_);
+    folder_ = make_folder("saccade_library");
     setenv(kVariable, folder_.c_str(), 1);
   }
   void TearDown() override {
