@@ -26,6 +26,14 @@ struct NamedTensor {
   ParameterResize resize = nullptr;  // null: it has one shape only
 };
 
+// Of a model: tables whose rows are those of queries, group after group, and the list of its tensors that has
+// an entry a group ("enc_output.").
+struct QueryTables {
+  std::vector<std::string> names;
+  std::string one_a_group;
+  int64_t groups = 1;
+};
+
 // The full name of a child. A child with an empty local name shares its parent's name: its tensors appear as
 // the parent's own (a classifier around a backbone).
 std::string child_name(const std::string& parent, const std::string& local);
@@ -76,6 +84,10 @@ class Module {
   // And of its heads that are one a layer ("bbox_embed."); in a file that has the first only,
   // it stands for all.
   virtual std::vector<std::string> repeated_heads() const { return {}; }
+  // Whether heads of other classes begin with the rows of a file's, repeated or cut, and not anew.
+  virtual bool repeats_class_rows() const { return false; }
+  // Of a file with more queries a group the first are taken.
+  virtual QueryTables query_tables() const { return {}; }
 
  protected:
   // Registration. The Var is allocated here (f32) and filled by initialize().

@@ -26,6 +26,12 @@ class LwDetr : public SetDetector {
   LwDetr(const LwDetrOptions& options, std::shared_ptr<Backbone> backbone);
   SetOutput predict(const DetectorInput& input) override;
   std::string type_name() const override { return "LwDetr"; }
+  bool repeats_class_rows() const override { return true; }  // as the official RF-DETR
+  QueryTables query_tables() const override {
+    return {{"refpoint_embed.weight", "query_feat.weight"},
+            "transformer.enc_output.",
+            1 + options_.extra_query_groups};
+  }
 
  protected:
   void after_initialize(uint64_t seed, const std::string& prefix) override;
