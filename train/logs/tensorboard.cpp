@@ -85,8 +85,8 @@ class EventReader {
   uint64_t end_ = 0;
 };
 
-// The first event of our files names their writer, in TensorBoard's own field for that. Older files of ours do
-// not, but state their step, though it is 0, which protobuf's own writers, those of all others, leave out.
+// The first event of our files names their writer, in TensorBoard's own field for that. Older files of ours
+// do not, but they state their step, 0, which protobuf's own writers, those of all others, leave out.
 constexpr std::string_view kVersion = "brain.Event:2", kWriter = "saccade";
 
 bool is_first_of_ours(const std::string& bytes) {
