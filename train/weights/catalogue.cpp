@@ -61,7 +61,7 @@ std::string fault_of(const PublishedWeights& w) {
 
 const char* own_catalogue() {
   return
-#include "configs/weights_catalogue.inc"
+#include "train/weights/catalogue.textproto.inc"
       ;
 }
 
