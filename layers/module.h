@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "autograd/var.h"
+#include "layers/child.h"
 #include "layers/init.h"
 #include "layers/name_patterns.h"
 
@@ -38,6 +39,8 @@ struct QueryTables {
 // the parent's own (a classifier around a backbone).
 std::string child_name(const std::string& parent, const std::string& local);
 
+// A module computes in forward(), with arguments and results of its own. Others run it with call() or through
+// a Child, so that observers know which module is running.
 class Module {
  public:
   Module() = default;
@@ -97,12 +100,12 @@ class Module {
   // Another name for a tensor that exists already.
   void alias(const std::string& name, Var var);
   template <class M>
-  std::shared_ptr<M> child(const std::string& name, std::shared_ptr<M> module) {
+  Child<M> child(const std::string& name, std::shared_ptr<M> module) {
     children_.emplace_back(name, module);
     return module;
   }
   template <class M, class... A>
-  std::shared_ptr<M> make_child(const std::string& name, A&&... args) {
+  Child<M> make_child(const std::string& name, A&&... args) {
     return child(name, std::make_shared<M>(std::forward<A>(args)...));
   }
   // Runs after the own parameters and the children are initialised: for inits that span several modules.

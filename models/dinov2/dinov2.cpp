@@ -13,7 +13,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "layers/module_scope.h"
 #include "layers/position_tables.h"
 #include "models/backbone.h"
 #include "models/common/patch_embed.h"
@@ -136,7 +135,7 @@ class DinoV2 : public Backbone {
   void run(const Var& images, const Tap& tap) const {
     ModuleScope scope(*this);
     const DinoV2Options& o = options_;
-    const Var patches = patch_embed_->forward(pad_map(images, o.patch * o.windows));
+    const Var patches = patch_embed_(pad_map(images, o.patch * o.windows));
     const MapSize map{patches.dim(1), patches.dim(2)};
     const int64_t windows = o.windows * o.windows;
     Var x = cut_windows(add(patches, cast(positions(map), patches.dtype())), o.windows);
@@ -153,8 +152,9 @@ class DinoV2 : public Backbone {
     for (int64_t b = 0; b < o.outputs.back(); ++b) {
       const bool is_windowed = std::ranges::count(o.windowed_blocks, b) > 0 || windows == 1;
       const auto& block = blocks_[static_cast<size_t>(b)];
-      x = is_windowed ? block->forward(x, {}) : reshape(block->forward(reshape(x, together), {}), apart);
-      if (std::ranges::count(o.outputs, b + 1) > 0) tap(norm_ ? norm_->forward(x) : x, map);
+      x = is_windowed ? block(x, FeatureLevels{})
+                      : reshape(block(reshape(x, together), FeatureLevels{}), apart);
+      if (std::ranges::count(o.outputs, b + 1) > 0) tap(norm_ ? norm_(x) : x, map);
     }
   }
 
@@ -170,9 +170,9 @@ class DinoV2 : public Backbone {
   int64_t grid_;
   Var cls_token_, register_tokens_, pos_embed_;
   ConstantKeeper constants_;
-  std::shared_ptr<PatchEmbed> patch_embed_;
-  std::vector<std::shared_ptr<VisionBlock>> blocks_;
-  std::shared_ptr<LayerNorm> norm_;
+  Child<PatchEmbed> patch_embed_;
+  std::vector<Child<VisionBlock>> blocks_;
+  Child<LayerNorm> norm_;
 };
 
 class DinoV2Classifier : public Classifier {
@@ -181,17 +181,14 @@ class DinoV2Classifier : public Classifier {
     body_ = make_child<DinoV2>("", options);
     head_ = make_child<Linear>("head", 2 * options.dim, classes, vision_linear());
   }
-  Var forward(const Var& images) override {
-    ModuleScope scope(*this);
-    return head_->forward(body_->describe(images));
-  }
+  Var forward(const Var& images) override { return head_(body_->describe(images)); }
   int64_t num_classes() const override { return head_->weight().dim(0); }
   std::string type_name() const override { return "DinoV2Classifier"; }
   std::vector<std::string> class_heads() const override { return {"head."}; }
 
  private:
-  std::shared_ptr<DinoV2> body_;
-  std::shared_ptr<Linear> head_;
+  Child<DinoV2> body_;
+  Child<Linear> head_;
 };
 
 DinoV2Options read_dinov2(const Args& args, const std::vector<int64_t>& default_stages) {

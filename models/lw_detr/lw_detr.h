@@ -48,12 +48,12 @@ class LwDetr : public SetDetector {
                                 LayerPrediction& predictions) const;
 
   LwDetrOptions options_;
-  std::shared_ptr<Transformer> transformer_;
-  std::shared_ptr<Linear> class_embed_;
-  std::shared_ptr<Mlp> bbox_embed_;
+  Child<Transformer> transformer_;
+  Child<Linear> class_embed_;
+  Child<Mlp> bbox_embed_;
   Var refpoint_embed_, query_feat_;  // [groups * Q, 4], [groups * Q, C]
-  std::shared_ptr<Backbone> backbone_;
-  std::shared_ptr<Projector> projector_;
+  Child<Backbone> backbone_;
+  Child<Projector> projector_;
   ConstantKeeper constants_;
 };
 
