@@ -484,7 +484,7 @@ TEST_F(Cli, CompletesCommandsFlagsAndConfigurations) {
       {"train --set model.backbone.type=s", "model.backbone.type=swin"},
       {"train --set precision=b", "precision=bf16"},
       {"train --set data.val.format=c", "data.val.format=coco data.val.format=csv data.val.format=cvat"},
-      {"train --set eval.evaluator=", "eval.evaluator=coco eval.evaluator=top_k eval.evaluator=miou"},
+      {"train --set eval.evaluator=", "eval.evaluator=top_k eval.evaluator=coco eval.evaluator=miou"},
       {"data convert --from c", "coco csv cvat"},
       {"train --set=precision=b", "--set=precision=bf16"},
       {"train --resume --set deterministic=", "deterministic=false deterministic=true"},

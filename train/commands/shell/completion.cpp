@@ -114,7 +114,7 @@ Words known_values(const std::string& name) {
        [] {
          return Words{"auto", "cpu", "cuda"};
        }},
-      {"evaluator", [] { return detection_evaluators().names(); }},
+      {"evaluator", [] { return evaluators("detection").names(); }},
       {"from", [] { return formats_with({.boxes = true}); }},
       {"to", [] { return Words{"coco"}; }},
       {"LAYER",

@@ -19,7 +19,7 @@ namespace {
 class ClassificationTask final : public Task {
  public:
   void check(const Config& config) const override {
-    classification_evaluator(config);
+    evaluator_of(config);
     const auto& data = config.data();
     if (data.augment().height() == 0)
       fail_input("data.augment.height: not set, expected the size of a classifier's training images");
@@ -99,7 +99,7 @@ class ClassificationTask final : public Task {
     return train_classifier(config);
   }
   std::vector<std::string> primary_metrics(const Config& config) const override {
-    return classification_evaluator(config).primary;
+    return evaluator_of(config).primary;
   }
   std::vector<MetricChart> charts() const override {
     return {

@@ -19,7 +19,7 @@ namespace {
 class DetectionTask final : public Task {
  public:
   void check(const Config& config) const override {
-    detection_evaluator(config);
+    evaluator_of(config);
     if (const double part = config.data().val_crop_pct(); part > 0)
       fail_input(
           "data.val_crop_pct: {} cuts the centre out of a classifier's images, expected 0 for a detector, whose boxes are of the whole image",
@@ -82,7 +82,7 @@ class DetectionTask final : public Task {
     return train_detector(config);
   }
   std::vector<std::string> primary_metrics(const Config& config) const override {
-    return detection_evaluator(config).primary;
+    return evaluator_of(config).primary;
   }
   std::vector<MetricChart> charts() const override {
     return {

@@ -16,7 +16,7 @@ namespace {
 class SegmentationTask final : public Task {
  public:
   void check(const Config& config) const override {
-    segmentation_evaluator(config);
+    evaluator_of(config);
     const config::Data& data = config.data();
     for (auto [name, value] : {std::pair{"data.augment.batch_mixup", data.augment().batch_mixup()},
                                std::pair{"data.mix.mixup_alpha", data.mix().mixup_alpha()},
@@ -122,7 +122,7 @@ class SegmentationTask final : public Task {
     return train_segmenter(config);
   }
   std::vector<std::string> primary_metrics(const Config& config) const override {
-    return segmentation_evaluator(config).primary;
+    return evaluator_of(config).primary;
   }
   std::vector<MetricChart> charts() const override {
     return {{.title = "Validation", .metrics = {{"mIoU", "mIoU"}, {"mAcc", "mAcc"}, {"aAcc", "aAcc"}}},
