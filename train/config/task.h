@@ -1,4 +1,4 @@
-// The kinds of task: detection, classification. One object knows all that is particular to its kind; it
+// The kinds of task: detection, classification, segmentation. One object knows all that is particular to its kind; it
 // registers itself from its own folder (train/tasks), and a model's type names it (models/build.h).
 #pragma once
 

@@ -3,6 +3,7 @@
 
 #include "core/tensor/error.h"
 #include "data/images/draw.h"
+#include "models/build.h"
 #include "models/classifier.h"
 #include "models/summary.h"
 #include "models/weights/imagenet_names.h"
@@ -125,7 +126,7 @@ class ClassificationTask final : public Task {
     return add_classification_sections(page, options);
   }
   ModelSummary summarize(Module& model, int64_t height, int64_t width) const override {
-    return saccade::summarize(dynamic_cast<Classifier&>(model), height, width);
+    return saccade::summarize(model_as<Classifier>(model), height, width);
   }
 };
 

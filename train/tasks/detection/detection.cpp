@@ -3,6 +3,7 @@
 
 #include "core/tensor/error.h"
 #include "data/images/draw.h"
+#include "models/build.h"
 #include "models/detector.h"
 #include "models/summary.h"
 #include "train/config/options.h"
@@ -114,7 +115,7 @@ class DetectionTask final : public Task {
     return add_detection_sections(page, options);
   }
   ModelSummary summarize(Module& model, int64_t height, int64_t width) const override {
-    return saccade::summarize(dynamic_cast<Detector&>(model), height, width);
+    return saccade::summarize(model_as<Detector>(model), height, width);
   }
 };
 

@@ -3,6 +3,7 @@
 
 #include "core/tensor/error.h"
 #include "data/pages/label_picture.h"
+#include "models/build.h"
 #include "models/summary.h"
 #include "train/config/options.h"
 #include "train/config/task.h"
@@ -147,7 +148,7 @@ class SegmentationTask final : public Task {
     return add_segmentation_sections(page, options);
   }
   ModelSummary summarize(Module& model, int64_t height, int64_t width) const override {
-    return saccade::summarize(dynamic_cast<Segmenter&>(model), height, width);
+    return saccade::summarize(model_as<Segmenter>(model), height, width);
   }
 };
 
