@@ -43,15 +43,7 @@ class ClassificationTask final : public Task {
                  field, split.annotations(), field);
     need(field + ".images", split.images(), "a folder with one sub-folder of images for each class");
   }
-  std::vector<UnreadFields> unread_fields() const override {
-    return {{{"data.augment.min_area_ratio", "data.augment.min_box_side"}, "without boxes, in a classifier"},
-            {{"criterion.class_loss", "criterion.class_weight", "criterion.bbox_weight",
-              "criterion.giou_weight", "criterion.focal_alpha", "criterion.focal_gamma",
-              "criterion.no_object_weight", "criterion.cost_class", "criterion.cost_bbox",
-              "criterion.cost_giou", "criterion.cost_alpha", "criterion.cost_gamma",
-              "criterion.extra_group_repeat", "data.labels", "eval.max_detections", "eval.nms"},
-             "in a classifier"}};
-  }
+  std::vector<std::string> own_fields() const override { return {"criterion.label_smoothing"}; }
 
   Contents needs(const Config&) const override { return {.image_classes = true}; }
   UsualClasses usual_classes() const override { return {1000, "ImageNet"}; }

@@ -35,8 +35,15 @@ class DetectionTask final : public Task {
     need(field + ".annotations", split.annotations(), "a file of annotations (COCO json), or data.folder");
     need(field + ".images", split.images(), "the folder of the images");
   }
-  std::vector<UnreadFields> unread_fields() const override {
-    return {{{"criterion.label_smoothing"}, "in a detector"}};
+  std::vector<std::string> own_fields() const override {
+    return {"criterion.class_loss",         "criterion.class_weight",
+            "criterion.bbox_weight",        "criterion.giou_weight",
+            "criterion.focal_alpha",        "criterion.focal_gamma",
+            "criterion.no_object_weight",   "criterion.cost_class",
+            "criterion.cost_bbox",          "criterion.cost_giou",
+            "criterion.cost_alpha",         "criterion.cost_gamma",
+            "criterion.extra_group_repeat", "data.labels",
+            "eval.max_detections",          "eval.nms"};
   }
 
   Contents needs(const Config& config) const override { return {.boxes = true, .masks = has_masks(config)}; }

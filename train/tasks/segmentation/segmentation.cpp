@@ -41,17 +41,6 @@ class SegmentationTask final : public Task {
          "a folder of label maps, a list in ImageSets/Segmentation, a file of masks, or data.folder");
     need(field + ".images", split.images(), "the folder of the images");
   }
-  std::vector<UnreadFields> unread_fields() const override {
-    return {
-        {{"data.augment.min_area_ratio", "data.augment.min_box_side"},
-         "without boxes, in a model of label maps"},
-        {{"criterion.class_loss", "criterion.class_weight", "criterion.bbox_weight", "criterion.giou_weight",
-          "criterion.focal_alpha", "criterion.focal_gamma", "criterion.no_object_weight",
-          "criterion.cost_class", "criterion.cost_bbox", "criterion.cost_giou", "criterion.cost_alpha",
-          "criterion.cost_gamma", "criterion.extra_group_repeat", "criterion.label_smoothing", "data.labels",
-          "eval.max_detections", "eval.nms"},
-         "in a model of label maps"}};
-  }
   std::vector<std::string> own_fields() const override {
     return {"criterion.class_weights",
             "criterion.mean_over_labelled",
