@@ -49,7 +49,7 @@ class ClassifierTraining final : public ImageTrainingTask {
       : ImageTrainingTask(config),
         normalization_(image_normalization(config)),
         evaluation_(evaluator_options(config)),
-        evaluator_(classification_evaluator(config)),
+        evaluator_(evaluator_of(config)),
         smoothing_(config.criterion().label_smoothing()) {
     const int64_t classes = train_set_->num_classes();
     if (int64_t wanted = config.model().num_classes(); wanted > 0 && wanted != classes)

@@ -33,7 +33,7 @@ class DetectorTraining final : public ImageTrainingTask {
       : ImageTrainingTask(config),
         normalization_(image_normalization(config)),
         evaluation_(evaluator_options(config)),
-        evaluator_(detection_evaluator(config)),
+        evaluator_(evaluator_of(config)),
         figures_(figures_of(config)) {
     int64_t known = train_set_->num_classes();
     int64_t classes = config.model().num_classes() > 0 ? config.model().num_classes() : known;

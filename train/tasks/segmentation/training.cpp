@@ -23,7 +23,7 @@ class SegmenterTraining final : public ImageTrainingTask {
       : ImageTrainingTask(config),
         normalization_(image_normalization(config)),
         evaluation_(evaluator_options(config)),
-        evaluator_(segmentation_evaluator(config)) {
+        evaluator_(evaluator_of(config)) {
     const int64_t known = train_set_->num_classes();
     const int64_t classes = config.model().num_classes() > 0 ? config.model().num_classes() : known;
     if (classes < known)
