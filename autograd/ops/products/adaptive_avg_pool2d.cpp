@@ -7,7 +7,6 @@ namespace {
 
 struct AdaptiveAvgPool2d {
   static constexpr const char* kName = "adaptive_avg_pool2d";
-  static constexpr std::array kCasts{Cast::kSame};
   static constexpr auto macs = no_macs;
   int64_t height, width;
   Shape from{};

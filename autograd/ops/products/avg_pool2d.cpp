@@ -7,7 +7,6 @@ namespace {
 
 struct AvgPool2d {
   static constexpr const char* kName = "avg_pool2d";
-  static constexpr std::array kCasts{Cast::kSame};
   static constexpr auto macs = no_macs;
   int64_t window;
   Shape x_shape{};
