@@ -96,16 +96,8 @@ class DistillationTerm : public SideTerm {
   }
 };
 
-template <class Term>
-bool register_side_term(const char* name) {
-  return loss_terms().add(
-      {name, __FILE__, [](std::shared_ptr<const ClassLoss>) -> std::shared_ptr<const LossTerm> {
-         return std::make_shared<Term>();
-       }});
-}
-
-[[maybe_unused]] const bool fgl_registered = register_side_term<LocalisationTerm>("fgl");
-[[maybe_unused]] const bool ddf_registered = register_side_term<DistillationTerm>("ddf");
+[[maybe_unused]] const bool fgl_registered = register_loss_term<LocalisationTerm>("fgl", __FILE__);
+[[maybe_unused]] const bool ddf_registered = register_loss_term<DistillationTerm>("ddf", __FILE__);
 
 }  // namespace
 }  // namespace saccade

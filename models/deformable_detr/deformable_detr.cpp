@@ -224,7 +224,6 @@ std::shared_ptr<Module> build_deformable_detr(const Args& model, int64_t classes
     model_types().add({.name = "deformable_detr",
                        .summary = "Deformable DETR (Zhu et al. 2021)",
                        .task = "detection",
-                       .file = __FILE__,
                        .build = build_deformable_detr,
                        .parts = {"transformer", "deformable_detr"},
                        .infer = infer_deformable_detr});

@@ -26,7 +26,6 @@ const WeightRules kDeformableDetrNames = weight_rules(
 
 [[maybe_unused]] const bool hugging_face_deformable_detr =
     weight_namings().add({.name = "Hugging Face Deformable DETR",
-                          .file = __FILE__,
                           .markers = {"model.level_embed"},
                           .rules = kDeformableDetrNames,
                           .place = WeightNaming::kDetector});

@@ -71,16 +71,8 @@ class DiceTerm : public MaskTerm {
   }
 };
 
-template <class Term>
-bool register_mask_term(const char* name) {
-  return loss_terms().add(
-      {name, __FILE__, [](std::shared_ptr<const ClassLoss>) -> std::shared_ptr<const LossTerm> {
-         return std::make_shared<Term>();
-       }});
-}
-
-[[maybe_unused]] const bool mask_registered = register_mask_term<CrossEntropyTerm>("mask");
-[[maybe_unused]] const bool dice_registered = register_mask_term<DiceTerm>("dice");
+[[maybe_unused]] const bool mask_registered = register_loss_term<CrossEntropyTerm>("mask", __FILE__);
+[[maybe_unused]] const bool dice_registered = register_loss_term<DiceTerm>("dice", __FILE__);
 
 }  // namespace
 }  // namespace saccade

@@ -150,7 +150,6 @@ std::shared_ptr<Module> build_dino(const Args& model, int64_t classes, const Arg
     model_types().add({.name = "dino",
                        .summary = "DINO (Zhang et al. 2023)",
                        .task = "detection",
-                       .file = __FILE__,
                        .build = build_dino,
                        .infer = infer_dino,
                        .preset = "model { transformer { ffn_dim: 2048 dropout: 0 queries: 900 "

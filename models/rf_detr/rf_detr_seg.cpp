@@ -76,7 +76,6 @@ std::shared_ptr<Module> build_rf_detr_seg(const Args& model, int64_t classes, co
     model_types().add({.name = "rf_detr_seg",
                        .summary = "RF-DETR with masks (Robinson et al. 2025)",
                        .task = "detection",
-                       .file = __FILE__,
                        .build = build_rf_detr_seg,
                        .parts = {"transformer", "lw_detr"},
                        .has_masks = true,

@@ -29,7 +29,6 @@ const WeightRules kUperNetNames{
 // The last norm of a Swin classifier, which its backbone has kept since version 5.
 [[maybe_unused]] const bool hugging_face_uper_net =
     weight_namings().add({.name = kHuggingFaceUperNet,
-                          .file = __FILE__,
                           .markers = {"decode_head.psp_modules.0.1.batch_norm.weight"},
                           .rules = kUperNetNames,
                           .place = WeightNaming::kDetector,

@@ -40,8 +40,8 @@ SACCADE_HD LossTerm<T> background_term(const Logistic<T>& f, T weight, T gamma) 
   return {w * f.softplus, w * f.p};
 }
 
-// The term of a ClassDecision as the loops over the elements of x [rows, K] see it: what it takes of the label
-// of an element's row where the element is the label's class (at_label), and elsewhere (kElsewhere).
+// The term of a ClassDecision as the loops over the elements of x [rows, K] see it: what it takes of the
+// label of an element's row where the element is the label's class (at_label), and elsewhere (kElsewhere).
 template <ClassDecision kDecision, class T>
 struct DecisionTerm {
   static constexpr bool kIsFocal = kDecision == ClassDecision::kFocal;

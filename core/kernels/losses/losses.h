@@ -31,8 +31,8 @@ struct DecisionParams {
   ClassDecision decision = ClassDecision::kFocal;
   double alpha = 0, gamma = 0;
 };
-// x, grad [R, K]; labels [R], the class or something outside [0, K) for "no object"; quality [R] in x's dtype,
-// undefined for kFocal; pieces of kLossElements elements.
+// x, grad [R, K]; labels [R], the class or something outside [0, K) for "no object"; quality [R] in x's
+// dtype, undefined for kFocal; pieces of kLossElements elements.
 inline Kernel<void(const Tensor& x, const Tensor& labels, const Tensor& quality, const DecisionParams& params,
                    Tensor& partial, Tensor& grad)>
     decision_loss{"decision_loss"};

@@ -124,16 +124,9 @@ class PointDice : public PointTerm {
   }
 };
 
-template <class Term>
-bool register_point_term(const char* name) {
-  return loss_terms().add(
-      {name, __FILE__, [](std::shared_ptr<const ClassLoss>) -> std::shared_ptr<const LossTerm> {
-         return std::make_shared<Term>();
-       }});
-}
-
-[[maybe_unused]] const bool point_mask_registered = register_point_term<PointCrossEntropy>("point_mask");
-[[maybe_unused]] const bool point_dice_registered = register_point_term<PointDice>("point_dice");
+[[maybe_unused]] const bool point_mask_registered =
+    register_loss_term<PointCrossEntropy>("point_mask", __FILE__);
+[[maybe_unused]] const bool point_dice_registered = register_loss_term<PointDice>("point_dice", __FILE__);
 
 }  // namespace
 }  // namespace saccade
