@@ -85,7 +85,7 @@ void DFineDecoder::decode(const DecoderQueries& q, const LevelTokens& tokens, bo
       add_layer(output, q.denoising,
                 {.logits = add(dec_score_head_[layer](target), quality_heads_[layer](probabilities)),
                  .boxes = box,
-                 .sides = {corners, first, bins.places, bins.scale}});
+                 .sides = {corners, first, bins.values, bins.scale}});
     reference = box.detach();
   }
 }

@@ -24,13 +24,13 @@ Var rows_of(const Var& x) {
 class LocalisationTerm : public SideTerm {
   Var sum(const LayerPrediction& predicted, const MatchedQueries& matched) const override {
     const SidePrediction& sides = predicted.sides;
-    const int64_t P = matched.indices.dim(0), bins = sides.places.dim(0);
+    const int64_t P = matched.indices.dim(0), bins = sides.values.dim(0);
     if (P == 0) return Var(Tensor::zeros({predicted.boxes.dim(0)}, DType::kF32, predicted.boxes.device()));
     const Var logits = index_select(rows_of(sides.logits), matched.indices);
     Var target, overlap;
     {
       NoGrad no_grad;
-      const BinScale scale{sides.places, sides.scale};
+      const BinScale scale{sides.values, sides.scale};
       const Var references = index_select(rows_of(sides.references), matched.indices);
       target = side_targets(references, Var(matched.truth), scale);
       const Var qualities(matched_quality(predicted.logits, matched));
@@ -52,7 +52,7 @@ class DistillationTerm : public SideTerm {
   Var sum(const LayerPrediction& predicted, const MatchedQueries& matched) const override {
     const SidePrediction& sides = predicted.sides;
     const int64_t G = predicted.boxes.dim(0), N = predicted.boxes.dim(1), Q = predicted.boxes.dim(2),
-                  bins = sides.places.dim(0);
+                  bins = sides.values.dim(0);
     const Var tempered =
         mul_scalar(reshape(cast(sides.logits, DType::kF32), {G, N, Q, kSides, bins}), 1 / kTemperature);
     Var teacher, weight;

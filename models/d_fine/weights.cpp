@@ -54,7 +54,7 @@ constexpr const char* kQualityHead = "decoder.lqe_layers.0.reg_conf.layers.0.wei
     weight_namings().add({.name = "Hugging Face D-FINE",
                           .markers = {std::string("model.") + kQualityHead},
                           .rules = hugging_face_names(),
-                          .place = WeightNaming::kDetector,
+                          .scope = WeightNaming::kDetector,
                           .has_copies = true});
 
 }  // namespace

@@ -28,7 +28,7 @@ const WeightRules kDeformableDetrNames = weight_rules(
     weight_namings().add({.name = "Hugging Face Deformable DETR",
                           .markers = {"model.level_embed"},
                           .rules = kDeformableDetrNames,
-                          .place = WeightNaming::kDetector});
+                          .scope = WeightNaming::kDetector});
 
 // Without refinement all layers have one head, which a file may hold under each of its names.
 bool heads_differ(const Inference& in) {

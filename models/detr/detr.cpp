@@ -217,7 +217,7 @@ const WeightRules kDetrNames = weight_rules(
     weight_namings().add({.name = "Hugging Face DETR",
                           .markers = {"class_labels_classifier.weight"},
                           .rules = kDetrNames,
-                          .place = WeightNaming::kDetector});
+                          .scope = WeightNaming::kDetector});
 
 }  // namespace
 }  // namespace saccade

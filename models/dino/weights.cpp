@@ -12,7 +12,7 @@ namespace {
                           .rules = {{"backbone.0.patch_embed.", "backbone.0.body.patch_embed."},
                                     {"backbone.0.layers.", "backbone.0.body.layers."},
                                     {"backbone.0.norm", "backbone.0.body.norm"}},
-                          .place = WeightNaming::kDetector});
+                          .scope = WeightNaming::kDetector});
 
 }  // namespace
 

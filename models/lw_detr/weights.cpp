@@ -34,7 +34,7 @@ WeightRules lw_detr_names() {
     weight_namings().add({.name = "Hugging Face LW-DETR",
                           .markers = {"model.backbone.backbone.encoder.layer.0.gamma_1"},
                           .rules = lw_detr_names(),
-                          .place = WeightNaming::kDetector});
+                          .scope = WeightNaming::kDetector});
 
 }  // namespace
 

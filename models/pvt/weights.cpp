@@ -30,7 +30,7 @@ const WeightRules kPvtNames = [] {
                           .markers = {"patch_embeddings.0.position_embeddings"},
                           .prefix = "pvt.",
                           .rules = kPvtNames,
-                          .place = WeightNaming::kBackboneInDetectors});
+                          .scope = WeightNaming::kBackboneInDetectors});
 
 }  // namespace
 }  // namespace saccade

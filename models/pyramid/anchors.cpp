@@ -86,7 +86,7 @@ std::array<float, 4> Anchors::box(ImageSize image, const Place& at) const {
                   at.x * step(at.level, image.width), at.y * step(at.level, image.height));
 }
 
-Anchors::Place Anchors::place(const FeatureLevels& maps, int64_t i) const {
+Anchors::Position Anchors::position(const FeatureLevels& maps, int64_t i) const {
   const int64_t cell = i / per_cell();
   int64_t level = maps.size() - 1;
   while (maps.start(level) > cell) --level;

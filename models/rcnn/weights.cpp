@@ -37,7 +37,7 @@ const WeightRules kTorchvisionRcnnNames{
     weight_namings().add({.name = kTorchvisionRcnn,
                           .markers = {"roi_heads.box_predictor.cls_score.weight"},
                           .rules = kTorchvisionRcnnNames,
-                          .place = WeightNaming::kDetector});
+                          .scope = WeightNaming::kDetector});
 
 constexpr int64_t kCascadeStages = 3;
 

@@ -294,7 +294,7 @@ const WeightRules kResNetNames{
                           .markers = {"embedder.embedder.convolution.weight"},
                           .prefix = "resnet.",
                           .rules = kResNetNames,
-                          .place = WeightNaming::kBackboneInDetectors});
+                          .scope = WeightNaming::kBackboneInDetectors});
 
 }  // namespace
 }  // namespace saccade

@@ -38,7 +38,7 @@ const WeightRules kTorchvisionNames{
     weight_namings().add({.name = kTorchvisionRetinaNet,
                           .markers = {"head.classification_head.cls_logits.weight"},
                           .rules = kTorchvisionNames,
-                          .place = WeightNaming::kDetector});
+                          .scope = WeightNaming::kDetector});
 
 }  // namespace
 

@@ -31,7 +31,7 @@ const WeightRules kUperNetNames{
     weight_namings().add({.name = kHuggingFaceUperNet,
                           .markers = {"decode_head.psp_modules.0.1.batch_norm.weight"},
                           .rules = kUperNetNames,
-                          .place = WeightNaming::kDetector,
+                          .scope = WeightNaming::kDetector,
                           .unused = {"backbone.swin.layernorm.", "backbone.layernorm."}});
 
 void infer_pooling(Inference& in) {

@@ -47,7 +47,7 @@ bool is_timm_swin(const WeightsFile& file) {
      .markers = {"swin.embeddings.patch_embeddings", "attention.self.relative_position_bias_table"},
      .prefix = "swin.",
      .rules = kSwinNames,
-     .place = WeightNaming::kBackboneInDetectors});
+     .scope = WeightNaming::kBackboneInDetectors});
 [[maybe_unused]] const bool timm_swin =
     weight_namings().add({.name = "timm Swin", .rules = kTimmSwinNames, .recognise = is_timm_swin});
 

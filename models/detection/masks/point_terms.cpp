@@ -73,7 +73,7 @@ struct PointTerm : MaskTerm {
     if (P == 0 || matched.at_points) return matched.at_points;
     const MaskFactors& factors = predicted.mask_factors;
     const int64_t h = factors.pixels.dim(2), w = factors.pixels.dim(3);
-    const int64_t count = std::max(h, h * w / factors.point_share);
+    const int64_t count = std::max(h, h * w / factors.cells_per_point);
     const Var maps = maps_of_pairs(factors, matched);
     const Tensor points = choose_points(maps, matched, predicted.boxes.dim(0), predicted.boxes.dim(2), count);
     const Tensor rows = Tensor::from<int64_t>({P}, matched.object_rows, maps.device());
