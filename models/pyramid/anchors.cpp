@@ -81,7 +81,7 @@ std::vector<float> Anchors::boxes(ImageSize image) const {
   return boxes;
 }
 
-std::array<float, 4> Anchors::box(ImageSize image, const Place& at) const {
+std::array<float, 4> Anchors::box(ImageSize image, const Position& at) const {
   return moved_by(around_zero_[static_cast<size_t>(at.level)][static_cast<size_t>(at.anchor)],
                   at.x * step(at.level, image.width), at.y * step(at.level, image.height));
 }

@@ -246,8 +246,8 @@ __device__ __forceinline__ void add_product(Accumulators<kM, kD>& acc, const P& 
   }
 }
 
-// Rows of P [.., kN] in shared memory are so far apart that neither the stores of store_transposed nor the loads
-// of product_transposed meet in a bank.
+// Rows of P [.., kN] in shared memory are so far apart that neither the stores of store_transposed nor the
+// loads of product_transposed meet in a bank.
 template <Mma kMma, int kN>
 inline constexpr int kTransposedStride = kN + (kMma == Mma::kBf16 ? 8 : 4);
 
@@ -278,8 +278,8 @@ __device__ __forceinline__ int transposed_row(int r) {
   return kMma == Mma::kFma ? 2 * g + r : g + 8 * r;
 }
 
-// acc [16, kOut] = P^T B for 16 columns of P from p on; P [kRows, kN] as store_transposed left it, b points at
-// [kRows, kOut] in a tile of kD columns.
+// acc [16, kOut] = P^T B for 16 columns of P from p on; P [kRows, kN] as store_transposed left it, b points
+// at [kRows, kOut] in a tile of kD columns.
 template <Mma kMma, int kRows, int kN, int kD, int kOut>
 __device__ __forceinline__ void product_transposed(Accumulators<1, kOut>& acc, const Stored<kMma>* p,
                                                    const Stored<kMma>* b) {
