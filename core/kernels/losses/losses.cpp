@@ -101,10 +101,10 @@ struct CrossEntropyRows {
   }
   // The same numbers where the classes of a row fit a vector, and without smoothing.
   SACCADE_HD T row_of_few(const T* px, int64_t label, T* out) const {
-    T x[kFewClasses], e[kFewClasses];
-    for (int k = 0; k < kFewClasses; ++k) x[k] = px[k < classes ? k : 0];
-    const T top = lane_max<T, kFewClasses>(kFewClasses, [&](int64_t k) { return x[k]; });
-    for (int k = 0; k < kFewClasses; ++k) e[k] = k < classes ? math::exp(x[k] - top) : T(0);
+    T z[kFewClasses], e[kFewClasses];
+    for (int k = 0; k < kFewClasses; ++k) z[k] = px[k < classes ? k : 0];
+    const T top = lane_max<T, kFewClasses>(kFewClasses, [&](int64_t k) { return z[k]; });
+    for (int k = 0; k < kFewClasses; ++k) e[k] = k < classes ? math::exp(z[k] - top) : T(0);
     const T sum = lane_sum<T, kFewClasses>(kFewClasses, [&](int64_t k) { return e[k]; });
     const T weight = weights ? weights[label] : T(1);
     if (out) {
