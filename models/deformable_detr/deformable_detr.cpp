@@ -90,8 +90,6 @@ void DeformableDetr::after_initialize(uint64_t, const std::string&) {
 }
 
 SetOutput DeformableDetr::predict(const DetectorInput& input) {
-  SACCADE_CHECK(input.images.rank() == 4 && input.images.dim(3) == 3,
-                "[detector] images of shape {}, expected [N, H, W, 3]", input.images.shape().to_string());
   const LevelTokens tokens =
       encode_levels(input_proj_(backbone_(input.images)), input, *transformer_->encoder,
                     transformer_->level_embed, {.offset = kPositionOffset}, constants_);

@@ -28,6 +28,8 @@ class SetDetector : public Detector {
       : classes_(options.classes), aux_loss_(options.aux_loss), criterion_(options.criterion) {}
   virtual SetOutput predict(const DetectorInput& input) = 0;
   std::shared_ptr<const DetectorOutput> forward(const DetectorInput& input) final {
+    SACCADE_CHECK(input.images.rank() == 4 && input.images.dim(3) == 3,
+                  "[detector] images of shape {}, expected [N, H, W, 3]", input.images.shape().to_string());
     return std::make_shared<SetOutput>(predict(input));
   }
   DetectionLoss loss(const DetectorOutput& output, const std::vector<Target>& targets,

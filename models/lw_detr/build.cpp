@@ -1,8 +1,10 @@
-// What the configuration says of LW-DETR and RF-DETR, and the registration of the first.
+// What the configuration says of LW-DETR and RF-DETR (LW-DETR on DINOv2 with windows), and their registration
+// without masks.
 #include "models/build.h"
 
 #include "models/lw_detr/lw_detr.h"
 #include "models/lw_detr/weights.h"
+#include "models/rf_detr/weights.h"
 
 namespace saccade {
 
@@ -44,6 +46,15 @@ std::shared_ptr<Module> build_lw_detr(const Args& model, int64_t classes, const 
                        .parts = {"transformer", "lw_detr"},
                        .infer = infer_lw_detr,
                        .preset = SACCADE_LW_DETR_PRESET("lw_detr { projector_norm: 'batch' }")});
+
+[[maybe_unused]] const bool rf_detr_registered =
+    model_types().add({.name = "rf_detr",
+                       .summary = "RF-DETR (Robinson et al. 2025)",
+                       .task = "detection",
+                       .build = build_lw_detr,
+                       .parts = {"transformer", "lw_detr"},
+                       .infer = infer_rf_detr,
+                       .preset = SACCADE_LW_DETR_PRESET("")});
 
 }  // namespace
 }  // namespace saccade

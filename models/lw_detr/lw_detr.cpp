@@ -72,8 +72,6 @@ void LwDetr::after_initialize(uint64_t, const std::string&) {
 }
 
 SetOutput LwDetr::predict(const DetectorInput& given) {
-  SACCADE_CHECK(given.images.rank() == 4 && given.images.dim(3) == 3,
-                "[detector] images of shape {}, expected [N, H, W, 3]", given.images.shape().to_string());
   const DetectorInput input = whole_patches(given, backbone_->multiple());
   const Vars projected = projector_(backbone_(input.images));
   const LevelTokens tokens = join_levels(projected, input, constants_);

@@ -1,7 +1,5 @@
 #include "models/rt_detr/hybrid_detector.h"
 
-#include "models/common/deformable_tokens.h"
-
 namespace saccade {
 
 void HybridDecoder::make_projections(int64_t channels) {
@@ -49,8 +47,6 @@ HybridDetector::HybridDetector(const HybridOptions& options, std::shared_ptr<Bac
 }
 
 SetOutput HybridDetector::predict(const DetectorInput& input) {
-  SACCADE_CHECK(input.images.rank() == 4 && input.images.dim(3) == 3,
-                "[detector] images of shape {}, expected [N, H, W, 3]", input.images.shape().to_string());
   SetOutput output;
   decoder_(encoder_(backbone_(input.images), input), input, output);
   return finished(std::move(output));

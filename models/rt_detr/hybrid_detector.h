@@ -5,6 +5,7 @@
 #include "layers/constant_keeper.h"
 #include "models/backbone.h"
 #include "models/common/conv_norm.h"
+#include "models/common/deformable_tokens.h"
 #include "models/detection/set_detector.h"
 #include "models/rt_detr/hybrid_encoder.h"
 #include "models/rt_detr/query_selection.h"

@@ -211,6 +211,19 @@ __device__ __forceinline__ void store_key_gradients(const Heads& p, const typena
   });
 }
 
+// Of a tile of transposed scores: w as in weights_and_gradients, g less the queries' deltas; adds to dv.
+template <Mma kMma, int kD, class Heads, class Shared, int kM, int kN>
+__device__ __forceinline__ void weights_for_keys(const Heads& p, const typename Heads::Head& head,
+                                                 const Shared& shared, int first, int q0, int s0,
+                                                 float (&w)[kM][kN][4], float (&g)[kM][kN][4],
+                                                 Accumulators<kM, kD>& dv) {
+  weights_and_gradients<kMma, kD, true, Heads, Shared, kM, 8 * kN>(p, head, shared, first, q0, s0, w, g);
+  add_product<kMma, kM, 8 * kN, kD>(
+      dv, [&](int m, int j, int i) { return w[m][j][i] < 0 ? 0.0f : w[m][j][i] * p.dropout.factor; },
+      shared.d, shared.stage);
+  for_each_element<kM, 8 * kN>(g, [&](float& x, int, int, int, int column) { x -= shared.delta[column]; });
+}
+
 template <Mma kMma, int kD, class Heads>
 __global__ void __launch_bounds__(BackwardShape<kMma, kD>::kThreads, kKeyBlocks<kMma, kD>)
     attention_backward_keys(Heads p) {
@@ -234,12 +247,7 @@ __global__ void __launch_bounds__(BackwardShape<kMma, kD>::kThreads, kKeyBlocks<
     __syncthreads();
     if (!active) continue;
     Accumulators<kM, kN> w, g;
-    weights_and_gradients<kMma, kD, true, Heads, BackwardShared<kMma, kD>, kM, kN>(p, head, shared, first, q0,
-                                                                                   s0, w, g);
-    add_product<kMma, kM, kN, kD>(
-        dv, [&](int m, int j, int i) { return w[m][j][i] < 0 ? 0.0f : w[m][j][i] * p.dropout.factor; },
-        shared.d, shared.stage);
-    for_each_element<kM, kN>(g, [&](float& x, int, int, int, int column) { x -= shared.delta[column]; });
+    weights_for_keys<kMma, kD>(p, head, shared, first, q0, s0, w, g, dv);
     add_product<kMma, kM, kN, kD>(
         dk, [&](int m, int j, int i) { return std::fabs(w[m][j][i]) * g[m][j][i]; }, shared.b, shared.stage);
   }

@@ -83,12 +83,7 @@ __global__ void __launch_bounds__(BackwardShape<kMma, kD>::kThreads)
       load_deltas<kN>(p, head, q0, shared.delta);
       __syncthreads();
       Accumulators<kM, kN> w, g;  // 0 for keys behind the last one
-      weights_and_gradients<kMma, kD, true, Heads, BackwardShared<kMma, kD>, kM, kN>(p, head, shared, first,
-                                                                                     q0, s0, w, g);
-      add_product<kMma, kM, kN, kD>(
-          dv, [&](int m, int j, int i) { return w[m][j][i] < 0 ? 0.0f : w[m][j][i] * p.dropout.factor; },
-          shared.d, shared.stage);
-      for_each_element<kM, kN>(g, [&](float& x, int, int, int, int column) { x -= shared.delta[column]; });
+      weights_for_keys<kMma, kD>(p, head, shared, first, q0, s0, w, g, dv);
       for_each_index<kM, kN>([&](int m, int j, int i) { g[m][j][i] *= std::fabs(w[m][j][i]); });
       add_product<kMma, kM, kN, kD>(
           dk, [&](int m, int j, int i) { return g[m][j][i]; }, shared.b, shared.stage);
