@@ -58,6 +58,7 @@ struct DenseLoss {
 
 template <class T>
 struct CrossEntropyRows {
+  static constexpr int kFewClasses = 8;
   const T* x;
   const int64_t* labels;
   const T* weights;  // or null
@@ -81,6 +82,8 @@ struct CrossEntropyRows {
       for (int64_t k = 0; grad && k < classes; ++k) grad[r * classes + k] = T(0);
       return T(0);
     }
+    if (classes <= kFewClasses && smoothing == T(0))
+      return row_of_few(px, label, grad ? grad + r * classes : grad);
     T top = lane_max<T>(classes, [=](int64_t k) { return px[k]; });
     T sum = lane_sum<T>(classes, [=](int64_t k) { return math::exp(px[k] - top); });
     T log_sum = top + math::log(sum);
@@ -95,6 +98,21 @@ struct CrossEntropyRows {
       out[label] -= hard;
     }
     return loss;
+  }
+  // The same numbers where the classes of a row fit a vector, and without smoothing.
+  SACCADE_HD T row_of_few(const T* px, int64_t label, T* out) const {
+    T x[kFewClasses], e[kFewClasses];
+    for (int k = 0; k < kFewClasses; ++k) x[k] = px[k < classes ? k : 0];
+    const T top = lane_max<T, kFewClasses>(kFewClasses, [&](int64_t k) { return x[k]; });
+    for (int k = 0; k < kFewClasses; ++k) e[k] = k < classes ? math::exp(x[k] - top) : T(0);
+    const T sum = lane_sum<T, kFewClasses>(kFewClasses, [&](int64_t k) { return e[k]; });
+    const T weight = weights ? weights[label] : T(1);
+    if (out) {
+      const T mass = weight / sum;
+      for (int64_t k = 0; k < classes; ++k) out[k] = mass * e[k];
+      out[label] -= weight;
+    }
+    return weight * (top + math::log(sum) - px[label]);
   }
 };
 

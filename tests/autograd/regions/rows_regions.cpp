@@ -170,6 +170,7 @@ std::vector<Sample> resize_cases(Rng& rng, bool bilinear) {
       resize_case(rng, "by 17 / 3", {1, 3, 17, 1}, 17, 3, bilinear),
       resize_case(rng, "the same size", {1, 2, 3, 2}, 2, 3, bilinear),
       resize_case(rng, "no images", {0, 2, 3, 2}, 4, 4, bilinear),
+      resize_case(rng, "blocks of 64, 16, 4 and 1 channels", {1, 2, 2, 85}, 3, 3, bilinear),
   };
 }
 
