@@ -2,8 +2,9 @@
 //
 //   struct Gelu {
 //     static constexpr const char* kName = "gelu";
-//     static constexpr std::array kCasts{Cast::kSame};
 //     static constexpr auto macs = no_macs;
+//     // Only where an input is not taken as it is.
+//     static constexpr std::array kCasts{Cast::kF32};
 //     // Only where there are attributes (autograd/scope.h).
 //     void describe(OpAttributes& to) const;
 //     // Saves what backward needs: ctx.save(x).
@@ -41,8 +42,15 @@ enum class Cast : uint8_t {
   kCompute,  // execution().compute: factors of products and convolutions, attention's values
   kF32,      // biases and statistics (they meet sums in f32), losses, boxes, coordinates
   kWidest,   // the widest dtype among the inputs with this cast: terms of a sum, what a norm normalises
-  kSame,     // its own
+  kSame,     // its own: all inputs of an op without kCasts
 };
+template <class Op>
+inline constexpr auto kCastsOf = [] {
+  if constexpr (requires { Op::kCasts; })
+    return Op::kCasts;
+  else
+    return std::array{Cast::kSame};
+}();
 
 // The multiply-accumulates of an op without products. Others have
 //   int64_t macs(const Tensors& in, const Tensor& out) const;
@@ -168,7 +176,7 @@ Var run_op(Op op, const Vars& inputs) {
   ctx.name_ = Op::kName;
   ctx.needs_ = execution().grad_enabled ? detail::needs_mask(inputs) : 0;
   const ProfileRange range([] { return Op::kName; });
-  Tensors values = detail::cast_inputs(Op::kCasts, inputs);
+  Tensors values = detail::cast_inputs(kCastsOf<Op>, inputs);
   OpObserver* const observer = execution().observer;
   OpAttributes attributes;
   if constexpr (requires { op.describe(attributes); }) {

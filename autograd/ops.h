@@ -213,7 +213,7 @@ Var ms_deform_cells(const Var& reference_points, const Var& offsets, const Featu
 // or as so many parts of equal size, to [parts].
 struct LossParts {
   int64_t count = 1;
-  bool together = true;
+  bool is_scalar = true;
   static LossParts apart(int64_t count) { return {count, false}; }
 };
 // logits [..., K]; labels i64 [...], the class or K or -1 for "no object" -> [] sum over everything

@@ -8,7 +8,6 @@ namespace {
 struct Recomputed {
   static constexpr const char* kName = "recomputed";
   static constexpr bool kHasOwnGraph = true;
-  static constexpr std::array kCasts{Cast::kSame};
   static constexpr auto macs = no_macs;
 
   std::function<Var(const Vars&)> fn;

@@ -80,9 +80,9 @@ Tensor spread_matrix(int64_t from, int64_t to) {
       continue;
     }
     const float left = places[static_cast<size_t>(right - 1)],
-                share = (at - left) / (places[static_cast<size_t>(right)] - left);
-    row[right - 1] = 1 - share;
-    row[right] = share;
+                fraction = (at - left) / (places[static_cast<size_t>(right)] - left);
+    row[right - 1] = 1 - fraction;
+    row[right] = fraction;
   }
   return t;
 }

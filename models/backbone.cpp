@@ -31,7 +31,6 @@ bool infer_classifier(Inference& weights) {
     model_types().add({.name = "classifier",
                        .summary = "A backbone with the class head of its official model",
                        .task = "classification",
-                       .file = __FILE__,
                        .build = build_backbone_classifier,
                        .parts = {},
                        .infer = infer_classifier});

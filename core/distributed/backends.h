@@ -29,6 +29,6 @@ std::unique_ptr<RankChannel> open_channel_over_mpi(const Ranks& ranks);
 // has), is exchanged. Throws InputError, on all ranks, where they differ in kind and where two have one GPU.
 void check_devices(RankChannel& channel, const std::string& own);
 // Runs the work, of which an Error ends the job on all ranks: before there is a group that could say so.
-void fail_together(RankChannel& channel, const std::function<void()>& work);
+void fail_on_all_ranks(RankChannel& channel, const std::function<void()>& work);
 
 }  // namespace saccade

@@ -147,7 +147,7 @@ class MpiGroup final : public ProcessGroup {
     if (mpi_.start(ranks) < kThreadMultiple)
       saccade::fail("this Open MPI was built without MPI_THREAD_MULTIPLE");
     channel_ = mpi_.channel(ranks);
-    fail_together(*channel_, [&] { check_devices(*channel_, "the CPU"); });
+    fail_on_all_ranks(*channel_, [&] { check_devices(*channel_, "the CPU"); });
     thread_ = std::thread([this] { work(); });
   }
   ~MpiGroup() override {

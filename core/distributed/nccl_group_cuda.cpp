@@ -55,7 +55,7 @@ class NcclGroup final : public ProcessGroup {
  public:
   NcclGroup(const Ranks& ranks, std::unique_ptr<RankChannel> channel)
       : ranks_(ranks), channel_(std::move(channel)) {
-    fail_together(*channel_, [&] {
+    fail_on_all_ranks(*channel_, [&] {
       cuda::stream();
       check_devices(*channel_, gpu_name());
       // Two, since layers and gradients may come in another order on another rank.

@@ -39,7 +39,7 @@ void check_devices(RankChannel& channel, const std::string& own) {
   if (!problem.empty()) throw InputError(problem);
 }
 
-void fail_together(RankChannel& channel, const std::function<void()>& work) {
+void fail_on_all_ranks(RankChannel& channel, const std::function<void()>& work) {
   try {
     work();
   } catch (const Error& error) {

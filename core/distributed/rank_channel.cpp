@@ -102,7 +102,7 @@ void RankChannel::receive(Peer& peer) {
   while (peer.input.size() - at >= kRankHeader) {
     uint64_t size;
     std::memcpy(&size, peer.input.data() + at + 1, sizeof(size));
-    if (size > kRankMostBytes) return lost(peer, "sends what is no message");
+    if (size > kMaxRankBytes) return lost(peer, "sends what is no message");
     if (peer.input.size() - at - kRankHeader < size) break;
     handle(peer, peer.input[at], peer.input.substr(at + kRankHeader, size));
     at += kRankHeader + size;

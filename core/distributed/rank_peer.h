@@ -26,7 +26,7 @@ inline double seconds_since_time(RankClock::time_point then) {
 inline constexpr char kRankHello = 'H', kRankBeat = 'B', kRankPart = 'P', kRankAll = 'A', kRankFail = 'F',
                       kRankDone = 'D';
 inline constexpr size_t kRankHeader = 9;
-inline constexpr uint64_t kRankMostBytes = uint64_t{1} << 32;
+inline constexpr uint64_t kMaxRankBytes = uint64_t{1} << 32;
 
 inline std::string rank_frame(char kind, const std::string& body) {
   std::string out(kRankHeader, kind);

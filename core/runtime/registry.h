@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include <map>
+#include <source_location>
 #include <string>
 #include <vector>
 
@@ -15,7 +16,7 @@
 
 namespace saccade {
 
-// Spec has the members `name` and `file` (where it is registered).
+// Spec has the members `name` and `file` (where it is registered: the caller of add, unless it says another).
 template <class Spec>
 class Registry {
  public:
@@ -23,7 +24,8 @@ class Registry {
   explicit Registry(std::string what) : what_(std::move(what)) {}
 
   // Throws Error when the name is taken. Returns true, for initialisers.
-  bool add(Spec spec) {
+  bool add(Spec spec, const std::source_location& where = std::source_location::current()) {
+    if (spec.file.empty()) spec.file = where.file_name();
     auto [it, is_new] = specs_.try_emplace(spec.name, spec);
     SACCADE_CHECK(is_new, "{} \"{}\" is registered by {} and by {}", what_, spec.name, it->second.file,
                   spec.file);

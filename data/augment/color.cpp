@@ -66,7 +66,6 @@ PixelFunction make_color_jitter(const AugmentFields& fields) {
     augmentations().add({.name = "color_jitter",
                          .order = 40,
                          .probability = "color_probability",
-                         .file = __FILE__,
                          .make_of_pixels = &make_color_jitter});
 
 }  // namespace

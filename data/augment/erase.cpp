@@ -35,7 +35,6 @@ PixelFunction make_erasing(const AugmentFields& fields) {
 [[maybe_unused]] const bool erasing_registered = augmentations().add({.name = "random_erasing",
                                                                       .order = 60,
                                                                       .probability = "erase_probability",
-                                                                      .file = __FILE__,
                                                                       .make_of_pixels = &make_erasing});
 
 }  // namespace

@@ -7,8 +7,7 @@ namespace {
 
 // A step whose probability is the field of its name.
 bool add_turn(const char* name, int order, AugmentFunction (*make)(const AugmentFields&)) {
-  return augmentations().add(
-      {.name = name, .order = order, .probability = name, .file = __FILE__, .make = make});
+  return augmentations().add({.name = name, .order = order, .probability = name, .make = make});
 }
 
 // By 90, 180 or 270 degrees with equal chance.

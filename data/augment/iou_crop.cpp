@@ -45,7 +45,6 @@ void iou_crop(Sample& sample, Rng& rng) {
                          .order = -10,
                          .phase = AugmentPhase::kStrong,
                          .probability = "iou_crop",
-                         .file = __FILE__,
                          .make = [](const AugmentFields&) -> AugmentFunction { return iou_crop; }});
 
 }  // namespace

@@ -15,7 +15,7 @@ AugmentFunction make_min_box_side(const AugmentFields& fields) {
 }
 
 bool add_min_box_side(const char* name, int order) {
-  return augmentations().add({.name = name, .order = order, .file = __FILE__, .make = &make_min_box_side});
+  return augmentations().add({.name = name, .order = order, .make = &make_min_box_side});
 }
 
 [[maybe_unused]] const bool min_box_side_registered =

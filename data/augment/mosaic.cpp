@@ -65,7 +65,6 @@ CombineFunction make_mosaic(const AugmentFields& fields) {
                                                                      .order = -40,
                                                                      .phase = AugmentPhase::kCombining,
                                                                      .probability = "mosaic",
-                                                                     .file = __FILE__,
                                                                      .make_of_several = &make_mosaic});
 
 }  // namespace

@@ -120,7 +120,6 @@ PixelFunction make_photometric(const AugmentFields& fields) {
     augmentations().add({.name = "photometric_distortion",
                          .order = -30,
                          .phase = AugmentPhase::kStrong,
-                         .file = __FILE__,
                          .make_of_pixels = &make_photometric});
 
 }  // namespace

@@ -207,20 +207,14 @@ AugmentFunction make_center_crop(const AugmentFields& f) {
 }
 
 bool add_size(const char* name, AugmentFunction (*make)(const AugmentFields&)) {
-  return augmentations().add({.name = name, .order = 30, .file = __FILE__, .make = make});
+  return augmentations().add({.name = name, .order = 30, .make = make});
 }
 
 [[maybe_unused]] const bool sizes_registered =
-    augmentations().add({.name = "size_crop",
-                         .order = 20,
-                         .probability = "crop_probability",
-                         .file = __FILE__,
-                         .make = &make_size_crop}) &&
-    augmentations().add({.name = "stretch_crop",
-                         .order = 20,
-                         .probability = "stretch_crop",
-                         .file = __FILE__,
-                         .make = &make_stretch_crop}) &&
+    augmentations().add(
+        {.name = "size_crop", .order = 20, .probability = "crop_probability", .make = &make_size_crop}) &&
+    augmentations().add(
+        {.name = "stretch_crop", .order = 20, .probability = "stretch_crop", .make = &make_stretch_crop}) &&
     add_size("short_side_resize", &make_short_side_resize) && add_size("fixed_resize", &make_fixed_resize) &&
     add_size("scale_jitter", &make_scale_jitter) && add_size("area_crop", &make_area_crop) &&
     add_size("center_crop", &make_center_crop);

@@ -26,7 +26,6 @@ void zoom_out(Sample& sample, Rng& rng) {
                          .order = -20,
                          .phase = AugmentPhase::kStrong,
                          .probability = "zoom_out",
-                         .file = __FILE__,
                          .make = [](const AugmentFields&) -> AugmentFunction { return zoom_out; }});
 
 }  // namespace

@@ -78,7 +78,6 @@ class MeanIou final : public Evaluator {
               .start = [](const EvaluatorSpec::Options& options) -> std::unique_ptr<Evaluator> {
                 return std::make_unique<MeanIou>(options);
               },
-              .file = __FILE__,
               .is_usual = true});
 
 }  // namespace

@@ -72,7 +72,6 @@ class TopK final : public Evaluator {
               .start = [](const EvaluatorSpec::Options&) -> std::unique_ptr<Evaluator> {
                 return std::make_unique<TopK>();
               },
-              .file = __FILE__,
               .is_usual = true});
 
 }  // namespace

@@ -194,8 +194,7 @@ DataSplits find_class_folders(const std::string& folder) {
                         .read = read_class_folders,
                         .layout = "folders train and val with one folder of images for each class",
                         .find = find_class_folders,
-                        .provides = {.image_classes = true},
-                        .file = __FILE__});
+                        .provides = {.image_classes = true}});
 
 }  // namespace
 }  // namespace saccade

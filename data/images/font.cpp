@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/files/text.h"
 #include "core/tensor/error.h"
 
 #define STB_TRUETYPE_IMPLEMENTATION
@@ -35,22 +36,10 @@ const stbtt_fontinfo& font() {
 
 // The next character of a text in UTF-8, '?' for bytes that are none; moves `text` behind it.
 int next_character(std::string_view& text) {
-  const auto byte = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
-  const unsigned first = byte(0);
-  const size_t length = first < 0x80   ? 1
-                        : first < 0xC2 ? 0
-                        : first < 0xE0 ? 2
-                        : first < 0xF0 ? 3
-                        : first < 0xF5 ? 4
-                                       : 0;
-  unsigned character = length == 1 ? first : first & (0x7Fu >> length);
-  bool valid = length > 0;
-  for (size_t i = 1; i < length; ++i) {
-    valid = valid && (byte(i) & 0xC0) == 0x80;
-    character = character << 6 | (byte(i) & 0x3F);
-  }
-  text.remove_prefix(valid ? length : 1);
-  return valid ? static_cast<int>(character) : '?';
+  const size_t length = utf8_length(text);
+  const int character = length > 0 ? static_cast<int>(code_point(text.substr(0, length))) : '?';
+  text.remove_prefix(std::max<size_t>(length, 1));
+  return character;
 }
 
 struct Letter {

@@ -17,8 +17,7 @@ LabelFiles write_coco_form(std::span<const LabelList> lists) {
                                                                       .summary = "one json file a split",
                                                                       .has_scores = true,
                                                                       .is_read = true,
-                                                                      .write = write_coco_form,
-                                                                      .file = __FILE__});
+                                                                      .write = write_coco_form});
 
 }  // namespace
 }  // namespace saccade

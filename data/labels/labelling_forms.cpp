@@ -112,17 +112,13 @@ LabelFiles write_studio(std::span<const LabelList> lists) {
   return out;
 }
 
-[[maybe_unused]] const bool cvat_form_registered =
-    label_forms().add({.name = "cvat",
-                       .summary = "annotations.xml of \"CVAT for images 1.1\"",
-                       .write = write_cvat,
-                       .file = __FILE__});
+[[maybe_unused]] const bool cvat_form_registered = label_forms().add(
+    {.name = "cvat", .summary = "annotations.xml of \"CVAT for images 1.1\"", .write = write_cvat});
 [[maybe_unused]] const bool studio_form_registered =
     label_forms().add({.name = "labelstudio",
                        .summary = "Label Studio's tasks with predictions, and its labelling interface",
                        .has_scores = true,
-                       .write = write_studio,
-                       .file = __FILE__});
+                       .write = write_studio});
 
 }  // namespace
 }  // namespace saccade

@@ -63,8 +63,7 @@ LabelFiles write_voc(std::span<const LabelList> lists) {
                                                                      .has_scores = true,
                                                                      .is_read = true,
                                                                      .of_each_image = true,
-                                                                     .write = write_voc,
-                                                                     .file = __FILE__});
+                                                                     .write = write_voc});
 
 }  // namespace
 }  // namespace saccade

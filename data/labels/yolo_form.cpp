@@ -95,8 +95,7 @@ LabelFiles write_yolo(std::span<const LabelList> lists) {
                        .summary = "data.yaml and a text file an image",
                        .is_read = true,
                        .of_each_image = true,
-                       .write = write_yolo,
-                       .file = __FILE__});
+                       .write = write_yolo});
 
 }  // namespace
 }  // namespace saccade

@@ -34,27 +34,41 @@ Vars InputProjections::forward(const Vars& features) const {
   return projected;
 }
 
-EncodedTokens encode_levels(const Vars& projected, const DetectorInput& input, TransformerEncoder& encoder,
-                            const Var& level_embed, const SinePositions& options,
-                            const ConstantKeeper& keeper) {
-  const int64_t N = input.images.dim(0), C = level_embed.dim(1);
+LevelTokens join_levels(const Vars& projected, const DetectorInput& input, const ConstantKeeper& keeper) {
   FeatureLevels levels;
-  Vars tokens, positions;
+  Vars tokens;
   for (const Var& map : projected) {
     levels.push_back({map.dim(1), map.dim(2)});
-    tokens.push_back(reshape(map, {N, map.dim(1) * map.dim(2), C}));
+    tokens.push_back(reshape(map, {map.dim(0), map.dim(1) * map.dim(2), map.dim(3)}));
   }
-  EncodedTokens out{{}, make_token_maps(levels, input, &keeper)};
-  const Tensors sines = sine_positions(out.maps, C, options, &keeper);
-  for (int64_t l = 0; l < levels.size(); ++l)
+  return {concat(tokens, 1), make_token_maps(levels, input, &keeper)};
+}
+
+LevelTokens encode_levels(const Vars& projected, const DetectorInput& input, TransformerEncoder& encoder,
+                          const Var& level_embed, const SinePositions& options,
+                          const ConstantKeeper& keeper) {
+  LevelTokens out = join_levels(projected, input, keeper);
+  const Tensors sines = sine_positions(out.maps, level_embed.dim(1), options, &keeper);
+  Vars positions;
+  for (int64_t l = 0; l < out.maps.levels.size(); ++l)
     positions.push_back(add(Var(sines[static_cast<size_t>(l)]), slice(level_embed, 0, l, l + 1)));
   // Levels whose samples are all alike have a batch of one; the batch must agree before they are joined.
   int64_t position_batch = 1;
   for (const Var& p : positions) position_batch = std::max(position_batch, p.dim(0));
   for (Var& p : positions)
     if (p.dim(0) != position_batch) p = expand(p, {position_batch, p.dim(1), p.dim(2)});
-  out.memory = call(encoder, concat(tokens, 1), concat(positions, 1), out.maps);
+  out.memory = call(encoder, out.memory, concat(positions, 1), out.maps);
   return out;
+}
+
+AttentionInput attend_to(const LevelTokens& tokens, const Var& references, bool record,
+                         DetectorOutput& output) {
+  return {.key = tokens.memory,
+          .value = tokens.memory,
+          .padding_mask = tokens.maps.padding_mask,
+          .reference_points = references,
+          .levels = tokens.maps.levels,
+          .record = record ? &output.sampling.emplace_back() : nullptr};
 }
 
 Var references_in_levels(const Var& references, const TokenMaps& maps) {

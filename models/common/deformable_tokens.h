@@ -32,14 +32,22 @@ class InputProjections : public Module {
 std::shared_ptr<Backbone> build_backbone_of_levels(const Args& model, int64_t levels,
                                                    const std::vector<int64_t>& default_outputs);
 
-struct EncodedTokens {
+// The tokens of all levels, joined.
+struct LevelTokens {
   Var memory;  // [N, S, C]
   TokenMaps maps;
 };
-// projected: of input.images; level_embed [L, C] tells the levels apart
-EncodedTokens encode_levels(const Vars& projected, const DetectorInput& input, TransformerEncoder& encoder,
-                            const Var& level_embed, const SinePositions& positions,
-                            const ConstantKeeper& keeper);
+// projected: the levels' maps of input.images
+LevelTokens join_levels(const Vars& projected, const DetectorInput& input, const ConstantKeeper& keeper);
+// The same encoded; level_embed [L, C] tells the levels apart.
+LevelTokens encode_levels(const Vars& projected, const DetectorInput& input, TransformerEncoder& encoder,
+                          const Var& level_embed, const SinePositions& positions,
+                          const ConstantKeeper& keeper);
+
+// What a decoder layer attends to: the tokens around the references, [N, Q, L, 2 or 4] in every level. With
+// `record`, the output has its sampling points.
+AttentionInput attend_to(const LevelTokens& tokens, const Var& references, bool record,
+                         DetectorOutput& output);
 
 // Reference points of queries, [N, Q, 2 or 4] of the un-padded image,
 // in every level's padded coordinates [N, Q, L, 2 or 4].

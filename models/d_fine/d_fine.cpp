@@ -40,7 +40,6 @@ std::shared_ptr<Module> build_d_fine(const Args& model, int64_t classes, const A
     model_types().add({.name = "d_fine",
                        .summary = "D-FINE (Peng et al. 2024)",
                        .task = "detection",
-                       .file = __FILE__,
                        .build = build_d_fine,
                        .parts = {"transformer", "d_fine"},
                        .infer = infer_d_fine,

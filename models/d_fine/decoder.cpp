@@ -58,25 +58,18 @@ DFineDecoder::DFineDecoder(int64_t channels, const DFineDecoderOptions& options)
   }
 }
 
-void DFineDecoder::decode(const DecoderQueries& q, const Var& memory, const TokenMaps& maps,
-                          const DetectorInput& input, SetOutput& output) {
+void DFineDecoder::decode(const DecoderQueries& q, const LevelTokens& tokens, bool record,
+                          SetOutput& output) {
   const int64_t N = q.target.dim(0), Q = q.target.dim(1), count = options_.transformer.decoder_layers;
   const BinScale bins = make_bin_scale(up_, bin_scale_, options_.bins);
-  Var ratios = Var(maps.valid_ratios.unsqueeze(1));  // [N, 1, L, 2]
+  Var ratios = Var(tokens.maps.valid_ratios.unsqueeze(1));  // [N, 1, L, 2]
   ratios = concat({ratios, ratios}, -1);
   Var target = q.target, reference = sigmoid(q.reference), first, corners, before;
   for (int64_t i = 0; i < count; ++i) {
     const auto layer = static_cast<size_t>(i);
-    if (input.record_sampling) output.sampling.emplace_back();
     const Var position = clamp(query_pos_head_(reference), -kMaxPosition, kMaxPosition);
     target = decoder_->layer(i)(
-        target, position,
-        AttentionInput{.key = memory,
-                       .value = memory,
-                       .padding_mask = maps.padding_mask,
-                       .reference_points = mul(reshape(reference, {N, Q, 1, 4}), ratios),
-                       .levels = maps.levels,
-                       .record = input.record_sampling ? &output.sampling.back() : nullptr},
+        target, position, attend_to(tokens, mul(reshape(reference, {N, Q, 1, 4}), ratios), record, output),
         q.groups);
     if (i == 0) {
       const Var box = sigmoid(add(pre_bbox_head_(target), inverse_sigmoid(reference)));
@@ -92,7 +85,7 @@ void DFineDecoder::decode(const DecoderQueries& q, const Var& memory, const Toke
       add_layer(output, q.denoising,
                 {.logits = add(dec_score_head_[layer](target), quality_heads_[layer](probabilities)),
                  .boxes = box,
-                 .sides = {corners, first, bins.places, bins.scale}});
+                 .sides = {corners, first, bins.values, bins.scale}});
     reference = box.detach();
   }
 }

@@ -21,8 +21,8 @@ class DFineDecoder : public HybridDecoder {
 
  private:
   class QualityHead;
-  void decode(const DecoderQueries& queries, const Var& memory, const TokenMaps& maps,
-              const DetectorInput& input, SetOutput& output) override;
+  void decode(const DecoderQueries& queries, const LevelTokens& tokens, bool record,
+              SetOutput& output) override;
 
   DFineDecoderOptions options_;
   Var up_, bin_scale_;  // [1] each: constants, which the official files have as parameters

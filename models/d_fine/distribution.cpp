@@ -27,7 +27,7 @@ Var side_probabilities(const Var& logits) {
 
 Var boxes_of_sides(const Var& probabilities, const Var& references, const BinScale& bins) {
   const int last[] = {-1};
-  const Var distances = sum(mul(probabilities, bins.places), last);  // [N, Q, 4]
+  const Var distances = sum(mul(probabilities, bins.values), last);  // [N, Q, 4]
   const Var centre = slice(references, -1, 0, 2), size = slice(references, -1, 2, 4);
   const Var unit = div(size, bins.scale), half = mul_scalar(bins.scale, 0.5);
   const Var low = sub(centre, mul(add(slice(distances, -1, 0, 2), half), unit)),
@@ -44,8 +44,8 @@ Var side_targets(const Var& references, const Var& truth, const BinScale& bins) 
             high = sub(div(sub(add(true_centre, half_truth), centre), unit), half);
   const Var place = reshape(concat({low, high}, -1), {references.dim(0), kSides, 1});
   // Between two bins the probability of the lower one falls from 1 to 0, that of the upper one rises.
-  const int64_t R = bins.places.dim(0) - 1;
-  const Var lower = slice(bins.places, 0, 0, R), gap = sub(slice(bins.places, 0, 1, R + 1), lower);
+  const int64_t R = bins.values.dim(0) - 1;
+  const Var lower = slice(bins.values, 0, 0, R), gap = sub(slice(bins.values, 0, 1, R + 1), lower);
   const Var risen = clamp(div(sub(place, lower), gap), 0, 1);  // [P, 4, R]
   const Var one(Tensor::full({references.dim(0), kSides, 1}, 1, DType::kF32, references.device())),
       none(Tensor::zeros({references.dim(0), kSides, 1}, DType::kF32, references.device()));

@@ -9,7 +9,7 @@ namespace saccade {
 constexpr int64_t kSides = 4;  // left, top, right, bottom
 
 struct BinScale {
-  Var places;  // f32 [R + 1]: W(n), what bin n stands for (eq. 2)
+  Var values;  // f32 [R + 1]: W(n), what bin n stands for (eq. 2)
   Var scale;   // f32 [1]: in so many parts of the reference's size
 };
 // up, scale: f32 [1]; bins: R, even

@@ -24,13 +24,13 @@ Var rows_of(const Var& x) {
 class LocalisationTerm : public SideTerm {
   Var sum(const LayerPrediction& predicted, const MatchedQueries& matched) const override {
     const SidePrediction& sides = predicted.sides;
-    const int64_t P = matched.indices.dim(0), bins = sides.places.dim(0);
+    const int64_t P = matched.indices.dim(0), bins = sides.values.dim(0);
     if (P == 0) return Var(Tensor::zeros({predicted.boxes.dim(0)}, DType::kF32, predicted.boxes.device()));
     const Var logits = index_select(rows_of(sides.logits), matched.indices);
     Var target, overlap;
     {
       NoGrad no_grad;
-      const BinScale scale{sides.places, sides.scale};
+      const BinScale scale{sides.values, sides.scale};
       const Var references = index_select(rows_of(sides.references), matched.indices);
       target = side_targets(references, Var(matched.truth), scale);
       const Var qualities(matched_quality(predicted.logits, matched));
@@ -52,7 +52,7 @@ class DistillationTerm : public SideTerm {
   Var sum(const LayerPrediction& predicted, const MatchedQueries& matched) const override {
     const SidePrediction& sides = predicted.sides;
     const int64_t G = predicted.boxes.dim(0), N = predicted.boxes.dim(1), Q = predicted.boxes.dim(2),
-                  bins = sides.places.dim(0);
+                  bins = sides.values.dim(0);
     const Var tempered =
         mul_scalar(reshape(cast(sides.logits, DType::kF32), {G, N, Q, kSides, bins}), 1 / kTemperature);
     Var teacher, weight;
@@ -96,16 +96,8 @@ class DistillationTerm : public SideTerm {
   }
 };
 
-template <class Term>
-bool register_side_term(const char* name) {
-  return loss_terms().add(
-      {name, __FILE__, [](std::shared_ptr<const ClassLoss>) -> std::shared_ptr<const LossTerm> {
-         return std::make_shared<Term>();
-       }});
-}
-
-[[maybe_unused]] const bool fgl_registered = register_side_term<LocalisationTerm>("fgl");
-[[maybe_unused]] const bool ddf_registered = register_side_term<DistillationTerm>("ddf");
+[[maybe_unused]] const bool fgl_registered = register_loss_term<LocalisationTerm>("fgl", __FILE__);
+[[maybe_unused]] const bool ddf_registered = register_loss_term<DistillationTerm>("ddf", __FILE__);
 
 }  // namespace
 }  // namespace saccade

@@ -52,10 +52,9 @@ constexpr const char* kQualityHead = "decoder.lqe_layers.0.reg_conf.layers.0.wei
 
 [[maybe_unused]] const bool hugging_face_d_fine =
     weight_namings().add({.name = "Hugging Face D-FINE",
-                          .file = __FILE__,
                           .markers = {std::string("model.") + kQualityHead},
                           .rules = hugging_face_names(),
-                          .place = WeightNaming::kDetector,
+                          .scope = WeightNaming::kDetector,
                           .has_copies = true});
 
 }  // namespace

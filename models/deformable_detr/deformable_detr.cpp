@@ -92,7 +92,7 @@ void DeformableDetr::after_initialize(uint64_t, const std::string&) {
 SetOutput DeformableDetr::predict(const DetectorInput& input) {
   SACCADE_CHECK(input.images.rank() == 4 && input.images.dim(3) == 3,
                 "[detector] images of shape {}, expected [N, H, W, 3]", input.images.shape().to_string());
-  const EncodedTokens tokens =
+  const LevelTokens tokens =
       encode_levels(input_proj_(backbone_(input.images)), input, *transformer_->encoder,
                     transformer_->level_embed, {.offset = kPositionOffset}, constants_);
 
@@ -157,23 +157,15 @@ void DeformableDetr::prepend(DenoisingQueries denoising, DecoderQueries& q) cons
   saccade::prepend(std::move(denoising), target, position, slice(boxes, 2, 0, q.reference.dim(2)), q);
 }
 
-void DeformableDetr::decode(const DecoderQueries& q, const EncodedTokens& tokens, bool record,
+void DeformableDetr::decode(const DecoderQueries& q, const LevelTokens& tokens, bool record,
                             SetOutput& output) {
   Var target = q.target, reference = q.reference;
   output.query_groups = q.groups.equal;
   Var in_levels = references_in_levels(reference, tokens.maps);
   Vars targets;  // of the layers that share their heads
   for (int64_t i = 0; i < options_.transformer.decoder_layers; ++i) {
-    if (record) output.sampling.emplace_back();
-    target =
-        transformer_->decoder->layer(i)(target, q.position,
-                                        AttentionInput{.key = tokens.memory,
-                                                       .value = tokens.memory,
-                                                       .padding_mask = tokens.maps.padding_mask,
-                                                       .reference_points = in_levels,
-                                                       .levels = tokens.maps.levels,
-                                                       .record = record ? &output.sampling.back() : nullptr},
-                                        q.groups);
+    target = transformer_->decoder->layer(i)(target, q.position, attend_to(tokens, in_levels, record, output),
+                                             q.groups);
     if (options_.box_refine) {
       const LayerPrediction prediction = predict(static_cast<size_t>(i), target, reference);
       reference = prediction.boxes.detach();
@@ -224,7 +216,6 @@ std::shared_ptr<Module> build_deformable_detr(const Args& model, int64_t classes
     model_types().add({.name = "deformable_detr",
                        .summary = "Deformable DETR (Zhu et al. 2021)",
                        .task = "detection",
-                       .file = __FILE__,
                        .build = build_deformable_detr,
                        .parts = {"transformer", "deformable_detr"},
                        .infer = infer_deformable_detr});

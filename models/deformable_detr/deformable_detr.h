@@ -34,7 +34,7 @@ class DeformableDetr : public SetDetector {
   // The encoded boxes [N, Q, 4] as (position, content) [N, Q, 2 C]: two stages only.
   Var encode_boxes(const Tensor& boxes) const;
   void prepend(DenoisingQueries denoising, DecoderQueries& queries) const;
-  void decode(const DecoderQueries& queries, const EncodedTokens& tokens, bool record, SetOutput& output);
+  void decode(const DecoderQueries& queries, const LevelTokens& tokens, bool record, SetOutput& output);
   // What a head predicts of targets [..., N, Q, C] around references [N, Q, 2 or 4].
   LayerPrediction predict(size_t head, const Var& target, const Var& reference) const;
 

@@ -26,10 +26,9 @@ const WeightRules kDeformableDetrNames = weight_rules(
 
 [[maybe_unused]] const bool hugging_face_deformable_detr =
     weight_namings().add({.name = "Hugging Face Deformable DETR",
-                          .file = __FILE__,
                           .markers = {"model.level_embed"},
                           .rules = kDeformableDetrNames,
-                          .place = WeightNaming::kDetector});
+                          .scope = WeightNaming::kDetector});
 
 // Without refinement all layers have one head, which a file may hold under each of its names.
 bool heads_differ(const Inference& in) {

@@ -18,8 +18,8 @@ struct ClassLossOptions {
   double no_object_weight = 0;  // softmax: weight of the last class, "no object"
 };
 
-class TrueMasks;    // models/detection/masks/true_masks.h
-struct PointPairs;  // models/detection/masks/point_terms.cpp
+class TrueMasks;   // models/detection/masks/true_masks.h
+struct MaskPairs;  // models/detection/masks/mask_pairs.h
 
 // The matched queries of G layers, as rows of the flattened predictions [G * N * Q, ...], with their objects.
 // Every layer has as many.
@@ -45,7 +45,7 @@ struct MatchedQueries {
   // terms that compare them share.
   std::vector<int64_t> object_rows;
   std::shared_ptr<const TrueMasks> masks;
-  mutable std::shared_ptr<const PointPairs> at_points;
+  mutable std::shared_ptr<const MaskPairs> at_points;
 };
 
 // The queries of one layer in all images of a step (core/types/step_images.h).

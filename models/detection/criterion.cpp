@@ -25,7 +25,7 @@ struct Pairing {
 };
 
 // Layers of one shape: their losses are made together.
-struct Together {
+struct StackedLayers {
   LayerPrediction predicted;               // [G, N, Q, ...]
   std::vector<int64_t> order;              // of the layers in the sum, positions in [0, G)
   std::vector<std::string> suffixes = {};  // in this order
@@ -56,10 +56,10 @@ LayerPrediction stacked(std::span<const LayerPrediction> layers) {
                       .masks = joined([](const LayerPrediction& p) { return p.masks; })};
   all.mask_factors = {joined([](const LayerPrediction& p) { return p.mask_factors.pixels; }),
                       joined([](const LayerPrediction& p) { return p.mask_factors.queries; }),
-                      layers.front().mask_factors.bias, layers.front().mask_factors.point_share};
+                      layers.front().mask_factors.bias, layers.front().mask_factors.cells_per_point};
   all.sides = {joined([](const LayerPrediction& p) { return p.sides.logits; }),
                joined([](const LayerPrediction& p) { return p.sides.references; }),
-               layers.front().sides.places, layers.front().sides.scale};
+               layers.front().sides.values, layers.front().sides.scale};
   return all;
 }
 
@@ -70,19 +70,19 @@ std::vector<int64_t> last_first(int64_t layers, bool rising) {
   return order;
 }
 
-Together together(const std::vector<LayerPrediction>& layers, const LayerPrediction& stack, bool aux,
-                  bool rising, const std::string& suffix) {
-  Together t{.predicted = !aux                     ? stacked({&layers.back(), 1})
-                          : stack.logits.defined() ? stack
-                                                   : stacked(layers),
-             .order = last_first(aux ? std::ssize(layers) : 1, rising)};
+StackedLayers stacked_layers(const std::vector<LayerPrediction>& layers, const LayerPrediction& stack,
+                             bool aux, bool rising, const std::string& suffix) {
+  StackedLayers t{.predicted = !aux                     ? stacked({&layers.back(), 1})
+                               : stack.logits.defined() ? stack
+                                                        : stacked(layers),
+                  .order = last_first(aux ? std::ssize(layers) : 1, rising)};
   for (int64_t l : t.order)
     t.suffixes.push_back(t.suffixes.empty() ? suffix : fmt::format("{}_{}", suffix, l));
   return t;
 }
 
 // Of a layer in images of a step, which all have its Q queries.
-QueryCounts queries_in(const Together& t, const StepImages& images) {
+QueryCounts queries_in(const StackedLayers& t, const StepImages& images) {
   const int64_t Q = t.predicted.logits.dim(2), room = t.denoising ? INT64_MAX : Q / t.groups;
   const auto further = static_cast<double>(t.groups - 1);
   return {.objects = static_cast<double>(std::max<int64_t>(images.objects(), 1)) *
@@ -94,8 +94,8 @@ QueryCounts queries_in(const Together& t, const StepImages& images) {
 }
 
 // What is matched, as rows of the flattened predictions; the tables for the device are uploaded later.
-void find_matched(Pairing& p, const Together& t, const std::vector<Target>& targets, const Objects& objects,
-                  PackedUpload& upload) {
+void find_matched(Pairing& p, const StackedLayers& t, const std::vector<Target>& targets,
+                  const Objects& objects, PackedUpload& upload) {
   const Shape& s = t.predicted.logits.shape();
   MatchedQueries& out = p.queries;
   std::vector<float> boxes, weights;
@@ -120,7 +120,7 @@ void find_matched(Pairing& p, const Together& t, const std::vector<Target>& targ
   if (!p.weights.empty()) p.uploads[3] = upload.add(Shape{P}, weights);
 }
 
-void take_tables(Pairing& p, const Together& t, const std::vector<Tensor>& tables) {
+void take_tables(Pairing& p, const StackedLayers& t, const std::vector<Tensor>& tables) {
   const Shape& s = t.predicted.boxes.shape();
   MatchedQueries& queries = p.queries;
   queries.indices = tables[p.uploads[0]];
@@ -132,9 +132,9 @@ void take_tables(Pairing& p, const Together& t, const std::vector<Tensor>& table
 
 // Of all matchings, image by image: each query with the object that it was matched with most often; where it
 // was with several as often, with the first of them.
-std::vector<MatchedPair> unite(const std::vector<Together>& all, int64_t images) {
+std::vector<MatchedPair> unite(const std::vector<StackedLayers>& all, int64_t images) {
   std::vector<std::map<std::pair<int64_t, int64_t>, int>> counts(static_cast<size_t>(images));
-  for (const Together& t : all)
+  for (const StackedLayers& t : all)
     for (const auto& layer : t.own.pairs)
       for (const MatchedPair& m : layer) ++counts[static_cast<size_t>(m.image)][{m.query, m.object}];
   std::vector<MatchedPair> united;
@@ -156,7 +156,7 @@ std::vector<MatchedPair> unite(const std::vector<Together>& all, int64_t images)
 }
 
 // Gives all layers the pairs of all; the denoising queries keep theirs.
-void share_boxes(std::vector<Together>& all, const std::vector<Target>& targets) {
+void share_boxes(std::vector<StackedLayers>& all, const std::vector<Target>& targets) {
   const std::vector<MatchedPair> united = unite(all, std::ssize(targets));
   std::vector<int64_t> of_image(targets.size());
   for (const MatchedPair& m : united) ++of_image[static_cast<size_t>(m.image)];
@@ -167,7 +167,7 @@ void share_boxes(std::vector<Together>& all, const std::vector<Target>& targets)
                                                 static_cast<double>(of_image[n])));
   }
   const int64_t queries = all[0].predicted.logits.dim(2);
-  for (Together& t : all) {
+  for (StackedLayers& t : all) {
     SACCADE_CHECK(t.predicted.logits.dim(2) == queries, "[criterion] {} and {} queries that share pairs",
                   t.predicted.logits.dim(2), queries);
     shared.pairs.assign(t.own.pairs.size(), united);
@@ -178,7 +178,7 @@ void share_boxes(std::vector<Together>& all, const std::vector<Target>& targets)
 }
 
 // The losses of all layers: every kind of every stack in one op, and their weighted sum.
-DetectionLoss sum_losses(std::vector<Together>& all, const std::vector<Target>& targets,
+DetectionLoss sum_losses(std::vector<StackedLayers>& all, const std::vector<Target>& targets,
                          const StepImages& step, ImageSize canvas,
                          const std::shared_ptr<const TrueMasks>& masks,
                          const std::vector<CriterionOptions::Term>& names,
@@ -186,7 +186,7 @@ DetectionLoss sum_losses(std::vector<Together>& all, const std::vector<Target>& 
   const StepImages own(targets);
   const Objects objects(targets);
   PackedUpload upload;
-  for (Together& t : all) {
+  for (StackedLayers& t : all) {
     find_matched(t.own, t, targets, objects, upload);
     if (t.shared) find_matched(*t.shared, t, targets, objects, upload);
   }
@@ -195,7 +195,7 @@ DetectionLoss sum_losses(std::vector<Together>& all, const std::vector<Target>& 
   Vars sums;
   std::vector<WeightedTerm> terms;
   std::vector<std::string> part_names;
-  for (Together& t : all) {
+  for (StackedLayers& t : all) {
     for (Pairing* p : {&t.own, t.shared ? &*t.shared : nullptr}) {
       if (!p) continue;
       take_tables(*p, t, tables);
@@ -227,17 +227,18 @@ DetectionLoss sum_losses(std::vector<Together>& all, const std::vector<Target>& 
 
 // What the matching of masks needs: their logits at points that are the same for all layers and queries of an
 // image.
-void add_points(const std::vector<Together>& all, const std::vector<Target>& targets, const TrueMasks& masks,
-                std::vector<MatchLayer>& layers) {
+void add_points(const std::vector<StackedLayers>& all, const std::vector<Target>& targets,
+                const TrueMasks& masks, std::vector<MatchLayer>& layers) {
   const MaskFactors& first = all[0].predicted.mask_factors;  // [L, N, h, w, C]
   std::vector<PointRow> rows;
   for (const Target& target : targets) rows.push_back({target.image_id, 0});
-  const int64_t count = std::max<int64_t>(1, first.pixels.dim(2) * first.pixels.dim(3) / first.point_share);
+  const int64_t count =
+      std::max<int64_t>(1, first.pixels.dim(2) * first.pixels.dim(3) / first.cells_per_point);
   const Tensor points = random_points(rows, count, mix_key(execution().rng_key, hash_name("mask matching")),
                                       first.pixels.device());
   const Tensor truth = masks.at(points);
   size_t at = 0;
-  for (const Together& t : all) {
+  for (const StackedLayers& t : all) {
     const MaskFactors& f = t.predicted.mask_factors;
     for (int64_t l : t.order) {
       const MaskFactors of_layer{Var(f.pixels.value().select(0, l)), Var(f.queries.value().select(0, l)),
@@ -309,21 +310,21 @@ DetectionLoss SetCriterion::forward(const SetOutput& output, const std::vector<T
   const CriterionOptions& o = options_;
   SACCADE_CHECK(!output.layers.empty(), "[criterion] the model made no prediction");
   // The last layer first, then the earlier ones, then the proposals, then the denoising queries.
-  std::vector<Together> all{together(output.layers, output.stacked, o.aux, true, "")};
+  std::vector<StackedLayers> all{stacked_layers(output.layers, output.stacked, o.aux, true, "")};
   const int64_t groups = output.query_groups;
   all[0].groups = groups;
   all[0].repeat = o.extra_group_repeat;
   if (output.encoder.logits.defined()) {
-    all.push_back(together({output.encoder}, {}, true, true, "_enc"));
+    all.push_back(stacked_layers({output.encoder}, {}, true, true, "_enc"));
     all.back().binary = !output.encoder_classes;
     if (output.encoder_in_groups) {
       all.back().groups = groups;
       all.back().repeat = o.extra_group_repeat;
     }
   }
-  if (output.first.logits.defined()) all.push_back(together({output.first}, {}, true, true, "_pre"));
+  if (output.first.logits.defined()) all.push_back(stacked_layers({output.first}, {}, true, true, "_pre"));
   std::vector<MatchLayer> layers;
-  for (const Together& t : all) {
+  for (const StackedLayers& t : all) {
     const Tensor logits = t.predicted.logits.value().to(DType::kF32), boxes = t.predicted.boxes.value();
     const bool decoder = layers.empty();
     for (int64_t l : t.order) {
@@ -344,13 +345,13 @@ DetectionLoss SetCriterion::forward(const SetOutput& output, const std::vector<T
     add_points(all, targets, *masks, layers);
   }
   Matching matching = match(layers, targets, o.matcher);
-  for (size_t at = 0; Together & t : all) {
+  for (size_t at = 0; StackedLayers & t : all) {
     t.own.pairs.resize(t.order.size());
     for (int64_t l : t.order) t.own.pairs[static_cast<size_t>(l)] = matching.layers[at++];
   }
   if (o.shared_boxes) share_boxes(all, targets);
   if (const DenoisingOutput& dn = output.denoising; !dn.layers.empty()) {
-    auto add = [&](Together t) {
+    auto add = [&](StackedLayers t) {
       t.groups = dn.groups;
       t.denoising = true;
       t.own.pairs.assign(t.order.size(), dn.pairs);
@@ -360,8 +361,8 @@ DetectionLoss SetCriterion::forward(const SetOutput& output, const std::vector<T
       }
       all.push_back(std::move(t));
     };
-    add(together(dn.layers, {}, o.aux, false, "_dn"));
-    if (dn.first.logits.defined()) add(together({dn.first}, {}, true, true, "_dn_pre"));
+    add(stacked_layers(dn.layers, {}, o.aux, false, "_dn"));
+    if (dn.first.logits.defined()) add(stacked_layers({dn.first}, {}, true, true, "_dn_pre"));
   }
 
   DetectionLoss result = sum_losses(all, targets, step.empty() ? StepImages(targets) : step, output.canvas,

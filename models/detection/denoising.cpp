@@ -128,7 +128,7 @@ LayerPrediction part_of(const LayerPrediction& all, int64_t begin, int64_t end) 
   auto part = [&](const Var& x) { return x.defined() ? slice(x, 1, begin, end) : x; };
   return {.logits = part(all.logits),
           .boxes = part(all.boxes),
-          .sides = {part(all.sides.logits), part(all.sides.references), all.sides.places, all.sides.scale}};
+          .sides = {part(all.sides.logits), part(all.sides.references), all.sides.values, all.sides.scale}};
 }
 
 }  // namespace

@@ -58,20 +58,12 @@ struct GiouTerm : BoxTerm {
   }
 };
 
-template <class Term>
-bool register_box_term(const char* name) {
-  return loss_terms().add(
-      {name, __FILE__, [](std::shared_ptr<const ClassLoss>) -> std::shared_ptr<const LossTerm> {
-         return std::make_shared<Term>();
-       }});
-}
-
 [[maybe_unused]] const bool class_term_registered = loss_terms().add(
     {"class", __FILE__, [](std::shared_ptr<const ClassLoss> loss) -> std::shared_ptr<const LossTerm> {
        return std::make_shared<ClassTerm>(std::move(loss));
      }});
-[[maybe_unused]] const bool l1_registered = register_box_term<L1Term>("bbox");
-[[maybe_unused]] const bool giou_registered = register_box_term<GiouTerm>("giou");
+[[maybe_unused]] const bool l1_registered = register_loss_term<L1Term>("bbox", __FILE__);
+[[maybe_unused]] const bool giou_registered = register_loss_term<GiouTerm>("giou", __FILE__);
 
 }  // namespace
 }  // namespace saccade

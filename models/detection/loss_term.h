@@ -41,4 +41,13 @@ struct LossTermSpec {
 
 Registry<LossTermSpec>& loss_terms();
 
+// Of a term that needs no class loss; for initialisers.
+template <class Term>
+bool register_loss_term(const char* name, const char* file) {
+  return loss_terms().add(
+      {name, file, [](std::shared_ptr<const ClassLoss>) -> std::shared_ptr<const LossTerm> {
+         return std::make_shared<Term>();
+       }});
+}
+
 }  // namespace saccade

@@ -1,20 +1,36 @@
 // Losses of masks (Cheng et al. 2021, "Per-Pixel Classification is Not All You Need for Semantic
 // Segmentation", section 3.4), whose pixels are compared at the size of the predicted maps: "mask", the mean
-// binary cross entropy of a map, and "dice" (Milletari et al. 2016).
+// binary cross entropy of a map, and "dice".
 #include "core/tensor/error.h"
-#include "models/detection/loss_term.h"
+#include "models/detection/masks/mask_pairs.h"
 
 namespace saccade {
+Var MaskTerm::sum(const LayerPrediction& predicted, const MatchedQueries& matched) const {
+  const int64_t G = predicted.boxes.dim(0);
+  const auto all = pairs(predicted, matched);
+  if (!all) return Var(Tensor::zeros({G}, DType::kF32, predicted.boxes.device()));
+  const int each[] = {1};
+  return saccade::sum(reshape(mul(loss(*all), Var(all->weights)), {G, all->truth.dim(0) / G}), each);
+}
+
+Var mask_cross_entropy(const MaskPairs& pairs) {
+  const int64_t P = pairs.truth.dim(0), K = pairs.truth.dim(1);
+  const Tensor labels = add_scalar(Var(pairs.truth), -1).value().to(DType::kI64);  // the class 0, or none
+  const Var sums = binary_cross_entropy(reshape(pairs.logits, {P, K, 1}), labels, LossParts::apart(P));
+  return mul_scalar(sums, 1 / static_cast<double>(K));
+}
+
+Var mask_dice(const MaskPairs& pairs) {
+  const int each[] = {1};
+  const Var found = sigmoid(pairs.logits), truth(pairs.truth);
+  const Var common = sum(mul(found, truth), each);
+  const Var both = add(sum(found, each), sum(truth, each));
+  return add_scalar(neg(div(add_scalar(mul_scalar(common, 2), 1), add_scalar(both, 1))), 1);
+}
+
 namespace {
 
-// Rows of the matched queries' maps [P, h * w], and of their objects' 0 or 1. An object without a mask has
-// the weight 0, others 1 [P].
-struct MatchedMasks {
-  Var logits;  // f32
-  Tensor truth, weights;
-};
-
-MatchedMasks matched_masks(const Var& masks, const MatchedQueries& matched) {
+MaskPairs matched_masks(const Var& masks, const MatchedQueries& matched) {
   const int64_t P = std::ssize(matched.objects), h = masks.dim(3), w = masks.dim(4);
   std::vector<float> truth, weights;
   truth.reserve(static_cast<size_t>(P * h * w));
@@ -34,53 +50,18 @@ MatchedMasks matched_masks(const Var& masks, const MatchedQueries& matched) {
           Tensor::from<float>({P}, weights, masks.device())};
 }
 
-class MaskTerm : public LossTerm {
- public:
-  Var sum(const LayerPrediction& predicted, const MatchedQueries& matched) const override {
-    const Var& masks = predicted.masks;
-    const int64_t G = predicted.boxes.dim(0), P = std::ssize(matched.objects);
-    if (!masks.defined() || P == 0) return Var(Tensor::zeros({G}, DType::kF32, predicted.boxes.device()));
-    const MatchedMasks pairs = matched_masks(masks, matched);
-    const int each[] = {1};
-    return saccade::sum(reshape(mul(of_maps(pairs), Var(pairs.weights)), {G, P / G}), each);
-  }
-
- private:
-  virtual Var of_maps(const MatchedMasks& pairs) const = 0;  // [P]
-};
-
-class CrossEntropyTerm : public MaskTerm {
-  Var of_maps(const MatchedMasks& pairs) const override {
-    const int64_t P = pairs.truth.dim(0), pixels = pairs.truth.dim(1);
-    std::vector<int64_t> labels;  // the class 0, or none
-    for (float set : pairs.truth.to_vector<float>()) labels.push_back(set > 0 ? 0 : -1);
-    const Var sums = binary_cross_entropy(reshape(pairs.logits, {P, pixels, 1}),
-                                          Tensor::from<int64_t>({P, pixels}, labels, pairs.logits.device()),
-                                          LossParts::apart(P));
-    return mul_scalar(sums, 1 / static_cast<double>(pixels));
+struct MapTerm : MaskTerm {
+  std::shared_ptr<const MaskPairs> pairs(const LayerPrediction& predicted,
+                                         const MatchedQueries& matched) const override {
+    if (!predicted.masks.defined() || matched.objects.empty()) return nullptr;
+    return std::make_shared<MaskPairs>(matched_masks(predicted.masks, matched));
   }
 };
 
-class DiceTerm : public MaskTerm {
-  Var of_maps(const MatchedMasks& pairs) const override {
-    const int pixels[] = {1};
-    const Var found = sigmoid(pairs.logits), truth(pairs.truth);
-    const Var common = saccade::sum(mul(found, truth), pixels);
-    const Var both = add(saccade::sum(found, pixels), saccade::sum(truth, pixels));
-    return add_scalar(mul_scalar(div(add_scalar(mul_scalar(common, 2), 1), add_scalar(both, 1)), -1), 1);
-  }
-};
-
-template <class Term>
-bool register_mask_term(const char* name) {
-  return loss_terms().add(
-      {name, __FILE__, [](std::shared_ptr<const ClassLoss>) -> std::shared_ptr<const LossTerm> {
-         return std::make_shared<Term>();
-       }});
-}
-
-[[maybe_unused]] const bool mask_registered = register_mask_term<CrossEntropyTerm>("mask");
-[[maybe_unused]] const bool dice_registered = register_mask_term<DiceTerm>("dice");
+[[maybe_unused]] const bool mask_registered =
+    register_loss_term<MaskTermOf<MapTerm, mask_cross_entropy>>("mask", __FILE__);
+[[maybe_unused]] const bool dice_registered =
+    register_loss_term<MaskTermOf<MapTerm, mask_dice>>("dice", __FILE__);
 
 }  // namespace
 }  // namespace saccade

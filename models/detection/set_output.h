@@ -14,7 +14,7 @@ namespace saccade {
 struct SidePrediction {
   Var logits;         // [N, Q, 4 (R + 1)]: of left, top, right, bottom; undefined where a family has none
   Var references;     // [N, Q, 4] as (cx, cy, w, h): what the distances are measured from; without history
-  Var places, scale;  // [R + 1], [1]: see BinScale (models/d_fine/distribution.h)
+  Var values, scale;  // [R + 1], [1]: see BinScale (models/d_fine/distribution.h)
 };
 
 // Masks that are not made of all queries while a model trains: their logits are the products of both,
@@ -23,7 +23,7 @@ struct MaskFactors {
   Var pixels;   // [N, h, w, C], of a map that covers the padded image; undefined where there are none
   Var queries;  // [N, Q, C]
   Var bias;     // [1]
-  int64_t point_share = 1;  // they are compared at one point for so many cells
+  int64_t cells_per_point = 1;  // they are compared at one point for so many cells
 };
 
 // What one decoder layer predicts.

@@ -186,7 +186,6 @@ bool infer_detr(Inference& in) {
     model_types().add({.name = "detr",
                        .summary = "DETR (Carion et al. 2020)",
                        .task = "detection",
-                       .file = __FILE__,
                        .build = build_detr,
                        .parts = {"transformer", "detr"},
                        .infer = infer_detr,
@@ -216,10 +215,9 @@ const WeightRules kDetrNames = weight_rules(
 
 [[maybe_unused]] const bool hugging_face_detr =
     weight_namings().add({.name = "Hugging Face DETR",
-                          .file = __FILE__,
                           .markers = {"class_labels_classifier.weight"},
                           .rules = kDetrNames,
-                          .place = WeightNaming::kDetector});
+                          .scope = WeightNaming::kDetector});
 
 }  // namespace
 }  // namespace saccade

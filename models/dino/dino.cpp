@@ -64,7 +64,7 @@ void Dino::after_initialize(uint64_t, const std::string&) {
 }
 
 SetOutput Dino::predict(const DetectorInput& input) {
-  const EncodedTokens tokens =
+  const LevelTokens tokens =
       encode_levels(input_proj_(backbone_(input.images)), input, *transformer_->encoder,
                     transformer_->level_embed, kDinoPositions, constants_);
   SetOutput output;
@@ -82,7 +82,7 @@ SetOutput Dino::predict(const DetectorInput& input) {
   return output;
 }
 
-Var Dino::choose_references(const EncodedTokens& encoded, LayerPrediction& predictions) const {
+Var Dino::choose_references(const LevelTokens& encoded, LayerPrediction& predictions) const {
   const Transformer& t = *transformer_;
   const Proposals proposals = make_proposals(encoded.maps);
   Var tokens = masked_fill(encoded.memory, proposals.invalid.unsqueeze(-1), 0);
@@ -98,24 +98,16 @@ Var Dino::choose_references(const EncodedTokens& encoded, LayerPrediction& predi
   return predictions.boxes.detach();
 }
 
-void Dino::decode(const DecoderQueries& queries, const EncodedTokens& tokens, bool record,
-                  SetOutput& output) {
+void Dino::decode(const DecoderQueries& queries, const LevelTokens& tokens, bool record, SetOutput& output) {
   BoxDecoder& decoder = *transformer_->decoder;
   const int64_t layers = options_.transformer.decoder_layers;
   Var target = queries.target, references = queries.reference;
   Var origin = references;  // what a layer's boxes are relative to; its gradient reaches the layer before
   for (int64_t i = 0; i < layers; ++i) {
     const Var position = decoder.position_of(references, tokens.maps);
-    if (record) output.sampling.emplace_back();
-    target =
-        decoder.layer(i)(target, position,
-                         AttentionInput{.key = tokens.memory,
-                                        .value = tokens.memory,
-                                        .padding_mask = tokens.maps.padding_mask,
-                                        .reference_points = references_in_levels(references, tokens.maps),
-                                        .levels = tokens.maps.levels,
-                                        .record = record ? &output.sampling.back() : nullptr},
-                         queries.groups);
+    target = decoder.layer(i)(
+        target, position, attend_to(tokens, references_in_levels(references, tokens.maps), record, output),
+        queries.groups);
     const bool last = i + 1 == layers;
     if (last || options_.aux_loss) {
       Var out = decoder.normalised(target);
@@ -150,7 +142,6 @@ std::shared_ptr<Module> build_dino(const Args& model, int64_t classes, const Arg
     model_types().add({.name = "dino",
                        .summary = "DINO (Zhang et al. 2023)",
                        .task = "detection",
-                       .file = __FILE__,
                        .build = build_dino,
                        .infer = infer_dino,
                        .preset = "model { transformer { ffn_dim: 2048 dropout: 0 queries: 900 "

@@ -26,9 +26,9 @@ class Dino : public SetDetector {
   class Transformer;
   // Boxes [N, Q, 4] of the tokens whose best class has the highest scores, without gradient,
   // and in `predictions` with it.
-  Var choose_references(const EncodedTokens& tokens, LayerPrediction& predictions) const;
+  Var choose_references(const LevelTokens& tokens, LayerPrediction& predictions) const;
   // queries: with references [N, Q, 4] in [0, 1], and no positions
-  void decode(const DecoderQueries& queries, const EncodedTokens& tokens, bool record, SetOutput& output);
+  void decode(const DecoderQueries& queries, const LevelTokens& tokens, bool record, SetOutput& output);
 
   DinoOptions options_;
   Child<Backbone> backbone_;

@@ -8,12 +8,11 @@ namespace {
 // There the backbone has no body.
 [[maybe_unused]] const bool official_swin_detector =
     weight_namings().add({.name = "official DINO with a Swin",
-                          .file = __FILE__,
                           .markers = {"backbone.0.patch_embed.proj.weight"},
                           .rules = {{"backbone.0.patch_embed.", "backbone.0.body.patch_embed."},
                                     {"backbone.0.layers.", "backbone.0.body.layers."},
                                     {"backbone.0.norm", "backbone.0.body.norm"}},
-                          .place = WeightNaming::kDetector});
+                          .scope = WeightNaming::kDetector});
 
 }  // namespace
 

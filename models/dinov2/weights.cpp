@@ -30,14 +30,12 @@ WeightRules with_head(WeightRules rules) {
 
 [[maybe_unused]] const bool hugging_face_dinov2 =
     weight_namings().add({.name = "Hugging Face DINOv2",
-                          .file = __FILE__,
                           .markers = {"encoder.layer.0.layer_scale1.lambda1"},
                           .prefix = "dinov2.",
                           .rules = with_head(dinov2_rules("", ""))});
 
 [[maybe_unused]] const bool hugging_face_registers =
     weight_namings().add({.name = "Hugging Face DINOv2 with registers",
-                          .file = __FILE__,
                           .markers = {"dinov2_with_registers.encoder.layer.0.layer_scale1.lambda1"},
                           .prefix = "dinov2_with_registers.",
                           .rules = with_head(dinov2_rules("", ""))});

@@ -40,7 +40,6 @@ std::shared_ptr<Module> build_lw_detr(const Args& model, int64_t classes, const 
     model_types().add({.name = "lw_detr",
                        .summary = "LW-DETR (Chen et al. 2024)",
                        .task = "detection",
-                       .file = __FILE__,
                        .build = build_lw_detr,
                        .parts = {"transformer", "lw_detr"},
                        .infer = infer_lw_detr,

@@ -76,30 +76,21 @@ SetOutput LwDetr::predict(const DetectorInput& given) {
                 "[detector] images of shape {}, expected [N, H, W, 3]", given.images.shape().to_string());
   const DetectorInput input = whole_patches(given, backbone_->multiple());
   const Vars projected = projector_(backbone_(input.images));
-  const auto [memory, levels] = join_tokens(projected);
-  const TokenMaps maps = make_token_maps(levels, input, &constants_);
+  const LevelTokens tokens = join_levels(projected, input, constants_);
   SetOutput output;
   output.encoder_classes = output.encoder_in_groups = true;
   Var chosen;
-  const DecoderQueries queries = choose_queries(memory, maps, chosen, output.encoder);
+  const DecoderQueries queries = choose_queries(tokens.memory, tokens.maps, chosen, output.encoder);
   output.query_groups = queries.groups.equal;
 
   const BoxDecoder& decoder = *transformer_->decoder;
-  const Var position = decoder.position_of(queries.reference, maps),
-            references = references_in_levels(queries.reference, maps);
+  const Var position = decoder.position_of(queries.reference, tokens.maps),
+            references = references_in_levels(queries.reference, tokens.maps);
   Var target = queries.target;
   Vars predicting;  // of the layers that predict
   for (int64_t i = 0; i < options_.transformer.decoder_layers; ++i) {
-    if (input.record_sampling) output.sampling.emplace_back();
     target = transformer_->decoder->layer(i)(
-        target, position,
-        AttentionInput{.key = memory,
-                       .value = memory,
-                       .padding_mask = maps.padding_mask,
-                       .reference_points = references,
-                       .levels = maps.levels,
-                       .record = input.record_sampling ? &output.sampling.back() : nullptr},
-        queries.groups);
+        target, position, attend_to(tokens, references, input.record_sampling, output), queries.groups);
     const bool last = i + 1 == options_.transformer.decoder_layers;
     if (!last && !(training() && options_.aux_loss)) continue;
     predicting.push_back(decoder.normalised(target));

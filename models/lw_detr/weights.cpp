@@ -32,10 +32,9 @@ WeightRules lw_detr_names() {
 
 [[maybe_unused]] const bool hugging_face_lw_detr =
     weight_namings().add({.name = "Hugging Face LW-DETR",
-                          .file = __FILE__,
                           .markers = {"model.backbone.backbone.encoder.layer.0.gamma_1"},
                           .rules = lw_detr_names(),
-                          .place = WeightNaming::kDetector});
+                          .scope = WeightNaming::kDetector});
 
 }  // namespace
 

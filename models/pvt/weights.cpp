@@ -27,11 +27,10 @@ const WeightRules kPvtNames = [] {
 
 [[maybe_unused]] const bool hugging_face_pvt =
     weight_namings().add({.name = "Hugging Face PVT",
-                          .file = __FILE__,
                           .markers = {"patch_embeddings.0.position_embeddings"},
                           .prefix = "pvt.",
                           .rules = kPvtNames,
-                          .place = WeightNaming::kBackboneInDetectors});
+                          .scope = WeightNaming::kBackboneInDetectors});
 
 }  // namespace
 }  // namespace saccade

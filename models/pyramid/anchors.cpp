@@ -81,12 +81,12 @@ std::vector<float> Anchors::boxes(ImageSize image) const {
   return boxes;
 }
 
-std::array<float, 4> Anchors::box(ImageSize image, const Place& at) const {
+std::array<float, 4> Anchors::box(ImageSize image, const Position& at) const {
   return moved_by(around_zero_[static_cast<size_t>(at.level)][static_cast<size_t>(at.anchor)],
                   at.x * step(at.level, image.width), at.y * step(at.level, image.height));
 }
 
-Anchors::Place Anchors::place(const FeatureLevels& maps, int64_t i) const {
+Anchors::Position Anchors::position(const FeatureLevels& maps, int64_t i) const {
   const int64_t cell = i / per_cell();
   int64_t level = maps.size() - 1;
   while (maps.start(level) > cell) --level;

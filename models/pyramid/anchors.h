@@ -44,12 +44,12 @@ class Anchors {
   std::vector<float> boxes(ImageSize image) const;
 
   // One of them, by where it is.
-  struct Place {
+  struct Position {
     int64_t level, y, x, anchor;
   };
-  std::array<float, 4> box(ImageSize image, const Place& place) const;
+  std::array<float, 4> box(ImageSize image, const Position& position) const;
   // Of the i-th of the boxes of these maps.
-  Place place(const FeatureLevels& maps, int64_t i) const;
+  Position position(const FeatureLevels& maps, int64_t i) const;
 
  private:
   int64_t step(int64_t level, int64_t pixels) const;

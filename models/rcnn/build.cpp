@@ -104,7 +104,6 @@ constexpr const char* kRcnnPreset = "criterion { class_loss: softmax class_weigh
     model_types().add({.name = "faster_rcnn",
                        .summary = "Faster R-CNN (Ren et al. 2015) on a feature pyramid",
                        .task = "detection",
-                       .file = __FILE__,
                        .build =
                            [](const Args& model, int64_t classes, const Args& criterion) {
                              return build_rcnn(model, classes, criterion, {"Faster R-CNN", false, false});
@@ -117,7 +116,6 @@ constexpr const char* kRcnnPreset = "criterion { class_loss: softmax class_weigh
     model_types().add({.name = "mask_rcnn",
                        .summary = "Mask R-CNN (He et al. 2017) on a feature pyramid",
                        .task = "detection",
-                       .file = __FILE__,
                        .build =
                            [](const Args& model, int64_t classes, const Args& criterion) {
                              return build_rcnn(model, classes, criterion, {"Mask R-CNN", true, false});
@@ -131,7 +129,6 @@ constexpr const char* kRcnnPreset = "criterion { class_loss: softmax class_weigh
     {.name = "cascade_mask_rcnn",
      .summary = "Cascade Mask R-CNN (Cai and Vasconcelos 2018) on a feature pyramid",
      .task = "detection",
-     .file = __FILE__,
      .build =
          [](const Args& model, int64_t classes, const Args& criterion) {
            return build_rcnn(model, classes, criterion, {"Cascade Mask R-CNN", true, true});

@@ -36,7 +36,7 @@ struct DrawnAnchors {
     const auto weight =
         1 / static_cast<float>(std::max<size_t>(sample.positives.size() + sample.negatives.size(), 1));
     auto row_of = [&](int64_t i) {
-      const auto [level, y, x, anchor] = options.anchors.place(image.maps, i);
+      const auto [level, y, x, anchor] = options.anchors.position(image.maps, i);
       const MapSize& map = maps[level];
       return ((N * maps.start(level) + n * map.cells()) + y * map.width + x) * options.anchors.per_cell() +
              anchor;
@@ -48,7 +48,7 @@ struct DrawnAnchors {
       object_rows.push_back(rows.back());
       object_weights.push_back(weight);
       const int32_t object = image.stands[static_cast<size_t>(i)];
-      const auto anchor = options.anchors.box(image.size, options.anchors.place(image.maps, i));
+      const auto anchor = options.anchors.box(image.size, options.anchors.position(image.maps, i));
       const auto moved = options.coder.encode(anchor.data(), image.objects.data() + 4 * object);
       deltas.insert(deltas.end(), moved.begin(), moved.end());
     }

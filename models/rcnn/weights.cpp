@@ -35,10 +35,9 @@ const WeightRules kTorchvisionRcnnNames{
 
 [[maybe_unused]] const bool torchvision_rcnn =
     weight_namings().add({.name = kTorchvisionRcnn,
-                          .file = __FILE__,
                           .markers = {"roi_heads.box_predictor.cls_score.weight"},
                           .rules = kTorchvisionRcnnNames,
-                          .place = WeightNaming::kDetector});
+                          .scope = WeightNaming::kDetector});
 
 constexpr int64_t kCascadeStages = 3;
 

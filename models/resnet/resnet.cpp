@@ -291,11 +291,10 @@ const WeightRules kResNetNames{
 
 [[maybe_unused]] const bool hugging_face_resnet =
     weight_namings().add({.name = "Hugging Face ResNet",
-                          .file = __FILE__,
                           .markers = {"embedder.embedder.convolution.weight"},
                           .prefix = "resnet.",
                           .rules = kResNetNames,
-                          .place = WeightNaming::kBackboneInDetectors});
+                          .scope = WeightNaming::kBackboneInDetectors});
 
 }  // namespace
 }  // namespace saccade

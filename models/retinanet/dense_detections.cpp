@@ -159,7 +159,7 @@ std::vector<std::vector<ImageDetection>> dense_detections(const DenseOutput& out
       for (const Candidate& c : candidates[n]) {
         const int64_t index = output.maps.start(l) * search.per_cell + c.anchor;
         const std::array<float, 4> anchor =
-            o.anchors.box(output.sizes[n], o.anchors.place(output.maps, index));
+            o.anchors.box(output.sizes[n], o.anchors.position(output.maps, index));
         const std::array<float, 4> b = o.coder.decode(anchor.data(), c.deltas.data());
         const double score = 1 / (1 + std::exp(-static_cast<double>(c.logit)));
         found[n].push_back(

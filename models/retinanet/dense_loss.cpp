@@ -45,7 +45,7 @@ AnchorTables make_tables(const DenseOutput& output, const std::vector<Target>& t
           labels[row] = targets[static_cast<size_t>(n)].instances[static_cast<size_t>(object)].label;
           t.rows.push_back(row);
           const auto anchor =
-              o.anchors.box(image.size, o.anchors.place(image.maps, static_cast<int64_t>(at)));
+              o.anchors.box(image.size, o.anchors.position(image.maps, static_cast<int64_t>(at)));
           const auto deltas =
               o.coder.encode(anchor.data(), image.objects.data() + 4 * static_cast<size_t>(object));
           t.deltas.insert(t.deltas.end(), deltas.begin(), deltas.end());

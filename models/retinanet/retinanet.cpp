@@ -164,7 +164,6 @@ std::shared_ptr<Module> build_retinanet(const Args& model, int64_t classes, cons
     model_types().add({.name = "retinanet",
                        .summary = "RetinaNet (Lin et al. 2017)",
                        .task = "detection",
-                       .file = __FILE__,
                        .build = build_retinanet,
                        .parts = {"retinanet"},
                        .infer = infer_retinanet,

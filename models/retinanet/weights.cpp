@@ -36,10 +36,9 @@ const WeightRules kTorchvisionNames{
 
 [[maybe_unused]] const bool torchvision_retinanet =
     weight_namings().add({.name = kTorchvisionRetinaNet,
-                          .file = __FILE__,
                           .markers = {"head.classification_head.cls_logits.weight"},
                           .rules = kTorchvisionNames,
-                          .place = WeightNaming::kDetector});
+                          .scope = WeightNaming::kDetector});
 
 }  // namespace
 

@@ -14,7 +14,6 @@ std::shared_ptr<Module> build_rf_detr(const Args& model, int64_t classes, const 
     model_types().add({.name = "rf_detr",
                        .summary = "RF-DETR (Robinson et al. 2025)",
                        .task = "detection",
-                       .file = __FILE__,
                        .build = build_rf_detr,
                        .parts = {"transformer", "lw_detr"},
                        .infer = infer_rf_detr,

@@ -27,7 +27,7 @@ class RfDetrSeg : public LwDetr {
   RfDetrSeg(const RfDetrSegOptions& options, std::shared_ptr<Backbone> backbone)
       : LwDetr(options, std::move(backbone)),
         layers_(options.transformer.decoder_layers),
-        point_share_(options.mask_point_sample_ratio) {
+        cells_per_point_(options.mask_point_sample_ratio) {
     head_ =
         make_child<QueryMaskHead>("segmentation_head", options.transformer.dim, layers_, options.mask_stride);
   }
@@ -40,7 +40,7 @@ class RfDetrSeg : public LwDetr {
                  SetOutput& output) override {
     output.canvas = {images.dim(1), images.dim(2)};
     auto factors = [&](const Var& pixels, const Var& of) {
-      return MaskFactors{head_->of_pixels(pixels), head_->of_queries(of), head_->bias(), point_share_};
+      return MaskFactors{head_->of_pixels(pixels), head_->of_queries(of), head_->bias(), cells_per_point_};
     };
     Var pixels = head_->begin(map, images);
     if (training()) output.encoder.mask_factors = factors(pixels, chosen);
@@ -64,7 +64,7 @@ class RfDetrSeg : public LwDetr {
     return reshape(add(all, f.bias), {N, f.queries.dim(1), h, w});
   }
 
-  int64_t layers_, point_share_;
+  int64_t layers_, cells_per_point_;
   Child<QueryMaskHead> head_;
 };
 
@@ -76,7 +76,6 @@ std::shared_ptr<Module> build_rf_detr_seg(const Args& model, int64_t classes, co
     model_types().add({.name = "rf_detr_seg",
                        .summary = "RF-DETR with masks (Robinson et al. 2025)",
                        .task = "detection",
-                       .file = __FILE__,
                        .build = build_rf_detr_seg,
                        .parts = {"transformer", "lw_detr"},
                        .has_masks = true,

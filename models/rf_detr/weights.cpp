@@ -18,17 +18,15 @@ WeightRules both_rules(WeightRules rules, const WeightRules& more) {
 
 [[maybe_unused]] const bool official_rf_detr =
     weight_namings().add({.name = "Hugging Face's and the official RF-DETR",
-                          .file = __FILE__,
                           .markers = {"backbone.0.encoder.encoder.encoder.layer.0.layer_scale1.lambda1"},
                           .rules = dinov2_rules("backbone.0.encoder.encoder.", kLwDetrBackbone),
-                          .place = WeightNaming::kDetector});
+                          .scope = WeightNaming::kDetector});
 [[maybe_unused]] const bool hugging_face_rf_detr =
     weight_namings().add({.name = "Hugging Face RF-DETR",
-                          .file = __FILE__,
                           .markers = {"model.backbone.backbone.encoder.layer.0.layer_scale1.lambda1"},
                           .rules = both_rules(dinov2_rules("model.backbone.backbone.", kLwDetrBackbone),
                                               hugging_face_lw_detr_names()),
-                          .place = WeightNaming::kDetector});
+                          .scope = WeightNaming::kDetector});
 
 // What is the same with and without masks.
 bool infer_rf_detr_parts(Inference& in) {

@@ -25,26 +25,19 @@ RtDetrDecoder::RtDetrDecoder(int64_t channels, const RtDetrDecoderOptions& optio
 
 // Boxes are refined from layer to layer; the gradient of a layer's box also flows to the head of the layer
 // before, not further ("look forward twice").
-void RtDetrDecoder::decode(const DecoderQueries& q, const Var& memory, const TokenMaps& maps,
-                           const DetectorInput& input, SetOutput& output) {
+void RtDetrDecoder::decode(const DecoderQueries& q, const LevelTokens& tokens, bool record,
+                           SetOutput& output) {
   const int64_t N = q.target.dim(0), Q = q.target.dim(1), all = options_.transformer.decoder_layers;
   const int64_t count = training() || options_.eval_layers == 0 ? all : std::min(options_.eval_layers, all);
-  Var ratios = Var(maps.valid_ratios.unsqueeze(1));  // [N, 1, L, 2]
+  Var ratios = Var(tokens.maps.valid_ratios.unsqueeze(1));  // [N, 1, L, 2]
   ratios = concat({ratios, ratios}, -1);
   Var target = q.target, reference = sigmoid(q.reference), previous = reference;
   for (int64_t i = 0; i < count; ++i) {
     const bool predicts = training() || i + 1 == count;
     auto layer = static_cast<size_t>(i);
-    if (input.record_sampling) output.sampling.emplace_back();
     target = decoder_->layer(i)(
         target, query_pos_head_(reference),
-        AttentionInput{.key = memory,
-                       .value = memory,
-                       .padding_mask = maps.padding_mask,
-                       .reference_points = mul(reshape(reference, {N, Q, 1, 4}), ratios),
-                       .levels = maps.levels,
-                       .record = input.record_sampling ? &output.sampling.back() : nullptr},
-        q.groups);
+        attend_to(tokens, mul(reshape(reference, {N, Q, 1, 4}), ratios), record, output), q.groups);
     Var offset = dec_bbox_head_[layer](target);
     Var box = sigmoid(add(offset, inverse_sigmoid(reference)));
     if (predicts)

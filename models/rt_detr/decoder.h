@@ -19,8 +19,8 @@ class RtDetrDecoder : public HybridDecoder {
   std::string type_name() const override { return "RtDetrDecoder"; }
 
  private:
-  void decode(const DecoderQueries& queries, const Var& memory, const TokenMaps& maps,
-              const DetectorInput& input, SetOutput& output) override;
+  void decode(const DecoderQueries& queries, const LevelTokens& tokens, bool record,
+              SetOutput& output) override;
 
   RtDetrDecoderOptions options_;
   Child<Mlp> query_pos_head_;

@@ -31,13 +31,13 @@ void HybridDecoder::add_score_head(int64_t layer) {
 void HybridDecoder::forward(const std::vector<Var>& maps, const DetectorInput& input, SetOutput& output) {
   std::vector<Var> projected = maps;
   for (size_t l = 0; l < input_proj_.size(); ++l) projected[l] = input_proj_[l](maps[l]);
-  const auto [memory, levels] = join_tokens(projected);
-  const TokenMaps token_maps = make_token_maps(levels, input, &constants_);
-  DecoderQueries queries = selection_(memory, make_proposals(token_maps, &constants_), output.encoder);
+  const LevelTokens tokens = join_levels(projected, input, constants_);
+  DecoderQueries queries =
+      selection_(tokens.memory, make_proposals(tokens.maps, &constants_), output.encoder);
   prepend_denoising(input, training(), shared_.classes, shared_.denoising, denoising_class_embed_.get(),
                     queries);
   output.encoder_classes = true;
-  decode(queries, memory, token_maps, input, output);
+  decode(queries, tokens, input.record_sampling, output);
 }
 
 HybridDetector::HybridDetector(const HybridOptions& options, std::shared_ptr<Backbone> backbone)

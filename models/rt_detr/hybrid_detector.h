@@ -31,8 +31,8 @@ class HybridDecoder : public Module {
   void make_layers();  // and the embedding of the denoising queries
   void make_query_selection();
   void add_score_head(int64_t layer);
-  virtual void decode(const DecoderQueries& queries, const Var& memory, const TokenMaps& maps,
-                      const DetectorInput& input, SetOutput& output) = 0;
+  virtual void decode(const DecoderQueries& queries, const LevelTokens& tokens, bool record,
+                      SetOutput& output) = 0;
   Child<TransformerDecoder> decoder_;
   std::vector<Child<Linear>> dec_score_head_;
 

@@ -55,17 +55,6 @@ std::shared_ptr<Mlp> make_refining_head(int64_t dim, int64_t out, Activation act
                                MlpOptions{.activation = activation, .last = zero});
 }
 
-JoinedTokens join_tokens(const std::vector<Var>& maps) {
-  JoinedTokens joined;
-  Vars tokens;
-  for (const Var& map : maps) {
-    joined.levels.push_back({map.dim(1), map.dim(2)});
-    tokens.push_back(reshape(map, {map.dim(0), map.dim(1) * map.dim(2), map.dim(3)}));
-  }
-  joined.memory = concat(tokens, 1);
-  return joined;
-}
-
 void prepend_denoising(const DetectorInput& input, bool training, int64_t classes,
                        const DenoisingOptions& options, const LabelEmbedding* embedding,
                        DecoderQueries& queries) {

@@ -30,12 +30,6 @@ class QuerySelection : public Module {
 Activation read_decoder_activation(const Args& own);
 // A box head of three layers whose last one starts at zero; out: its numbers a query.
 std::shared_ptr<Mlp> make_refining_head(int64_t dim, int64_t out, Activation activation);
-// The tokens of all levels, joined.
-struct JoinedTokens {
-  Var memory;  // [N, S, C]
-  FeatureLevels levels;
-};
-JoinedTokens join_tokens(const std::vector<Var>& maps);
 // Puts the denoising queries of the input, if there are any, before the others.
 void prepend_denoising(const DetectorInput& input, bool training, int64_t classes,
                        const DenoisingOptions& options, const LabelEmbedding* embedding,

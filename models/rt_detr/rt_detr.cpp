@@ -26,7 +26,6 @@ std::shared_ptr<Module> build_rt_detr(const Args& model, int64_t classes, const 
     model_types().add({.name = "rt_detr",
                        .summary = "RT-DETR and RT-DETRv2 (Zhao et al. 2024, Lv et al. 2024)",
                        .task = "detection",
-                       .file = __FILE__,
                        .build = build_rt_detr,
                        .parts = {"transformer", "rt_detr"},
                        .infer = infer_rt_detr,

@@ -63,16 +63,14 @@ const WeightRules kHuggingFaceNames = weight_rules({
 });
 
 [[maybe_unused]] const bool rt_detr_v1 = weight_namings().add({.name = "official RT-DETR, version 1",
-                                                               .file = __FILE__,
                                                                .markers = {"decoder.enc_output.0.weight"},
                                                                .rules = kNumberedNames,
-                                                               .place = WeightNaming::kDetector});
+                                                               .scope = WeightNaming::kDetector});
 [[maybe_unused]] const bool hugging_face_rt_detr =
     weight_namings().add({.name = "Hugging Face RT-DETR",
-                          .file = __FILE__,
                           .markers = {"model.decoder_input_proj.0.0.weight"},
                           .rules = kHuggingFaceNames,
-                          .place = WeightNaming::kDetector,
+                          .scope = WeightNaming::kDetector,
                           .has_copies = true});
 
 // A tensor's size along an axis as a multiple of another number, else an error that names the tensor.

@@ -26,7 +26,6 @@ std::shared_ptr<Module> build_semantic_fpn(const Args& model, int64_t classes, c
     model_types().add({.name = "semantic_fpn",
                        .summary = "Semantic FPN: the classes of pixels (Kirillov et al. 2019)",
                        .task = "segmentation",
-                       .file = __FILE__,
                        .build = build_semantic_fpn,
                        .parts = {"semantic_fpn"},
                        .infer = infer_semantic_fpn});

@@ -43,7 +43,6 @@ std::shared_ptr<Module> build_uper_net(const Args& model, int64_t classes, const
     model_types().add({.name = "uper_net",
                        .summary = "UperNet: the classes of pixels (Xiao et al. 2018)",
                        .task = "segmentation",
-                       .file = __FILE__,
                        .build = build_uper_net,
                        .parts = {"uper_net"},
                        .infer = infer_uper_net});

@@ -29,10 +29,9 @@ const WeightRules kUperNetNames{
 // The last norm of a Swin classifier, which its backbone has kept since version 5.
 [[maybe_unused]] const bool hugging_face_uper_net =
     weight_namings().add({.name = kHuggingFaceUperNet,
-                          .file = __FILE__,
                           .markers = {"decode_head.psp_modules.0.1.batch_norm.weight"},
                           .rules = kUperNetNames,
-                          .place = WeightNaming::kDetector,
+                          .scope = WeightNaming::kDetector,
                           .unused = {"backbone.swin.layernorm.", "backbone.layernorm."}});
 
 void infer_pooling(Inference& in) {

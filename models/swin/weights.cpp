@@ -44,13 +44,12 @@ bool is_timm_swin(const WeightsFile& file) {
 
 [[maybe_unused]] const bool hugging_face_swin = weight_namings().add(
     {.name = "Hugging Face Swin",
-     .file = __FILE__,
      .markers = {"swin.embeddings.patch_embeddings", "attention.self.relative_position_bias_table"},
      .prefix = "swin.",
      .rules = kSwinNames,
-     .place = WeightNaming::kBackboneInDetectors});
-[[maybe_unused]] const bool timm_swin = weight_namings().add(
-    {.name = "timm Swin", .file = __FILE__, .rules = kTimmSwinNames, .recognise = is_timm_swin});
+     .scope = WeightNaming::kBackboneInDetectors});
+[[maybe_unused]] const bool timm_swin =
+    weight_namings().add({.name = "timm Swin", .rules = kTimmSwinNames, .recognise = is_timm_swin});
 
 // Stages and the merging between them are numbered together, after the patches.
 const WeightRules kTorchvisionSwinNames = [] {
@@ -67,7 +66,6 @@ const WeightRules kTorchvisionSwinNames = [] {
 }();
 [[maybe_unused]] const bool torchvision_swin =
     weight_namings().add({.name = "torchvision Swin",
-                          .file = __FILE__,
                           .markers = {"features.1.0.attn.relative_position_bias_table"},
                           .rules = kTorchvisionSwinNames});
 
@@ -87,7 +85,6 @@ const WeightRules kMmdetectionSwinNames = [] {
 }();
 [[maybe_unused]] const bool mmdetection_swin =
     weight_namings().add({.name = "mmdetection Swin",
-                          .file = __FILE__,
                           .markers = {"attn.w_msa.relative_position_bias_table"},
                           .rules = kMmdetectionSwinNames});
 

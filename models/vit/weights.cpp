@@ -18,15 +18,11 @@ const WeightRules kVitNames = weight_rules(
 
 [[maybe_unused]] const bool hugging_face_deit =
     weight_namings().add({.name = "Hugging Face DeiT",
-                          .file = __FILE__,
                           .markers = {"deit.embeddings.cls_token"},
                           .prefix = "deit.",
                           .rules = kVitNames});
-[[maybe_unused]] const bool hugging_face_vit = weight_namings().add({.name = "Hugging Face ViT",
-                                                                     .file = __FILE__,
-                                                                     .markers = {"embeddings.cls_token"},
-                                                                     .prefix = "vit.",
-                                                                     .rules = kVitNames});
+[[maybe_unused]] const bool hugging_face_vit = weight_namings().add(
+    {.name = "Hugging Face ViT", .markers = {"embeddings.cls_token"}, .prefix = "vit.", .rules = kVitNames});
 
 const WeightRules kTorchvisionVitNames = weight_rules({
     {"class_token", "cls_token"},
@@ -43,7 +39,6 @@ const WeightRules kTorchvisionVitNames = weight_rules({
 });
 [[maybe_unused]] const bool torchvision_vit =
     weight_namings().add({.name = "torchvision ViT",
-                          .file = __FILE__,
                           .markers = {"encoder.layers.encoder_layer_0."},
                           .rules = kTorchvisionVitNames});
 

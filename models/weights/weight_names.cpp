@@ -82,11 +82,11 @@ Translated official_name(std::string_view name, const WeightNaming* naming) {
   if (!naming) return {std::string(name)};
   if (name.starts_with(naming->prefix)) name.remove_prefix(naming->prefix.size());
   Translated to = translate(name, *naming).value_or(Translated{std::string(name)});
-  if (naming->place != WeightNaming::kDetector) return to;
+  if (naming->scope != WeightNaming::kDetector) return to;
   const std::string place = to.name.starts_with(kOfficialBackbone) ? kOfficialBackbone : kPlainBackbone;
   if (!to.name.starts_with(place)) return to;
   for (const auto& [other, backbone] : weight_namings().all()) {
-    if (backbone.place != WeightNaming::kBackboneInDetectors) continue;
+    if (backbone.scope != WeightNaming::kBackboneInDetectors) continue;
     std::string_view inner = std::string_view(to.name).substr(place.size());
     if (inner.starts_with(backbone.prefix)) inner.remove_prefix(backbone.prefix.size());
     if (auto mapped = translate(inner, backbone))
@@ -101,7 +101,7 @@ const WeightNaming* find_naming(const WeightsFile& file) {
   for (const auto& [name, naming] : weight_namings().all()) {
     if (naming.recognise && naming.recognise(file)) recognised = &naming;
     for (const std::string& marker : naming.markers) {
-      const std::pair other(naming.place == WeightNaming::kDetector, marker.size());
+      const std::pair other(naming.scope == WeightNaming::kDetector, marker.size());
       if (other <= rank || std::ranges::none_of(file.entries(), [&](const WeightEntry& e) {
             return e.name.find(marker) != std::string::npos;
           }))
@@ -180,7 +180,7 @@ std::string wrappers_of(const ChosenEntries& file, const WeightNaming* naming) {
     return std::ranges::any_of(file.entries, [&](const WeightEntry& e) { return e.name.starts_with(text); });
   };
   const auto is_bare = [&] {
-    return naming && naming->place == WeightNaming::kDetector &&
+    return naming && naming->scope == WeightNaming::kDetector &&
            std::ranges::any_of(naming->markers,
                                [&](const std::string& marker) { return any_begins(prefix + marker); });
   };

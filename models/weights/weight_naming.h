@@ -45,7 +45,7 @@ struct WeightNaming {
   // A detector's goes before those of backbones, whose markers its own backbone may have, and its names may
   // begin with "model.", which is a wrapper elsewhere. The rules of a backbone with names like no other are
   // tried inside all detectors.
-  enum Place { kBackbone, kBackboneInDetectors, kDetector } place = kBackbone;
+  enum Scope { kBackbone, kBackboneInDetectors, kDetector } scope = kBackbone;
   bool (*recognise)(const WeightsFile& file) = nullptr;
   // Files hold some tensors twice, under names that come to the same.
   bool has_copies = false;

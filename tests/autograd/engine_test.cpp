@@ -114,14 +114,12 @@ TEST(Engine, RootErrors) {
 
 struct WrongShape {
   static constexpr const char* kName = "wrong_shape";
-  static constexpr std::array kCasts{Cast::kSame};
   static constexpr auto macs = no_macs;
   Tensor forward(Context&, const Tensors& in) const { return in[0].clone(); }
   Gradients backward(const Context&, const Tensor&) const { return {Tensor::zeros({1})}; }
 };
 struct NoGradient {
   static constexpr const char* kName = "no_gradient";
-  static constexpr std::array kCasts{Cast::kSame};
   static constexpr auto macs = no_macs;
   Tensor forward(Context&, const Tensors& in) const { return in[0].clone(); }
   Gradients backward(const Context&, const Tensor&) const { return {Tensor()}; }
@@ -228,7 +226,6 @@ TEST(Checkpoint, NestsAndReachesParametersAlone) {
 // y = x; remembers the mode that its kernels would see.
 struct ModeProbe {
   static constexpr const char* kName = "mode_probe";
-  static constexpr std::array kCasts{Cast::kSame};
   static constexpr auto macs = no_macs;
   std::vector<MathMode>* seen;
   Tensor forward(Context&, const Tensors& in) const {

@@ -28,7 +28,6 @@ enum class Fault {
 // y = a * b, with a fault.
 struct Product {
   static constexpr const char* kName = "product";
-  static constexpr std::array kCasts{Cast::kSame};
   static constexpr auto macs = no_macs;
   Fault fault;
 

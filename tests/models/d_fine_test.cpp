@@ -18,7 +18,7 @@ BinScale bins_of(float scale) {
 // The outermost bins are twice |up| * scale, and the bins grow by (|up| * scale + 1)^(2 / 30).
 TEST(DFineBins, AreSymmetricAndGrow) {
   for (const auto& [scale, growth] : {std::pair{4.0F, 1.075990}, {8.0F, 1.113264}}) {
-    const auto w = bins_of(scale).places.value().to_vector<float>();
+    const auto w = bins_of(scale).values.value().to_vector<float>();
     ASSERT_EQ(w.size(), 33);
     EXPECT_EQ(w[16], 0);
     EXPECT_FLOAT_EQ(w[32], scale);
@@ -31,7 +31,7 @@ TEST(DFineBins, AreSymmetricAndGrow) {
 // All of the probability in bin n says W(n), for each side its own.
 TEST(DFineBins, ABoxFollowsFromItsSides) {
   const BinScale bins = bins_of(4);
-  const auto w = bins.places.value().to_vector<float>();
+  const auto w = bins.values.value().to_vector<float>();
   const int64_t chosen[] = {16, 20, 3, 32};
   std::vector<float> p(4 * 33);
   for (size_t side = 0; side < 4; ++side) p[side * 33 + static_cast<size_t>(chosen[side])] = 1;
@@ -48,7 +48,7 @@ TEST(DFineBins, ABoxFollowsFromItsSides) {
 // A side between two bins belongs to both, by its distance; one beyond the ends to the outermost.
 TEST(DFineBins, TargetsAreTheTwoBinsBesideASide) {
   const BinScale bins = bins_of(4);
-  const auto w = bins.places.value().to_vector<float>();
+  const auto w = bins.values.value().to_vector<float>();
   const float width = 0.2F, height = 0.2F;
   // Distances of left, top, right and bottom: exactly W(18), a quarter from W(20) to W(21), below W(0),
   // the reference itself.

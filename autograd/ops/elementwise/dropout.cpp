@@ -8,7 +8,6 @@ namespace {
 template <bool kPath>
 struct Dropout {
   static constexpr const char* kName = kPath ? "drop_path" : "dropout";
-  static constexpr std::array kCasts{Cast::kSame};
   static constexpr auto macs = no_macs;
   double p;
   Context::RandomStream stream{};

@@ -20,7 +20,6 @@ Tensor run_binary(BinaryOp op, const Tensor& a, const Tensor& b, const char* nam
 template <BinaryOp kOp>
 struct Sum {
   static constexpr const char* kName = kOp == BinaryOp::kAdd ? "add" : "sub";
-  static constexpr std::array kCasts{Cast::kSame};
   static constexpr auto macs = no_macs;
   Shape a, b;
 

@@ -9,7 +9,6 @@ namespace {
 template <class F>
 struct Unary {
   static constexpr const char* kName = F::kName;
-  static constexpr std::array kCasts{Cast::kSame};
   static constexpr auto macs = no_macs;
   kernels::UnaryOp op;
 
@@ -28,7 +27,6 @@ struct Unary {
 
 struct ScaleShift {
   static constexpr const char* kName = "scale_shift";
-  static constexpr std::array kCasts{Cast::kSame};
   static constexpr auto macs = no_macs;
   double scale, shift;
   void describe(OpAttributes& to) const { to.add("scale", scale).add("shift", shift); }
@@ -48,7 +46,6 @@ struct ScaleShift {
 
 struct Clamp {
   static constexpr const char* kName = "clamp";
-  static constexpr std::array kCasts{Cast::kSame};
   static constexpr auto macs = no_macs;
   double low, high;
   void describe(OpAttributes& to) const { to.add("low", low).add("high", high); }
@@ -91,7 +88,6 @@ struct InverseSigmoid {
 
 struct ToDType {
   static constexpr const char* kName = "cast";
-  static constexpr std::array kCasts{Cast::kSame};
   static constexpr auto macs = no_macs;
   DType dtype;
 

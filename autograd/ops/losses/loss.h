@@ -22,7 +22,7 @@ Tensor run_loss(Context& ctx, const Tensor& x, LossParts parts, int64_t n, int64
   ctx.save(grad);
   Tensor total = Tensor::empty({count, 1}, DType::kF64, x.device());
   kernels::sum_to_shape(partial, 1, total);
-  return total.to(x.dtype()).reshape(parts.together ? Shape{} : Shape{count});
+  return total.to(x.dtype()).reshape(parts.is_scalar ? Shape{} : Shape{count});
 }
 
 // dy: one number a part.

@@ -8,7 +8,6 @@ namespace {
 
 struct ChannelAffine {
   static constexpr const char* kName = "channel_affine";
-  static constexpr std::array kCasts{Cast::kSame};
   static constexpr auto macs = no_macs;
   Tensor scale, shift;
   Activation act;

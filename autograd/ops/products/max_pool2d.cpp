@@ -7,7 +7,6 @@ namespace {
 
 struct MaxPool2d {
   static constexpr const char* kName = "max_pool2d";
-  static constexpr std::array kCasts{Cast::kSame};
   static constexpr auto macs = no_macs;
   kernels::PoolParams p;
   Shape x_shape{};

@@ -10,7 +10,6 @@ using kernels::Resampling;
 template <Resampling kHow>
 struct Resize {
   static constexpr const char* kName = kHow == Resampling::kNearest ? "resize_nearest" : "resize_bilinear";
-  static constexpr std::array kCasts{Cast::kSame};
   static constexpr auto macs = no_macs;
   int64_t height, width;
   Shape from{};

@@ -9,7 +9,6 @@ namespace {
 // x [N, S, C], indices [N, K] -> [N, K, C]
 struct Gather {
   static constexpr const char* kName = "gather";
-  static constexpr std::array kCasts{Cast::kSame};
   static constexpr auto macs = no_macs;
   Tensor indices;
   int64_t rows = 0;  // S

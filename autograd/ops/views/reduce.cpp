@@ -8,7 +8,6 @@ namespace {
 template <bool kMean>
 struct Reduce {
   static constexpr const char* kName = kMean ? "mean" : "sum";
-  static constexpr std::array kCasts{Cast::kSame};
   static constexpr auto macs = no_macs;
   std::vector<int> axes;
   bool all, keep_dims;

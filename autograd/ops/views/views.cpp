@@ -9,7 +9,6 @@ namespace {
 
 struct Reshape {
   static constexpr const char* kName = "reshape";
-  static constexpr std::array kCasts{Cast::kSame};
   static constexpr auto macs = no_macs;
   Shape shape, from{};
 
@@ -24,7 +23,6 @@ struct Reshape {
 
 struct Permute {
   static constexpr const char* kName = "permute";
-  static constexpr std::array kCasts{Cast::kSame};
   static constexpr auto macs = no_macs;
   std::vector<int> axes;
   void describe(OpAttributes& to) const { to.add("axes", std::vector<int64_t>(axes.begin(), axes.end())); }
@@ -40,7 +38,6 @@ struct Permute {
 
 struct Slice {
   static constexpr const char* kName = "slice";
-  static constexpr std::array kCasts{Cast::kSame};
   static constexpr auto macs = no_macs;
   int axis;
   int64_t begin, end;
@@ -67,7 +64,6 @@ struct Slice {
 
 struct Expand {
   static constexpr const char* kName = "expand";
-  static constexpr std::array kCasts{Cast::kSame};
   static constexpr auto macs = no_macs;
   Shape shape, from{};
 
@@ -115,7 +111,6 @@ struct Concat {
 
 struct MaskedFill {
   static constexpr const char* kName = "masked_fill";
-  static constexpr std::array kCasts{Cast::kSame};
   static constexpr auto macs = no_macs;
   Tensor mask;
   double value;

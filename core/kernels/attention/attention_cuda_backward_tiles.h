@@ -16,13 +16,15 @@ struct FiveProducts {
   using T = Stored<kMma>;
   static constexpr int kRows = Shape::kRows, kN = Shape::kColumns;
   // Warps that share 16 queries each take some of the columns of dq, at most 32 at a time.
-  static constexpr int kGroups = kN / 16, kShare = kD * kGroups / Shape::kWarps,
-                       kOut = kShare < 32 ? kShare : 32;
-  static_assert(kShare % kOut == 0 && kOut % 16 == 0 && Shape::kWarps % kGroups == 0);
+  static constexpr int kGroups = kN / 16, kWarpColumns = kD * kGroups / Shape::kWarps,
+                       kOut = kWarpColumns < 32 ? kWarpColumns : 32;
+  static_assert(kWarpColumns % kOut == 0 && kOut % 16 == 0 && Shape::kWarps % kGroups == 0);
   // In exact f32 the stage of the warps' products holds the gradients of the scores as they are wanted.
   static constexpr bool kStaged = kMma == Mma::kFma;
-  static constexpr size_t turned_bytes() { return kStaged ? 0 : sizeof(T) * kRows * kTurnStride<kMma, kN>; }
-  static constexpr size_t bytes() { return BackwardShared<kMma, kD>::bytes() + turned_bytes(); }
+  static constexpr size_t transposed_bytes() {
+    return kStaged ? 0 : sizeof(T) * kRows * kTransposedStride<kMma, kN>;
+  }
+  static constexpr size_t bytes() { return BackwardShared<kMma, kD>::bytes() + transposed_bytes(); }
 };
 
 // A run's part of dq: row(q) gives where it lies. Set by the first tile, added to by the others,
@@ -32,7 +34,7 @@ __device__ __forceinline__ void add_to_part(const Accumulators<1, kOut>& acc, in
                                             bool pairs, const Row& row) {
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
-    float* out = row(turned_row<kMma>(r));
+    float* out = row(transposed_row<kMma>(r));
     if (out == nullptr) continue;
 #pragma unroll
     for (int j = 0; j < kOut / 8; ++j) {
@@ -62,11 +64,11 @@ __global__ void __launch_bounds__(BackwardShape<kMma, kD>::kThreads)
   constexpr int kM = Five::Shape::kM, kN = Five::kN, kRows = Five::kRows;
   SACCADE_DYNAMIC_SHARED(char, bytes);
   BackwardShared<kMma, kD> shared(bytes);
-  T* turned = reinterpret_cast<T*>(shared.rest);
-  if constexpr (Five::kStaged) turned = shared.stage - warp_id() * BackwardShared<kMma, kD>::kStage;
+  T* transposed = reinterpret_cast<T*>(shared.rest);
+  if constexpr (Five::kStaged) transposed = shared.stage - warp_id() * BackwardShared<kMma, kD>::kStage;
   auto head = p.head(blockIdx.x / runs);
   int part = static_cast<int>(blockIdx.x) % runs, first = warp_id() * 16 * kM;
-  int q_first = warp_id() % Five::kGroups * 16, d_first = warp_id() / Five::kGroups * Five::kShare;
+  int q_first = warp_id() % Five::kGroups * 16, d_first = warp_id() / Five::kGroups * Five::kWarpColumns;
   float* parts = dq_parts + (part * rows + p.row(head, 0)) * p.D;
   int end = (part + 1) * run * kRows < p.keys ? (part + 1) * run * kRows : p.keys;
   for (int s0 = part * run * kRows; s0 < end; s0 += kRows) {
@@ -90,12 +92,13 @@ __global__ void __launch_bounds__(BackwardShape<kMma, kD>::kThreads)
       for_each_index<kM, kN>([&](int m, int j, int i) { g[m][j][i] *= std::fabs(w[m][j][i]); });
       add_product<kMma, kM, kN, kD>(
           dk, [&](int m, int j, int i) { return g[m][j][i]; }, shared.b, shared.stage);
-      if constexpr (!Five::kStaged) store_turned<kMma, kM, kN>(turned + first * kTurnStride<kMma, kN>, g);
+      if constexpr (!Five::kStaged)
+        store_transposed<kMma, kM, kN>(transposed + first * kTransposedStride<kMma, kN>, g);
       __syncthreads();
 #pragma unroll 1
-      for (int d = d_first; d < d_first + Five::kShare && d < p.D; d += Five::kOut) {
+      for (int d = d_first; d < d_first + Five::kWarpColumns && d < p.D; d += Five::kOut) {
         Accumulators<1, Five::kOut> dq;
-        product_transposed<kMma, kRows, kN, kD, Five::kOut>(dq, turned + q_first, shared.a + d);
+        product_transposed<kMma, kRows, kN, kD, Five::kOut>(dq, transposed + q_first, shared.a + d);
         add_to_part<kMma, Five::kOut>(dq, d, p.D, s0 == part * run * kRows, p.pairs, [&](int row) {
           int q = q0 + q_first + row;
           return q < p.queries ? parts + int64_t{q} * p.D : nullptr;

@@ -246,14 +246,14 @@ __device__ __forceinline__ void add_product(Accumulators<kM, kD>& acc, const P& 
   }
 }
 
-// Rows of P [.., kN] in shared memory are so far apart that neither the stores of store_turned nor the loads
-// of product_transposed meet in a bank.
+// Rows of P [.., kN] in shared memory are so far apart that neither the stores of store_transposed nor the
+// loads of product_transposed meet in a bank.
 template <Mma kMma, int kN>
-inline constexpr int kTurnStride = kN + (kMma == Mma::kBf16 ? 8 : 4);
+inline constexpr int kTransposedStride = kN + (kMma == Mma::kBf16 ? 8 : 4);
 
 // The warp's rows of P to shared memory, as factors of product_transposed.
 template <Mma kMma, int kM, int kN>
-__device__ __forceinline__ void store_turned(Stored<kMma>* rows, const Accumulators<kM, kN>& p) {
+__device__ __forceinline__ void store_transposed(Stored<kMma>* rows, const Accumulators<kM, kN>& p) {
   using T = Stored<kMma>;
   int g = lane_id() / 4, t = lane_id() % 4;
 #pragma unroll
@@ -267,23 +267,23 @@ __device__ __forceinline__ void store_turned(Stored<kMma>* rows, const Accumulat
           float x = p[m][j][2 * r + e];
           pair.x[e] = T(kMma == Mma::kTf32 ? round_tf32(x) : x);
         }
-        store_pack(rows + (16 * m + 8 * r + g) * kTurnStride<kMma, kN> + 8 * j + 2 * t, pair);
+        store_pack(rows + (16 * m + 8 * r + g) * kTransposedStride<kMma, kN> + 8 * j + 2 * t, pair);
       }
 }
 
 // Row r of a lane, 0 or 1, in the result of product_transposed; its columns are those of out_column.
 template <Mma kMma>
-__device__ __forceinline__ int turned_row(int r) {
+__device__ __forceinline__ int transposed_row(int r) {
   int g = lane_id() / 4;
   return kMma == Mma::kFma ? 2 * g + r : g + 8 * r;
 }
 
-// acc [16, kOut] = P^T B for 16 columns of P from p on; P [kRows, kN] as store_turned left it, b points at
-// [kRows, kOut] in a tile of kD columns.
+// acc [16, kOut] = P^T B for 16 columns of P from p on; P [kRows, kN] as store_transposed left it, b points
+// at [kRows, kOut] in a tile of kD columns.
 template <Mma kMma, int kRows, int kN, int kD, int kOut>
 __device__ __forceinline__ void product_transposed(Accumulators<1, kOut>& acc, const Stored<kMma>* p,
                                                    const Stored<kMma>* b) {
-  constexpr int kStride = kTileStride<kMma, kD>, kRow = kTurnStride<kMma, kN>;
+  constexpr int kStride = kTileStride<kMma, kD>, kRow = kTransposedStride<kMma, kN>;
   [[maybe_unused]] int g = lane_id() / 4, t = lane_id() % 4;
   clear<1, kOut>(acc);
   if constexpr (kMma == Mma::kFma) {

@@ -12,7 +12,7 @@ using namespace cuda;
 template <class F, class T, int kPack>
 __global__ void __launch_bounds__(kColumnThreads)
     affine_forward(ColumnTiles t, const T* x, const float* scale, const float* shift, T* y) {
-  ColumnPlace p = t.place();
+  ColumnPosition p = t.position();
   if (p.row >= p.end) return;
   auto a = load_pack<kPack>(scale + p.column), b = load_pack<kPack>(shift + p.column);
 #pragma unroll 4
@@ -30,7 +30,7 @@ template <class F, class T, int kPack>
 __global__ void __launch_bounds__(kColumnThreads)
     affine_backward(ColumnTiles t, const T* dy, const T* saved, const float* scale, const float* shift,
                     T* dx) {
-  ColumnPlace p = t.place();
+  ColumnPosition p = t.position();
   if (p.row >= p.end) return;
   auto a = load_pack<kPack>(scale + p.column), b = a;
   if constexpr (!F::kFromValue) b = load_pack<kPack>(shift + p.column);
@@ -54,7 +54,7 @@ template <class T, int kPack>
 __global__ void __launch_bounds__(kColumnThreads)
     affine_add_relu(ColumnTiles t, const T* __restrict__ x, const float* __restrict__ scale,
                     const float* __restrict__ shift, const T* __restrict__ residual, T* __restrict__ y) {
-  ColumnPlace p = t.place();
+  ColumnPosition p = t.position();
   if (p.row >= p.end) return;
   auto a = load_pack<kPack>(scale + p.column), b = load_pack<kPack>(shift + p.column);
 #pragma unroll 4
@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(kColumnThreads)
     affine_add_relu_gradients(ColumnTiles t, const T* __restrict__ dy, const T* __restrict__ y,
                               const float* __restrict__ scale, T* __restrict__ dx,
                               T* __restrict__ dresidual) {
-  ColumnPlace p = t.place();
+  ColumnPosition p = t.position();
   if (p.row >= p.end) return;
   auto a = load_pack<kPack>(scale + p.column);
 #pragma unroll 4

@@ -22,9 +22,9 @@ struct Moments {
   // Chan, Golub, LeVeque 1979
   __device__ void join(const Moments& o) {
     if (o.n == 0) return;
-    float total = n + o.n, d = o.mean - mean, share = o.n / total;
-    mean += d * share;
-    m2 += o.m2 + d * d * (n * share);
+    float total = n + o.n, d = o.mean - mean, fraction = o.n / total;
+    mean += d * fraction;
+    m2 += o.m2 + d * d * (n * fraction);
     n = total;
   }
 };
@@ -39,7 +39,7 @@ __global__ void __launch_bounds__(cuda::kColumnThreads)
   SACCADE_SHARED(float, counts, kColumnThreads);
   SACCADE_SHARED(float, means, kColumnThreads* kPack);
   SACCADE_SHARED(float, squares, kColumnThreads* kPack);
-  ColumnPlace p = t.place();
+  ColumnPosition p = t.position();
   int levels = t.levels(), thread = static_cast<int>(threadIdx.x);
   Moments own[kPack];
   for (int j = 0; j < kPack; ++j) own[j] = {0, 0, 0};
@@ -158,7 +158,7 @@ __global__ void __launch_bounds__(cuda::kColumnThreads)
     norm_apply(cuda::ColumnTiles t, NormSizes v, const T* x, const float* mean, const float* rstd,
                const float* weight, const float* bias, T* y) {
   using namespace cuda;
-  ColumnPlace p = t.place();
+  ColumnPosition p = t.position();
   if (p.row >= p.end) return;
   NormColumns<kPack> own(v, p.batch, p.column, mean, rstd, weight, bias);
 #pragma unroll 4
@@ -217,7 +217,7 @@ __global__ void __launch_bounds__(cuda::kColumnThreads)
                   const float* rstd, const float* weight, const float* bias, const float* factor,
                   const float* constant, T* dx) {
   using namespace cuda;
-  ColumnPlace p = t.place();
+  ColumnPosition p = t.position();
   if (p.row >= p.end) return;
   NormColumns<kPack> own(v, p.batch, p.column, mean, rstd, weight, bias);
   float f[kPack], k[kPack];

@@ -16,7 +16,7 @@ constexpr int64_t kApplyBlocks = 4096;    // of kernels that keep nothing
 constexpr int64_t kMaxRowsAtOnce = 1024;  // up to so many, one block sums a whole column
 
 // Where a thread stands: its columns, and the rows it takes.
-struct ColumnPlace {
+struct ColumnPosition {
   int64_t batch, run, column, row, end;
   int lane, level;  // within the block: side by side, one below the other
 };
@@ -48,9 +48,9 @@ struct ColumnTiles {
   }
   dim3 grid() const { return dim3(static_cast<unsigned>(batch * tiles * runs)); }
   __device__ int levels() const { return kColumnThreads / lanes; }
-  __device__ ColumnPlace place() const {
+  __device__ ColumnPosition position() const {
     int thread = static_cast<int>(threadIdx.x);
-    ColumnPlace p;
+    ColumnPosition p;
     p.lane = thread % lanes, p.level = thread / lanes;
     // Divisions of 32 bits: each of 64 is a function of its own.
     const unsigned n_tiles = static_cast<unsigned>(tiles), n_runs = static_cast<unsigned>(runs);
@@ -66,7 +66,7 @@ struct ColumnTiles {
 
 // The sums over the levels of a block, in the threads of level 0. shared: kPack floats a thread.
 template <int kPack>
-__device__ __forceinline__ void sum_levels(const ColumnTiles& t, const ColumnPlace& p, float (&sum)[kPack],
+__device__ __forceinline__ void sum_levels(const ColumnTiles& t, const ColumnPosition& p, float (&sum)[kPack],
                                            float* shared) {
   int thread = static_cast<int>(threadIdx.x);
   for (int j = 0; j < kPack; ++j) shared[j * kColumnThreads + thread] = sum[j];
@@ -89,7 +89,7 @@ __global__ void __launch_bounds__(kColumnThreads, kPack == 1 ? 5 : 0)
     column_sums(ColumnTiles t, Values values, float* partial, unsigned* arrived, double scale, Out* first,
                 Out* second) {
   SACCADE_SHARED(float, shared, kColumnThreads* kPack);
-  ColumnPlace p = t.place();
+  ColumnPosition p = t.position();
   const int levels = t.levels();
   const bool mine = p.level == 0 && p.column < t.columns;
   float sum[kSums][kPack] = {};

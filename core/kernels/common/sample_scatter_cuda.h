@@ -57,10 +57,10 @@ __global__ void __launch_bounds__(kTileThreads)
   int tid = static_cast<int>(threadIdx.x), lane = tid % kWarp, warp = tid / kWarp;
   for (int i = tid; i < kTileCells * kTileWarps; i += kTileThreads) places[i] = 0;
   records += head * s.Q * s.K + begin;
-  int share = (count + kTileThreads - 1) / kTileThreads * kWarp;  // of a warp
-  int i_end = (warp + 1) * share < count ? (warp + 1) * share : count;
+  int per_warp = (count + kTileThreads - 1) / kTileThreads * kWarp;  // of a warp
+  int i_end = (warp + 1) * per_warp < count ? (warp + 1) * per_warp : count;
   __syncthreads();
-  for (int i0 = warp * share; i0 < i_end; i0 += kWarp) {
+  for (int i0 = warp * per_warp; i0 < i_end; i0 += kWarp) {
     int i = i0 + lane, cell = -1;
     if (i < i_end) {
       SampleRecord r = records[i];
@@ -78,7 +78,7 @@ __global__ void __launch_bounds__(kTileThreads)
   places[2 * tid] = before;
   places[2 * tid + 1] = before + a;
   __syncthreads();
-  for (int i0 = warp * share; i0 < i_end; i0 += kWarp) {
+  for (int i0 = warp * per_warp; i0 < i_end; i0 += kWarp) {
     int i = i0 + lane, cell = i < i_end ? cells[i] : -1;
     unsigned same = __match_any_sync(kAllLanes, cell);
     int rank = __popc(same & ((1u << lane) - 1));

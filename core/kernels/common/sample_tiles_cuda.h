@@ -74,8 +74,9 @@ template <int kThreads>
 __global__ void __launch_bounds__(kThreads) scan_chunks(int tiles, int chunks, int* counts, int* totals) {
   SACCADE_SHARED(int, sums, kThreads);
   const int lane = static_cast<int>(threadIdx.x) % kWarp, run = static_cast<int>(threadIdx.x) / kWarp;
-  const int tile = static_cast<int>(blockIdx.x) * kWarp + lane, share = (chunks + kScanRuns - 1) / kScanRuns;
-  const int begin = run * share, end = begin + share < chunks ? begin + share : chunks;
+  const int tile = static_cast<int>(blockIdx.x) * kWarp + lane,
+            per_run = (chunks + kScanRuns - 1) / kScanRuns;
+  const int begin = run * per_run, end = begin + per_run < chunks ? begin + per_run : chunks;
   int* p = counts + static_cast<int64_t>(blockIdx.y) * chunks * tiles + tile;
   int sum = 0;
   if (tile < tiles) {

@@ -54,23 +54,23 @@ struct Windows {
 };
 
 // Of an image read by a convolution's windows; or, with stride 1, of its result's gradient read by the
-// windows turned round.
+// windows rotated by 180 degrees.
 template <class T>
 Windows<T> windows_of(const Tensor& image, const Tensor& result, int64_t R, int64_t S,
-                      const kernels::ConvParams& p, bool turned) {
-  const int64_t origin = turned ? p.padding : -p.padding, step = turned ? -p.dilation : p.dilation;
+                      const kernels::ConvParams& p, bool rotated) {
+  const int64_t origin = rotated ? p.padding : -p.padding, step = rotated ? -p.dilation : p.dilation;
   return {image.data<T>(), image.dim(1), image.dim(2), image.dim(3), result.dim(1), result.dim(2), R, S,
           p.stride,        origin,       step};
 }
 
 // result = act(the windows of image times taps [R, S, channels of the image, channels of the result] + bias)
-void multiply_windows(const Tensor& image, const Tensor& taps, const kernels::ConvParams& p, bool turned,
+void multiply_windows(const Tensor& image, const Tensor& taps, const kernels::ConvParams& p, bool rotated,
                       Tensor& result, const Tensor& bias = {}, Activation act = Activation::kNone) {
   const int64_t n = result.dim(3);
   dispatch_dtype<float, bf16>(image.dtype(), "conv2d", [&]<class T>() {
     run_packed(1, [&](int64_t) {
       return PackedProduct<Windows<T>, PackedMatrix<T>, T>{
-          windows_of<T>(image, result, taps.dim(0), taps.dim(1), p, turned),
+          windows_of<T>(image, result, taps.dim(0), taps.dim(1), p, rotated),
           {taps.data<T>(), n, 1},
           result.data<T>(),
           result.numel() / n,

@@ -80,7 +80,7 @@ void transform_channels(T* (&positions)[kFrom][kFrom], int64_t first, int64_t co
   }
 }
 
-// result = act(map * taps [3, 3, C, O] + bias); turned by half a turn, the taps are those of the gradient.
+// result = act(map * taps [3, 3, C, O] + bias); rotated by 180 degrees, the taps are those of the gradient.
 template <class T, class Scheme>
 struct Convolution {
   static constexpr int kPoints = Scheme::kPoints, kMatrices = Scheme::kMatrices;
@@ -89,7 +89,7 @@ struct Convolution {
   Tiles<T> out;
   const T* taps;
   const float* bias;
-  bool turned, relu;
+  bool rotated, relu;
 
   // Panels [channels of the map, kLanes] of the taps that lead to channels [first, first + width).
   void transform_taps(int64_t first, int64_t width, Points& u) const {
@@ -98,7 +98,7 @@ struct Convolution {
         float* to = u.at(0, 0) + k * in.C + c * kLanes;
         transform<3, kMatrices, &Scheme::taps>(
             [&](int i, int j) {
-              const int tap = turned ? 8 - 3 * i - j : 3 * i + j;
+              const int tap = rotated ? 8 - 3 * i - j : 3 * i + j;
               return load(taps + (tap * in.C + c) * out.C + first + k);
             },
             [&](int i, int j, Floats v) { store(to + (i * kMatrices + j) * u.distance, v); });
@@ -166,14 +166,14 @@ struct Convolution {
 };
 
 template <class Scheme>
-void convolve(const Tensor& map, const Tensor& taps, bool turned, const Tensor& bias, Activation act,
+void convolve(const Tensor& map, const Tensor& taps, bool rotated, const Tensor& bias, Activation act,
               Tensor& result) {
   dispatch_dtype<float, bf16>(map.dtype(), "conv2d", [&]<class T>() {
     Convolution<T, Scheme>{{map.data<T>(), map, Scheme::kStep},
                            {result.data<T>(), result, Scheme::kOut},
                            taps.data<T>(),
                            data_or_null<float>(bias),
-                           turned,
+                           rotated,
                            act == Activation::kRelu}
         .run();
   });

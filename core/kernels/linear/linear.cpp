@@ -7,12 +7,12 @@ namespace {
 
 void forward_generic(const Tensor& x, const Tensor& w, const Tensor& bias, Activation act, Tensor& y) {
   dispatch_float(x.dtype(), "linear", [&]<class T>() {
-    Tensor out = y.unsqueeze(0), turned = w.transpose(0, 1).unsqueeze(0);
+    Tensor out = y.unsqueeze(0), transposed = w.transpose(0, 1).unsqueeze(0);
     const acc_t<T>* b = data_or_null<acc_t<T>>(bias);
     if (y.dtype() == x.dtype())
-      gemm<T, T>(x.unsqueeze(0), turned, out, b, act);
+      gemm<T, T>(x.unsqueeze(0), transposed, out, b, act);
     else
-      gemm<T, acc_t<T>>(x.unsqueeze(0), turned, out, b, act);
+      gemm<T, acc_t<T>>(x.unsqueeze(0), transposed, out, b, act);
   });
 }
 

@@ -1,6 +1,7 @@
 // The terms of the losses with their derivatives, for the kernels' implementations.
 #pragma once
 
+#include "core/kernels/losses/losses.h"
 #include "core/tensor/hd.h"
 #include "core/tensor/math.h"
 
@@ -26,14 +27,6 @@ struct LossTerm {
   T loss, slope;
 };
 
-// sign: -1 for the label's class, 1 elsewhere
-template <class T>
-SACCADE_HD LossTerm<T> focal_term(T x, T sign, T alpha, T gamma) {
-  Logistic<T> f(sign * x);
-  T w = (sign < T(0) ? alpha : T(1) - alpha) * f.power(gamma);
-  return {w * f.softplus, sign * w * (gamma * (T(1) - f.p) * f.softplus + f.p)};
-}
-
 // The binary cross entropy q log(1 + e^-x) + (1 - q) log(1 + e^x) and its slope in x.
 template <class T>
 SACCADE_HD LossTerm<T> soft_term(const Logistic<T>& f, T q) {
@@ -47,59 +40,62 @@ SACCADE_HD LossTerm<T> background_term(const Logistic<T>& f, T weight, T gamma) 
   return {w * f.softplus, w * f.p};
 }
 
-// The terms of the class losses as the loops over the elements of x [rows, K] see them: what a term takes of
-// the label of an element's row where the element is the label's class, and elsewhere.
-template <class T>
-struct FocalTerm {
-  static constexpr T kElsewhere = T(1);
-  T alpha, gamma;
-  SACCADE_HD T at_label(int64_t) const { return T(-1); }
-  SACCADE_HD LossTerm<T> operator()(T x, T sign) const { return focal_term(x, sign, alpha, gamma); }
-};
-// Those whose target for the label's class comes from the quality [rows] of its box;
-// -1 stands for the other classes.
-template <class T>
-struct VarifocalTerm {
-  static constexpr T kElsewhere = T(-1);
+// The term of a ClassDecision as the loops over the elements of x [rows, K] see it: what it takes of the
+// label of an element's row where the element is the label's class (at_label), and elsewhere (kElsewhere).
+template <ClassDecision kDecision, class T>
+struct DecisionTerm {
+  static constexpr bool kIsFocal = kDecision == ClassDecision::kFocal;
+  static constexpr T kElsewhere = kIsFocal ? T(1) : T(-1);
   const T* quality;
   T alpha, gamma;
-  SACCADE_HD T at_label(int64_t row) const { return quality[row]; }
-  SACCADE_HD LossTerm<T> operator()(T x, T q) const {
-    Logistic<T> f(x);
-    if (q < T(0)) return background_term(f, alpha, gamma);
-    LossTerm<T> t = soft_term(f, q);
-    return {q * t.loss, q * t.slope};
+  SACCADE_HD T at_label(int64_t row) const {
+    if constexpr (kIsFocal)
+      return T(-1);
+    else
+      return quality[row];
   }
-};
-template <class T>
-struct MatchabilityTerm {
-  static constexpr T kElsewhere = T(-1);
-  const T* quality;
-  T gamma;
-  SACCADE_HD T at_label(int64_t row) const { return quality[row]; }
+  // q: the quality for the label's class; of the focal loss, the sign of z
   SACCADE_HD LossTerm<T> operator()(T x, T q) const {
-    Logistic<T> f(x);
-    return q < T(0) ? background_term(f, T(1), gamma)
-                    : soft_term(f, q > T(0) ? math::exp(gamma * math::log(q)) : q);
-  }
-};
-template <class T>
-struct IouAwareTerm {
-  static constexpr T kElsewhere = T(-1);
-  const T* quality;
-  T alpha, gamma;
-  SACCADE_HD T at_label(int64_t row) const { return quality[row]; }
-  SACCADE_HD LossTerm<T> operator()(T x, T q) const {
-    Logistic<T> f(x);
-    if (q < T(0)) {  // here the weight takes a gradient as well
-      T w = f.power(gamma);
-      return {w * f.softplus, w * (gamma * (T(1) - f.p) * f.softplus + f.p)};
+    Logistic<T> f(kIsFocal ? q * x : x);
+    if constexpr (kIsFocal) {
+      T w = (q < T(0) ? alpha : T(1) - alpha) * f.power(gamma);
+      return {w * f.softplus, q * w * (gamma * (T(1) - f.p) * f.softplus + f.p)};
+    } else if constexpr (kDecision == ClassDecision::kVarifocal) {
+      if (q < T(0)) return background_term(f, alpha, gamma);
+      LossTerm<T> t = soft_term(f, q);
+      return {q * t.loss, q * t.slope};
+    } else if constexpr (kDecision == ClassDecision::kMatchability) {
+      return q < T(0) ? background_term(f, T(1), gamma)
+                      : soft_term(f, q > T(0) ? math::exp(gamma * math::log(q)) : q);
+    } else {
+      if (q < T(0)) {  // here the weight takes a gradient as well
+        T w = f.power(gamma);
+        return {w * f.softplus, w * (gamma * (T(1) - f.p) * f.softplus + f.p)};
+      }
+      constexpr T kLeast = T(0.01);
+      T target = q > T(0) ? math::exp(alpha * f.log_p + (T(1) - alpha) * math::log(q)) : T(0);
+      return soft_term(f, math::max(target, kLeast));
     }
-    constexpr T kLeast = T(0.01);
-    T target = q > T(0) ? math::exp(alpha * f.log_p + (T(1) - alpha) * math::log(q)) : T(0);
-    return soft_term(f, math::max(target, kLeast));
   }
 };
+
+// f(term) with the term that the params ask for.
+template <class T, class F>
+void with_decision_term(const DecisionParams& p, const Tensor& quality, const F& f) {
+  auto run = [&]<ClassDecision kDecision>() {
+    f(DecisionTerm<kDecision, T>{data_or_null<T>(quality), static_cast<T>(p.alpha), static_cast<T>(p.gamma)});
+  };
+  switch (p.decision) {
+    case ClassDecision::kFocal:
+      return run.template operator()<ClassDecision::kFocal>();
+    case ClassDecision::kVarifocal:
+      return run.template operator()<ClassDecision::kVarifocal>();
+    case ClassDecision::kMatchability:
+      return run.template operator()<ClassDecision::kMatchability>();
+    case ClassDecision::kIouAware:
+      return run.template operator()<ClassDecision::kIouAware>();
+  }
+}
 
 // d max(a, b) / da and d min(a, b) / da, one half at a tie
 template <class T>

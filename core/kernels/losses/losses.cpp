@@ -156,44 +156,20 @@ int64_t of_part(int64_t n, const Tensor& partial) { return n / std::max<int64_t>
 
 constexpr int64_t kLogisticCost = 40;  // element operations of one Logistic
 
-template <class T, class Term>
-void dense_loss(const Term& term, const Tensor& x, const Tensor& labels, Tensor& partial, Tensor& grad) {
-  DenseLoss<T, Term> f{term,
-                       x.data<T>(),
-                       labels.data<int64_t>(),
-                       partial.data<double>(),
-                       data_or_null<T>(grad),
-                       of_part(x.numel(), partial),
-                       x.dim(1),
-                       partial.dim(1)};
-  for_each(partial.numel(), f, kLossElements * kLogisticCost);
-}
-
-void focal_loss_generic(const Tensor& x, const Tensor& labels, double alpha, double gamma, Tensor& partial,
-                        Tensor& grad) {
-  dispatch_dtype<float, double>(x.dtype(), "focal_loss", [&]<class T>() {
-    dense_loss<T>(FocalTerm<T>{T(alpha), T(gamma)}, x, labels, partial, grad);
-  });
-}
-
-void varifocal_loss_generic(const Tensor& x, const Tensor& labels, const Tensor& quality, double alpha,
-                            double gamma, Tensor& partial, Tensor& grad) {
-  dispatch_dtype<float, double>(x.dtype(), "varifocal_loss", [&]<class T>() {
-    dense_loss<T>(VarifocalTerm<T>{quality.data<T>(), T(alpha), T(gamma)}, x, labels, partial, grad);
-  });
-}
-
-void matchability_loss_generic(const Tensor& x, const Tensor& labels, const Tensor& quality, double gamma,
-                               Tensor& partial, Tensor& grad) {
-  dispatch_dtype<float, double>(x.dtype(), "matchability_loss", [&]<class T>() {
-    dense_loss<T>(MatchabilityTerm<T>{quality.data<T>(), T(gamma)}, x, labels, partial, grad);
-  });
-}
-
-void iou_aware_loss_generic(const Tensor& x, const Tensor& labels, const Tensor& quality, double alpha,
-                            double gamma, Tensor& partial, Tensor& grad) {
-  dispatch_dtype<float, double>(x.dtype(), "iou_aware_loss", [&]<class T>() {
-    dense_loss<T>(IouAwareTerm<T>{quality.data<T>(), T(alpha), T(gamma)}, x, labels, partial, grad);
+void decision_loss_generic(const Tensor& x, const Tensor& labels, const Tensor& quality,
+                           const DecisionParams& params, Tensor& partial, Tensor& grad) {
+  dispatch_dtype<float, double>(x.dtype(), "decision_loss", [&]<class T>() {
+    with_decision_term<T>(params, quality, [&]<class Term>(const Term& term) {
+      DenseLoss<T, Term> f{term,
+                           x.data<T>(),
+                           labels.data<int64_t>(),
+                           partial.data<double>(),
+                           data_or_null<T>(grad),
+                           of_part(x.numel(), partial),
+                           x.dim(1),
+                           partial.dim(1)};
+      for_each(partial.numel(), f, kLossElements * kLogisticCost);
+    });
   });
 }
 
@@ -232,34 +208,23 @@ void cross_entropy_loss_generic(const Tensor& x, const Tensor& labels, const Ten
   });
 }
 
+template <template <class> class Piece>
+void box_loss(const char* name, const Tensor& boxes, const Tensor& targets, int64_t n, int64_t cost,
+              Tensor& partial, Tensor& grad) {
+  dispatch_dtype<float, double>(boxes.dtype(), name, [&]<class T>() {
+    Piece<T> f{boxes.data<T>(),       targets.data<T>(),   partial.data<double>(),
+               data_or_null<T>(grad), of_part(n, partial), partial.dim(1)};
+    for_each(partial.numel(), f, cost);
+  });
+}
 void giou_loss_generic(const Tensor& boxes, const Tensor& targets, Tensor& partial, Tensor& grad) {
-  dispatch_dtype<float, double>(boxes.dtype(), "giou_loss", [&]<class T>() {
-    GiouPairs<T> f{boxes.data<T>(),
-                   targets.data<T>(),
-                   partial.data<double>(),
-                   data_or_null<T>(grad),
-                   of_part(boxes.dim(0), partial),
-                   partial.dim(1)};
-    for_each(partial.numel(), f, kLossPairs * 60);
-  });
+  box_loss<GiouPairs>("giou_loss", boxes, targets, boxes.dim(0), kLossPairs * 60, partial, grad);
 }
-
 void l1_loss_generic(const Tensor& boxes, const Tensor& targets, Tensor& partial, Tensor& grad) {
-  dispatch_dtype<float, double>(boxes.dtype(), "l1_loss", [&]<class T>() {
-    L1Piece<T> f{boxes.data<T>(),
-                 targets.data<T>(),
-                 partial.data<double>(),
-                 data_or_null<T>(grad),
-                 of_part(boxes.numel(), partial),
-                 partial.dim(1)};
-    for_each(partial.numel(), f, kLossElements * 4);
-  });
+  box_loss<L1Piece>("l1_loss", boxes, targets, boxes.numel(), kLossElements * 4, partial, grad);
 }
 
-SACCADE_REGISTER_KERNEL(focal_loss, &focal_loss_generic);
-SACCADE_REGISTER_KERNEL(varifocal_loss, &varifocal_loss_generic);
-SACCADE_REGISTER_KERNEL(matchability_loss, &matchability_loss_generic);
-SACCADE_REGISTER_KERNEL(iou_aware_loss, &iou_aware_loss_generic);
+SACCADE_REGISTER_KERNEL(decision_loss, &decision_loss_generic);
 SACCADE_REGISTER_KERNEL(cross_entropy_loss, &cross_entropy_loss_generic);
 SACCADE_REGISTER_KERNEL(giou_loss, &giou_loss_generic);
 SACCADE_REGISTER_KERNEL(l1_loss, &l1_loss_generic);

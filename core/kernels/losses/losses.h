@@ -13,26 +13,29 @@ namespace saccade::kernels {
 inline constexpr int64_t kLossElements = 1024, kLossRows = 16, kLossPairs = 256;
 inline int64_t loss_pieces(int64_t n, int64_t piece) { return ceil_div(n, piece); }
 
-// x, grad [R, K]; labels [R], the class or something outside [0, K) for "no object"; pieces of
-// kLossElements elements. With z = -x where the class is the label and x elsewhere:
-// w * sigmoid(z)^gamma * log(1 + e^z), w = alpha for the label, 1 - alpha elsewhere (Lin et al. 2017, eq. 5).
-inline Kernel<void(const Tensor& x, const Tensor& labels, double alpha, double gamma, Tensor& partial,
-                   Tensor& grad)>
-    focal_loss{"focal_loss"};
-// As above with quality q [R] of the label's class, where parts marked by | | are constants to the gradient:
-// q * BCE(x, q) for the label, alpha * |p^gamma| * -log(1 - p) elsewhere (Zhang et al. 2021, eq. 2).
-inline Kernel<void(const Tensor& x, const Tensor& labels, const Tensor& quality, double alpha, double gamma,
+// The losses of logits that are each a decision of its own.
+enum class ClassDecision : uint8_t {
+  // With z = -x where the class is the label and x elsewhere: w * sigmoid(z)^gamma * log(1 + e^z), w = alpha
+  // for the label, 1 - alpha elsewhere (Lin et al. 2017, eq. 5).
+  kFocal,
+  // The others have a quality q [R] of the label's class. Parts marked by | | are constants to the gradient.
+  // q * BCE(x, q) for the label, alpha * |p^gamma| * -log(1 - p) elsewhere (Zhang et al. 2021, eq. 2).
+  kVarifocal,
+  // BCE(x, q^gamma) for the label, |p^gamma| * -log(1 - p) elsewhere (Huang et al. 2025, DEIM, eq. 4).
+  kMatchability,
+  // BCE(x, |max(p^alpha q^(1 - alpha), 0.01)|) for the label, p^gamma * -log(1 - p) elsewhere (Cai et al.
+  // 2023, as LW-DETR has it).
+  kIouAware,
+};
+struct DecisionParams {
+  ClassDecision decision = ClassDecision::kFocal;
+  double alpha = 0, gamma = 0;
+};
+// x, grad [R, K]; labels [R], the class or something outside [0, K) for "no object"; quality [R] in x's
+// dtype, undefined for kFocal; pieces of kLossElements elements.
+inline Kernel<void(const Tensor& x, const Tensor& labels, const Tensor& quality, const DecisionParams& params,
                    Tensor& partial, Tensor& grad)>
-    varifocal_loss{"varifocal_loss"};
-// BCE(x, q^gamma) for the label, |p^gamma| * -log(1 - p) elsewhere (Huang et al. 2025, DEIM, eq. 4).
-inline Kernel<void(const Tensor& x, const Tensor& labels, const Tensor& quality, double gamma,
-                   Tensor& partial, Tensor& grad)>
-    matchability_loss{"matchability_loss"};
-// BCE(x, |max(p^alpha q^(1 - alpha), 0.01)|) for the label, p^gamma * -log(1 - p) elsewhere (Cai et al.
-// 2023, as LW-DETR has it).
-inline Kernel<void(const Tensor& x, const Tensor& labels, const Tensor& quality, double alpha, double gamma,
-                   Tensor& partial, Tensor& grad)>
-    iou_aware_loss{"iou_aware_loss"};
+    decision_loss{"decision_loss"};
 // x, grad [R, K], K >= 1; labels [R] in [0, K), or less than 0 for a row that does not count; weights [K] in
 // x's dtype or undefined; pieces of kLossRows rows: (1 - s) * w_label * nll_label + s / K * sum_c w_c * nll_c
 // with smoothing s.

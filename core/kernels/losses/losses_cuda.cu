@@ -140,44 +140,19 @@ __global__ void __launch_bounds__(kThreads) l1_boxes(const float* x, const float
 dim3 blocks_of(const Tensor& partial) { return dim3(static_cast<unsigned>(partial.numel())); }
 uint32_t pieces_of(const Tensor& partial) { return static_cast<uint32_t>(partial.dim(1)); }
 
-template <class Term>
-void launch_dense(const Tensor& x, const Tensor& labels, const Term& term, Tensor& partial, Tensor& grad) {
-  launch("dense_loss", &dense_loss<Term>, blocks_of(partial), dim3(kThreads), 0, x.data<float>(),
-         labels.data<int64_t>(), term, partial.data<double>(), data_or_null<float>(grad),
-         static_cast<uint32_t>(x.numel() / partial.dim(0)), static_cast<uint32_t>(x.dim(1)),
-         pieces_of(partial));
-}
 template <class... A>
 bool supports_classes(const Tensor& x, const A&...) {
   return x.dtype() == DType::kF32 && x.numel() > 0 && x.numel() <= UINT32_MAX - kLossElements;
 }
 
-void focal_loss_cuda(const Tensor& x, const Tensor& labels, double alpha, double gamma, Tensor& partial,
-                     Tensor& grad) {
-  launch_dense(x, labels, FocalTerm<float>{static_cast<float>(alpha), static_cast<float>(gamma)}, partial,
-               grad);
-}
-
-void varifocal_loss_cuda(const Tensor& x, const Tensor& labels, const Tensor& quality, double alpha,
-                         double gamma, Tensor& partial, Tensor& grad) {
-  launch_dense(
-      x, labels,
-      VarifocalTerm<float>{quality.data<float>(), static_cast<float>(alpha), static_cast<float>(gamma)},
-      partial, grad);
-}
-
-void matchability_loss_cuda(const Tensor& x, const Tensor& labels, const Tensor& quality, double gamma,
-                            Tensor& partial, Tensor& grad) {
-  launch_dense(x, labels, MatchabilityTerm<float>{quality.data<float>(), static_cast<float>(gamma)}, partial,
-               grad);
-}
-
-void iou_aware_loss_cuda(const Tensor& x, const Tensor& labels, const Tensor& quality, double alpha,
-                         double gamma, Tensor& partial, Tensor& grad) {
-  launch_dense(
-      x, labels,
-      IouAwareTerm<float>{quality.data<float>(), static_cast<float>(alpha), static_cast<float>(gamma)},
-      partial, grad);
+void decision_loss_cuda(const Tensor& x, const Tensor& labels, const Tensor& quality,
+                        const DecisionParams& params, Tensor& partial, Tensor& grad) {
+  with_decision_term<float>(params, quality, [&]<class Term>(const Term& term) {
+    launch("dense_loss", &dense_loss<Term>, blocks_of(partial), dim3(kThreads), 0, x.data<float>(),
+           labels.data<int64_t>(), term, partial.data<double>(), data_or_null<float>(grad),
+           static_cast<uint32_t>(x.numel() / partial.dim(0)), static_cast<uint32_t>(x.dim(1)),
+           pieces_of(partial));
+  });
 }
 
 void cross_entropy_loss_cuda(const Tensor& x, const Tensor& labels, const Tensor& weights, double smoothing,
@@ -198,22 +173,21 @@ bool supports_boxes(const Tensor& boxes, const Tensor& targets, const Tensor&, c
   return boxes.dtype() == DType::kF32 && boxes.numel() > 0 && rows_fit_packs(4, boxes, targets, grad);
 }
 
+template <class Function>
+void launch_boxes(const char* name, Function function, const Tensor& boxes, const Tensor& targets,
+                  Tensor& partial, Tensor& grad) {
+  launch(name, function, blocks_of(partial), dim3(kThreads), 0, boxes.data<float>(), targets.data<float>(),
+         partial.data<double>(), data_or_null<float>(grad), boxes.dim(0) / partial.dim(0),
+         pieces_of(partial));
+}
 void giou_loss_cuda(const Tensor& boxes, const Tensor& targets, Tensor& partial, Tensor& grad) {
-  launch("giou_pairs", &giou_pairs, blocks_of(partial), dim3(kThreads), 0, boxes.data<float>(),
-         targets.data<float>(), partial.data<double>(), data_or_null<float>(grad),
-         boxes.dim(0) / partial.dim(0), pieces_of(partial));
+  launch_boxes("giou_pairs", &giou_pairs, boxes, targets, partial, grad);
 }
-
 void l1_loss_cuda(const Tensor& boxes, const Tensor& targets, Tensor& partial, Tensor& grad) {
-  launch("l1_boxes", &l1_boxes, blocks_of(partial), dim3(kThreads), 0, boxes.data<float>(),
-         targets.data<float>(), partial.data<double>(), data_or_null<float>(grad),
-         boxes.dim(0) / partial.dim(0), pieces_of(partial));
+  launch_boxes("l1_boxes", &l1_boxes, boxes, targets, partial, grad);
 }
 
-SACCADE_REGISTER_TUNED_KERNEL(focal_loss, Device::kCuda, &focal_loss_cuda, &supports_classes);
-SACCADE_REGISTER_TUNED_KERNEL(varifocal_loss, Device::kCuda, &varifocal_loss_cuda, &supports_classes);
-SACCADE_REGISTER_TUNED_KERNEL(matchability_loss, Device::kCuda, &matchability_loss_cuda, &supports_classes);
-SACCADE_REGISTER_TUNED_KERNEL(iou_aware_loss, Device::kCuda, &iou_aware_loss_cuda, &supports_classes);
+SACCADE_REGISTER_TUNED_KERNEL(decision_loss, Device::kCuda, &decision_loss_cuda, &supports_classes);
 SACCADE_REGISTER_TUNED_KERNEL(cross_entropy_loss, Device::kCuda, &cross_entropy_loss_cuda, &supports_classes);
 SACCADE_REGISTER_TUNED_KERNEL(giou_loss, Device::kCuda, &giou_loss_cuda, &supports_boxes);
 SACCADE_REGISTER_TUNED_KERNEL(l1_loss, Device::kCuda, &l1_loss_cuda, &supports_boxes);

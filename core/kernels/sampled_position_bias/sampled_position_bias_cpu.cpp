@@ -118,8 +118,8 @@ struct Row {
   }
 };
 
-// Four values of each of four rows, turned: lane l of out[s] is value s of row l. Absent rows give zeros.
-void load_turned(const float* rows, int64_t stride, int64_t count, int64_t lanes, Quad (&out)[4]) {
+// Four values of each of four rows, transposed: lane l of out[s] is value s of row l. Absent rows give zeros.
+void load_transposed(const float* rows, int64_t stride, int64_t count, int64_t lanes, Quad (&out)[4]) {
   if (count == 4 && lanes == 4) {
     Quad a = load_quad(rows), b = load_quad(rows + stride), c = load_quad(rows + 2 * stride),
          d = load_quad(rows + 3 * stride);
@@ -161,11 +161,11 @@ void forward_cpu(const Tensor& table, const Tensor& query, const Tensor& key, Te
             bottom += row.fx[s] * (load_quad(t + (p.width + 1) * kQuad) - bottom);
             store_quad(values[k], top + row.fy[s] * (bottom - top));
           }
-          Quad turned[4];
-          load_turned(values[0], 4, 4, 4, turned);
+          Quad transposed[4];
+          load_transposed(values[0], 4, 4, 4, transposed);
           int64_t count = std::min<int64_t>(4, p.S - s0);
           for (int64_t l = 0; l < p.lanes(quad); ++l)
-            std::memcpy(to + l * p.Q * p.S + s0, &turned[l], static_cast<size_t>(count) * sizeof(float));
+            std::memcpy(to + l * p.Q * p.S + s0, &transposed[l], static_cast<size_t>(count) * sizeof(float));
         }
       }
     }
@@ -218,13 +218,13 @@ class GroupGradient {
     int64_t below = p_.width * kQuad;
     for (int64_t s0 = 0; s0 < p_.S; s0 += 4) {
       int64_t count = std::min<int64_t>(4, p_.S - s0);
-      Quad turned[4];
-      load_turned(from + s0, p_.Q * p_.S, count, p_.lanes(quad), turned);
+      Quad transposed[4];
+      load_transposed(from + s0, p_.Q * p_.S, count, p_.lanes(quad), transposed);
       for (int64_t k = 0; k < count; ++k) {
         auto s = static_cast<size_t>(s0 + k);
         float fx = row_.fx[s], fy = row_.fy[s];
         const float* t = tables + row_.cell[s];
-        Quad d = turned[k];
+        Quad d = transposed[k];
         Quad t0 = load_quad(t), t1 = load_quad(t + kQuad), t2 = load_quad(t + below),
              t3 = load_quad(t + below + kQuad);
         Quad across = t1 - t0, down = t2 - t0, twist = t3 - t2 - across;

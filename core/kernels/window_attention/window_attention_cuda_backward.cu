@@ -12,7 +12,7 @@ namespace {
 using cuda::Mma;
 
 // Sums by displacement to their rows of the table, which may be made for larger windows.
-struct PlaceInTable {          // i = row * H + h
+struct TableIndex {            // i = row * H + h
   const float* displacements;  // [H, side, side]
   float* dtable;
   int side, table_side, H;
@@ -50,7 +50,7 @@ void launch_tiles(Heads& p, Tensor& dtable) {
   if (!dtable.defined()) return;
   Tensor total = sum_runs(displacements);
   for_each(dtable.numel(),
-           PlaceInTable{total.data<float>(), dtable.data<float>(), p.side(), p.table_side, p.H});
+           TableIndex{total.data<float>(), dtable.data<float>(), p.side(), p.table_side, p.H});
 }
 
 // Whether there is a window_backward_tiles for heads of kD channels.

@@ -16,7 +16,7 @@ template <Mma kMma, int kD>
 struct WindowBackwardShared {
   using T = Stored<kMma>;
   static constexpr size_t kTile = tile_bytes<kMma, kD>(kWindowRows);
-  static constexpr size_t kWeights = sizeof(T) * kWindowRows * kTurnStride<kMma, kWindowRows>;
+  static constexpr size_t kWeights = sizeof(T) * kWindowRows * kTransposedStride<kMma, kWindowRows>;
   T *q, *dy, *k, *v, *weights, *gradients;
   float *lse, *key_terms, *rest;
 
@@ -68,8 +68,8 @@ __global__ void __launch_bounds__(kWindowRows * 2)
         g[0][j][e] = w[0][j][e] * (g[0][j][e] - delta[e / 2]);
         sum[0][j][e] += g[0][j][e];
       });
-      store_turned<kMma, 1, kN>(shared.weights + first * kTurnStride<kMma, kWindowRows>, w);
-      store_turned<kMma, 1, kN>(shared.gradients + first * kTurnStride<kMma, kWindowRows>, g);
+      store_transposed<kMma, 1, kN>(shared.weights + first * kTransposedStride<kMma, kWindowRows>, w);
+      store_transposed<kMma, 1, kN>(shared.gradients + first * kTransposedStride<kMma, kWindowRows>, g);
       if (p.wants_dq()) {
         Accumulators<1, kD> dq;
         clear<1, kD>(dq);
@@ -83,8 +83,8 @@ __global__ void __launch_bounds__(kWindowRows * 2)
     } else if (i == 0) {  // rows without tokens are zeros
       Accumulators<1, kN> zeros;
       clear<1, kN>(zeros);
-      store_turned<kMma, 1, kN>(shared.weights + first * kTurnStride<kMma, kWindowRows>, zeros);
-      store_turned<kMma, 1, kN>(shared.gradients + first * kTurnStride<kMma, kWindowRows>, zeros);
+      store_transposed<kMma, 1, kN>(shared.weights + first * kTransposedStride<kMma, kWindowRows>, zeros);
+      store_transposed<kMma, 1, kN>(shared.gradients + first * kTransposedStride<kMma, kWindowRows>, zeros);
     }
     __syncthreads();
     if (!active) continue;

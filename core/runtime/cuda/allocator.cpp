@@ -158,8 +158,8 @@ class CudaAllocator final : public Allocator {
                 "cudaMemPoolSetAttribute");
     size_t free = 0, total = 0;
     cuda::check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
-    constexpr size_t kShare = 64;  // of the GPU's memory that the cache may hold
-    cache_.set_most_bytes(total / kShare);
+    constexpr size_t kCacheDivisor = 64;  // the cache holds at most this part of the GPU's memory
+    cache_.set_most_bytes(total / kCacheDivisor);
     cached_on_ = cuda::stream();
     pool_open_ = true;
   }

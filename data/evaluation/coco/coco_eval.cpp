@@ -120,7 +120,6 @@ class CocoEvaluator final : public Evaluator {
               .start = [](const EvaluatorSpec::Options& options) -> std::unique_ptr<Evaluator> {
                 return std::make_unique<CocoEvaluator>(options);
               },
-              .file = __FILE__,
               .is_usual = true,
               .has_masks = true});
 

@@ -221,8 +221,7 @@ bool holds_boxes(const std::string& file) {
      .label_endings = {".json"},
      .holds_labels = holds_boxes,
      .has_category_ids = true,
-     .provides = {.boxes = true, .masks = true},
-     .file = __FILE__});
+     .provides = {.boxes = true, .masks = true}});
 
 }  // namespace
 

@@ -284,8 +284,7 @@ DataSplits find_csv_file(const std::string& file) {
      .find = find_csv,
      .find_in_file = find_csv_file,
      .label_endings = {".csv", ".tsv"},
-     .holds_labels = [](const std::string& file) { return !first_image(file).empty(); },
-     .file = __FILE__});
+     .holds_labels = [](const std::string& file) { return !first_image(file).empty(); }});
 
 }  // namespace
 }  // namespace saccade

@@ -136,8 +136,7 @@ DataSplits find_cvat(const std::string& folder) {
      .find_in_file = find_cvat_in_file,
      .label_endings = {".xml"},
      .holds_labels = is_cvat_xml,
-     .provides = {.boxes = true, .masks = true},
-     .file = __FILE__});
+     .provides = {.boxes = true, .masks = true}});
 
 }  // namespace
 }  // namespace saccade

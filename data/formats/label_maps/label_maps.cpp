@@ -90,8 +90,7 @@ GroundTruth read_label_maps(const DataPaths& paths, const ProblemReport& report)
                "JPEGImages and SegmentationClass; folders train and val with images and masks in each",
      .find = find_label_maps,
      .has_category_ids = true,
-     .provides = {.label_maps = true},
-     .file = __FILE__});
+     .provides = {.label_maps = true}});
 
 }  // namespace
 }  // namespace saccade

@@ -85,8 +85,7 @@ DataSplits find_labelme_in_file(const std::string& file) {
      .find_in_file = find_labelme_in_file,
      .label_endings = {".json"},
      .holds_labels = is_labelme_json,
-     .provides = {.boxes = true, .masks = true},
-     .file = __FILE__});
+     .provides = {.boxes = true, .masks = true}});
 
 }  // namespace
 }  // namespace saccade

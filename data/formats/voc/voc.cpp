@@ -205,8 +205,7 @@ DataSplits find_voc(const std::string& folder) {
                         .label_endings = {".xml"},
                         .holds_labels = is_voc_xml,
                         .label_places = voc_places,
-                        .named_in = files_named_in,
-                        .file = __FILE__});
+                        .named_in = files_named_in});
 
 }  // namespace
 }  // namespace saccade

@@ -209,8 +209,7 @@ std::vector<std::string> yolo_places(const DataPaths& paths) {
      .holds_labels = is_label_file,
      .label_places = yolo_places,
      .named_in = labels_named_in,
-     .provides = {.boxes = true, .masks = true},
-     .file = __FILE__});
+     .provides = {.boxes = true, .masks = true}});
 
 }  // namespace
 }  // namespace saccade

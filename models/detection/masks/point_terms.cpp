@@ -9,16 +9,10 @@
 #include "core/kernels/top_k/top_k.h"
 #include "core/tensor/execution.h"
 #include "core/tensor/philox.h"
-#include "models/detection/loss_term.h"
+#include "models/detection/masks/mask_pairs.h"
 #include "models/detection/masks/true_masks.h"
 
 namespace saccade {
-
-// Of the matched queries, P pairs at K points.
-struct PointPairs {
-  Var logits;             // [P, K]
-  Tensor truth, weights;  // f32 [P, K], 0 or 1; f32 [P]
-};
 
 namespace {
 
@@ -69,71 +63,33 @@ Tensor choose_points(const Var& maps, const MatchedQueries& matched, int64_t lay
   return concat({chosen, Var(fresh)}, 1).value();
 }
 
-const PointPairs& pairs_at_points(const LayerPrediction& predicted, const MatchedQueries& matched) {
-  if (matched.at_points) return *matched.at_points;
-  const MaskFactors& factors = predicted.mask_factors;
-  const int64_t h = factors.pixels.dim(2), w = factors.pixels.dim(3), P = std::ssize(matched.rows);
-  const int64_t count = std::max(h, h * w / factors.point_share);
-  const Var maps = maps_of_pairs(factors, matched);
-  const Tensor points = choose_points(maps, matched, predicted.boxes.dim(0), predicted.boxes.dim(2), count);
-  const Tensor rows = Tensor::from<int64_t>({P}, matched.object_rows, maps.device());
-  auto pairs = std::make_shared<PointPairs>();
-  pairs->truth = Tensor::empty({P, count}, DType::kF32, maps.device());
-  kernels::mask_points(matched.masks->bitmaps(), rows, points, pairs->truth);
-  pairs->weights = index_select(Var(matched.masks->weights()), rows).value();
-  pairs->logits = reshape(sample_at(maps, points), {P, count});
-  matched.at_points = pairs;
-  return *matched.at_points;
-}
-
-class PointTerm : public LossTerm {
- public:
+struct PointTerm : MaskTerm {
   bool applies(const LayerPrediction& predicted) const override {
     return predicted.mask_factors.pixels.defined();
   }
-  Var sum(const LayerPrediction& predicted, const MatchedQueries& matched) const override {
-    const int64_t G = predicted.boxes.dim(0), P = std::ssize(matched.rows);
-    if (P == 0) return Var(Tensor::zeros({G}, DType::kF32, predicted.boxes.device()));
-    const PointPairs& pairs = pairs_at_points(predicted, matched);
-    const int each[] = {1};
-    return saccade::sum(reshape(mul(of_pairs(pairs), Var(pairs.weights)), {G, P / G}), each);
-  }
-
- private:
-  virtual Var of_pairs(const PointPairs& pairs) const = 0;  // [P]
-};
-
-class PointCrossEntropy : public PointTerm {
-  Var of_pairs(const PointPairs& pairs) const override {
-    const int64_t P = pairs.truth.dim(0), K = pairs.truth.dim(1);
-    // The focal loss with equal weights of a half and no focus, of one class.
-    Tensor labels = add_scalar(Var(pairs.truth), -1).value().to(DType::kI64);
-    const Var sums =
-        sigmoid_focal_loss(reshape(pairs.logits, {P, K, 1}), labels, 0.5, 0, LossParts::apart(P));
-    return mul_scalar(sums, 2.0 / static_cast<double>(K));
+  std::shared_ptr<const MaskPairs> pairs(const LayerPrediction& predicted,
+                                         const MatchedQueries& matched) const override {
+    const int64_t P = std::ssize(matched.rows);
+    if (P == 0 || matched.at_points) return matched.at_points;
+    const MaskFactors& factors = predicted.mask_factors;
+    const int64_t h = factors.pixels.dim(2), w = factors.pixels.dim(3);
+    const int64_t count = std::max(h, h * w / factors.cells_per_point);
+    const Var maps = maps_of_pairs(factors, matched);
+    const Tensor points = choose_points(maps, matched, predicted.boxes.dim(0), predicted.boxes.dim(2), count);
+    const Tensor rows = Tensor::from<int64_t>({P}, matched.object_rows, maps.device());
+    auto pairs = std::make_shared<MaskPairs>();
+    pairs->truth = Tensor::empty({P, count}, DType::kF32, maps.device());
+    kernels::mask_points(matched.masks->bitmaps(), rows, points, pairs->truth);
+    pairs->weights = index_select(Var(matched.masks->weights()), rows).value();
+    pairs->logits = reshape(sample_at(maps, points), {P, count});
+    return matched.at_points = pairs;
   }
 };
 
-class PointDice : public PointTerm {
-  Var of_pairs(const PointPairs& pairs) const override {
-    const int points[] = {1};
-    const Var found = sigmoid(pairs.logits), truth(pairs.truth);
-    const Var common = saccade::sum(mul(found, truth), points);
-    const Var both = add(saccade::sum(found, points), saccade::sum(truth, points));
-    return add_scalar(neg(div(add_scalar(mul_scalar(common, 2), 1), add_scalar(both, 1))), 1);
-  }
-};
-
-template <class Term>
-bool register_point_term(const char* name) {
-  return loss_terms().add(
-      {name, __FILE__, [](std::shared_ptr<const ClassLoss>) -> std::shared_ptr<const LossTerm> {
-         return std::make_shared<Term>();
-       }});
-}
-
-[[maybe_unused]] const bool point_mask_registered = register_point_term<PointCrossEntropy>("point_mask");
-[[maybe_unused]] const bool point_dice_registered = register_point_term<PointDice>("point_dice");
+[[maybe_unused]] const bool point_mask_registered =
+    register_loss_term<MaskTermOf<PointTerm, mask_cross_entropy>>("point_mask", __FILE__);
+[[maybe_unused]] const bool point_dice_registered =
+    register_loss_term<MaskTermOf<PointTerm, mask_dice>>("point_dice", __FILE__);
 
 }  // namespace
 }  // namespace saccade

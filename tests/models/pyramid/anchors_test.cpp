@@ -36,7 +36,7 @@ TEST(Anchors, StandAtTheCornersOfCellsByRatioAndScale) {
   expect_box(boxes, 6, {-half / 2, -half, half / 2, half});
   expect_box(boxes, 9 * 9 + 3, {8 - 16, 8 - 16, 8 + 16, 8 + 16});  // row 1, column 1
   expect_box(boxes, 9 * (32 + 6) + 3, {32 - 32, 16 - 32, 32 + 32, 16 + 32});
-  const Anchors::Place place = anchors.place(maps, 9 * (32 + 6) + 3);
+  const Anchors::Position place = anchors.position(maps, 9 * (32 + 6) + 3);
   EXPECT_EQ(place.level, 1);
   EXPECT_EQ(place.y, 1);
   EXPECT_EQ(place.x, 2);

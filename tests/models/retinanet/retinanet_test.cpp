@@ -106,7 +106,7 @@ TEST(RetinaNet, LossesAreTheSumsOverTheAnchorsOfEachImage) {
     positives += static_cast<double>(std::max<int64_t>(image.positives(), 1));
     for (size_t i = 0; i < image.stands.size(); ++i) {
       if (image.stands[i] == kIgnored) continue;
-      const Anchors::Place at = output.options->anchors.place(image.maps, static_cast<int64_t>(i));
+      const Anchors::Position at = output.options->anchors.position(image.maps, static_cast<int64_t>(i));
       auto value = [&](const Vars& maps, int64_t channel) {
         const Tensor& t = maps[static_cast<size_t>(at.level)].value();
         return static_cast<double>(

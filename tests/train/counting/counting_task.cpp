@@ -29,7 +29,6 @@ namespace {
     model_types().add({.name = "counter",
                        .summary = "the number of objects: a backbone, the mean over its map, a linear layer",
                        .task = "counting",
-                       .file = __FILE__,
                        .build = [](const Args& model, int64_t, const Args&) -> std::shared_ptr<Module> {
                          return std::make_shared<PooledClassifier>(
                              "Counter", build_backbone(model.get_section("backbone"), {4}), "count", 1);
@@ -177,7 +176,7 @@ class CountingTask final : public Task {
 };
 
 [[maybe_unused]] const bool counting_registered =
-    tasks().add({.name = "counting", .file = __FILE__, .task = std::make_shared<CountingTask>()});
+    tasks().add({.name = "counting", .task = std::make_shared<CountingTask>()});
 
 }  // namespace
 }  // namespace saccade

@@ -53,7 +53,6 @@ class CellMasks : public SetDetector {
     {.name = "cell_masks",
      .summary = "Every cell of one map is a query with a mask",
      .task = "detection",
-     .file = __FILE__,
      .build = [](const Args& model, int64_t classes, const Args& criterion) -> std::shared_ptr<Module> {
        SetDetectorOptions options;
        options.classes = classes;

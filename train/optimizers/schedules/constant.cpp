@@ -5,8 +5,7 @@ namespace {
 
 double constant(const config::Schedule&, const SchedulePoint&) { return 1; }
 
-[[maybe_unused]] const bool constant_registered =
-    schedules().add({.name = "constant", .file = __FILE__, .factor = &constant});
+[[maybe_unused]] const bool constant_registered = schedules().add({.name = "constant", .factor = &constant});
 
 }  // namespace
 }  // namespace saccade

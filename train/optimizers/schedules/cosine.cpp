@@ -17,7 +17,7 @@ double cosine(const config::Schedule& options, const SchedulePoint& at) {
 }
 
 [[maybe_unused]] const bool cosine_registered =
-    schedules().add({.name = "cosine", .file = __FILE__, .needs_end = true, .factor = &cosine});
+    schedules().add({.name = "cosine", .needs_end = true, .factor = &cosine});
 
 }  // namespace
 }  // namespace saccade

@@ -19,7 +19,7 @@ double flat_cosine(const config::Schedule& options, const SchedulePoint& at) {
 }
 
 [[maybe_unused]] const bool flat_cosine_registered =
-    schedules().add({.name = "flat_cosine", .file = __FILE__, .needs_end = true, .factor = &flat_cosine});
+    schedules().add({.name = "flat_cosine", .needs_end = true, .factor = &flat_cosine});
 
 }  // namespace
 }  // namespace saccade

@@ -14,7 +14,7 @@ double poly(const config::Schedule& options, const SchedulePoint& at) {
 }
 
 [[maybe_unused]] const bool poly_registered =
-    schedules().add({.name = "poly", .file = __FILE__, .needs_end = true, .factor = &poly});
+    schedules().add({.name = "poly", .needs_end = true, .factor = &poly});
 
 }  // namespace
 }  // namespace saccade

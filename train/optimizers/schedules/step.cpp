@@ -11,8 +11,7 @@ double drops(const config::Schedule& options, const SchedulePoint& at) {
   return factor;
 }
 
-[[maybe_unused]] const bool step_registered =
-    schedules().add({.name = "step", .file = __FILE__, .factor = &drops});
+[[maybe_unused]] const bool step_registered = schedules().add({.name = "step", .factor = &drops});
 
 }  // namespace
 }  // namespace saccade

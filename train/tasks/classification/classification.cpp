@@ -123,7 +123,7 @@ class ClassificationTask final : public Task {
 };
 
 [[maybe_unused]] const bool classification_registered =
-    tasks().add({.name = "classification", .file = __FILE__, .task = std::make_shared<ClassificationTask>()});
+    tasks().add({.name = "classification", .task = std::make_shared<ClassificationTask>()});
 
 }  // namespace
 }  // namespace saccade

@@ -48,7 +48,6 @@ void ClassifierOutputs::lower(OutputWriter& writer, const std::vector<Raw>& raw)
 
 [[maybe_unused]] const bool classifier_outputs_registered =
     onnx_outputs().add({.name = "classification",
-                        .file = __FILE__,
                         .make = [](const Config&, const OutputChoice& choice,
                                    const Module&) -> std::shared_ptr<const ModelOutputs> {
                           return std::make_shared<ClassifierOutputs>(choice);

@@ -127,7 +127,7 @@ class DetectionTask final : public Task {
 };
 
 [[maybe_unused]] const bool detection_registered =
-    tasks().add({.name = "detection", .file = __FILE__, .task = std::make_shared<DetectionTask>()});
+    tasks().add({.name = "detection", .task = std::make_shared<DetectionTask>()});
 
 }  // namespace
 }  // namespace saccade

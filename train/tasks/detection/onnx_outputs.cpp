@@ -205,7 +205,6 @@ std::string DetectorOutputs::note() const {
 
 [[maybe_unused]] const bool detector_outputs_registered = onnx_outputs().add(
     {.name = "detection",
-     .file = __FILE__,
      .make = [](const Config& config, const OutputChoice& choice,
                 const Module& model) -> std::shared_ptr<const ModelOutputs> {
        return std::make_shared<DetectorOutputs>(

@@ -52,7 +52,6 @@ void SegmenterOutputs::lower(OutputWriter& writer, const std::vector<Raw>& raw) 
 
 [[maybe_unused]] const bool segmenter_outputs_registered =
     onnx_outputs().add({.name = "segmentation",
-                        .file = __FILE__,
                         .make = [](const Config&, const OutputChoice& choice,
                                    const Module&) -> std::shared_ptr<const ModelOutputs> {
                           return std::make_shared<SegmenterOutputs>(choice);

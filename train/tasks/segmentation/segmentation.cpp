@@ -142,7 +142,7 @@ class SegmentationTask final : public Task {
 };
 
 [[maybe_unused]] const bool segmentation_registered =
-    tasks().add({.name = "segmentation", .file = __FILE__, .task = std::make_shared<SegmentationTask>()});
+    tasks().add({.name = "segmentation", .task = std::make_shared<SegmentationTask>()});
 
 }  // namespace
 }  // namespace saccade
