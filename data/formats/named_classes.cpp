@@ -1,6 +1,5 @@
 #include "data/formats/named_classes.h"
 
-#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <set>

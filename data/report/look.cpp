@@ -1,5 +1,3 @@
-#include <algorithm>
-#include <atomic>
 #include <filesystem>
 
 #include "core/files/checksum.h"

@@ -5,7 +5,6 @@
 // names, images in the order of the file.
 #include <algorithm>
 #include <array>
-#include <filesystem>
 #include <optional>
 #include <set>
 #include <unordered_map>

@@ -6,7 +6,6 @@
 #include <set>
 
 #include "core/files/text.h"
-#include "core/tensor/error.h"
 #include "data/formats/cvat/cvat_xml.h"
 #include "data/formats/named_classes.h"
 #include "data/formats/splits.h"

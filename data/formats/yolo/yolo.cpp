@@ -3,8 +3,6 @@
 // classes' names are in data.yaml or a list beside it. The labels of a/images/b.jpg are in a/labels/b.txt, or
 // beside the image. docs/formats.md lists what is taken and what is refused.
 #include <algorithm>
-#include <cmath>
-#include <filesystem>
 #include <map>
 
 #include "core/files/file.h"
