@@ -50,7 +50,7 @@ double percentile(const std::vector<double>& sorted, double share) {
 
 int run_bench(const BenchArguments& arguments) {
   check_outputs({{"--json", arguments.json}}, {{"CKPT", arguments.checkpoint}});
-  const NamedJson json(arguments.json);
+  const NamedFile json(arguments.json);
   const DeviceChoice choice = choose_device(arguments.device);
   LoadedModel model = load_trained_model(arguments.checkpoint, choice.device, arguments.precision);
   if (!choice.notice.empty()) print_line(choice.notice);

@@ -54,7 +54,7 @@ void print_table(const ModelSummary& summary) {
 
 int run_summary(const SummaryArguments& arguments) {
   check_outputs({{"--json", arguments.json}}, {{"--config", arguments.config}});
-  const NamedJson json(arguments.json);
+  const NamedFile json(arguments.json);
   std::vector<std::string> notes;
   Config config = chosen_recipe(arguments.config, arguments.model, {}, arguments.set, notes);
   for (const std::string& note : notes) print_line(note);

@@ -23,6 +23,7 @@
 #include "train/commands/data/label_maps.h"
 #include "train/commands/data/outputs.h"
 #include "train/commands/data/sources.h"
+#include "train/commands/report_runs.h"
 #include "train/inference/picture_files.h"
 #include "train/logs/print.h"
 #include "train/logs/progress.h"
@@ -253,7 +254,7 @@ std::vector<ReportedSplit> reported_splits(const DataReportArguments& arguments)
 
 int run_data_report(const DataReportArguments& arguments) {
   std::vector<ReportedSplit> splits = reported_splits(arguments);
-  const bool replaces = replaces_page(arguments.output);
+  const NamedFile file = page_file(arguments.output);
   int64_t images = 0;
   for (const ReportedSplit& split : splits) images += std::ssize(split.truth.images);
   ProgressCounter progress("report", images, "images");
@@ -262,9 +263,8 @@ int run_data_report(const DataReportArguments& arguments) {
                                                  .most_images = arguments.look_at,
                                                  .progress = [&progress] { progress.add(1); }});
   progress.finish();
-  write_file(arguments.output, std::string_view(page));
+  file.write(page);
   print_line("{}: {} images, a page of {} KB", arguments.output, images, page.size() / 1000);
-  if (replaces) print_line("{}: replaces an existing file", arguments.output);
   return 0;
 }
 
