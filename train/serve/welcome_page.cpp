@@ -12,7 +12,7 @@ constexpr std::string_view kWelcome =
 
 std::string welcome_page(const std::string& model, const std::vector<std::string>& classes,
                          const std::vector<std::string>& picture_formats) {
-  Html buttons = html("<button formaction=\"/predict\">JSON</button>"), formats, names;
+  Html buttons = html("<button formaction=\"/predict?format=json\">JSON</button>"), formats, names;
   for (const std::string& format : picture_formats) {
     buttons += html(" <button formaction=\"/predict?format={}\">{}</button>", format, format);
     formats += html(", {}", format);

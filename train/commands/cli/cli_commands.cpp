@@ -192,7 +192,7 @@ void add_score(CLI::App& app, Action& action) {
   add_figures(c, a->figures);
   option(
       c, "--evaluator", a->evaluator, "NAME",
-      fmt::format("evaluator: {} (default coco)", fmt::join(detection_evaluators().names(), ", ")).c_str());
+      fmt::format("evaluator: {} (default coco)", fmt::join(evaluators("detection").names(), ", ")).c_str());
   c->footer(
       "Examples:\n"
       "  saccade score --annotations val.json --detections detections.json --json figures.json\n"

@@ -9,6 +9,7 @@
 #include "core/tensor/error.h"
 #include "data/evaluation/evaluators.h"
 #include "data/formats/data_format.h"
+#include "data/labels/label_forms.h"
 #include "layers/attention.h"
 #include "train/commands/commands.h"
 #include "train/config/config.h"
@@ -58,9 +59,14 @@ Words known_values(const std::string& name) {
        [] {
          return Words{"auto", "cpu", "cuda"};
        }},
-      {"evaluator", [] { return detection_evaluators().names(); }},
+      {"evaluator", [] { return evaluators("detection").names(); }},
       {"from", [] { return formats_with({.boxes = true}); }},
-      {"to", [] { return Words{"coco"}; }},
+      {"to",
+       [] {
+         Words names = readable_forms();
+         names.push_back("label_maps");
+         return names;
+       }},
       {"LAYER",
        [] {
          Words names = attention_layers().names(), more = recipe_names();

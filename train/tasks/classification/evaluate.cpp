@@ -50,7 +50,7 @@ Evaluation evaluate_classes(const EvalArguments& arguments, const LoadedModel& m
   DataPaths paths = eval_paths(arguments, model, &training);
   only_classes(paths, arguments.classes, model, arguments.checkpoint);
   const auto images = open_judged(paths, model, training);
-  return evaluate_classifier(model.as<Classifier>(), images, classification_evaluator(model.config), options);
+  return evaluate_classifier(model.as<Classifier>(), images, evaluator_of(model.config), options);
 }
 
 }  // namespace saccade

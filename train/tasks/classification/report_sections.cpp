@@ -160,7 +160,7 @@ std::string add_classification_sections(Page& page, const ReportOptions& options
   DataPaths paths = options.paths;
   only_classes(paths, options.classes, model, options.checkpoint);
   const auto images = open_judged(paths, model);
-  const auto evaluator = classification_evaluator(model.config).start({});
+  const auto evaluator = evaluator_of(model.config).start({});
   std::vector<Guess> guesses;
   ClassifierRunner runner(model.as<Classifier>(), options.evaluation.normalization);
   for_each_batch(model.as<Classifier>(), images, options.evaluation, [&](const Batch& batch) {
