@@ -16,7 +16,7 @@
 #include "data/formats/named_classes.h"
 #include "data/formats/splits.h"
 #include "data/images/image.h"
-#include "data/report/dataset_page.h"
+#include "data/pages/dataset_page.h"
 #include "data/shapes/shapes_dataset.h"
 #include "train/commands/coco_lists.h"
 #include "train/commands/commands.h"

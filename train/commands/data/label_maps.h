@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "data/report/split.h"
+#include "data/pages/split.h"
 #include "train/commands/commands.h"
 #include "train/commands/data/sources.h"
 

@@ -5,7 +5,7 @@
 #include "core/runtime/tasks.h"
 #include "core/tensor/error.h"
 #include "data/images/resize.h"
-#include "data/report/split.h"
+#include "data/pages/split.h"
 
 namespace saccade {
 namespace {

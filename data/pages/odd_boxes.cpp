@@ -1,4 +1,4 @@
-#include "data/report/odd_boxes.h"
+#include "data/pages/odd_boxes.h"
 
 #include <fmt/format.h>
 

@@ -5,7 +5,7 @@
 
 #include "data/pages/chart.h"
 #include "data/pages/order.h"
-#include "data/report/page_parts.h"
+#include "data/pages/page_parts.h"
 
 namespace saccade::report {
 namespace {

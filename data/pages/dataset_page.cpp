@@ -1,4 +1,4 @@
-#include "data/report/dataset_page.h"
+#include "data/pages/dataset_page.h"
 
 #include <fmt/ranges.h>
 
@@ -7,7 +7,7 @@
 #include <set>
 #include <unordered_map>
 
-#include "data/report/page_parts.h"
+#include "data/pages/page_parts.h"
 
 namespace saccade {
 namespace report {

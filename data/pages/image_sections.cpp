@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "data/pages/chart.h"
-#include "data/report/odd_boxes.h"
-#include "data/report/page_parts.h"
+#include "data/pages/odd_boxes.h"
+#include "data/pages/page_parts.h"
 
 namespace saccade::report {
 namespace {
