@@ -5,9 +5,7 @@
 #include <fstream>
 #include <memory>
 #include <optional>
-#include <thread>
 
-#include "core/files/file.h"
 #include "core/files/output_file.h"
 #include "core/runtime/cpu/thread_team.h"
 #include "core/tensor/error.h"

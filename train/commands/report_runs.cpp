@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <set>
 
 #include "core/files/output_file.h"
 #include "core/tensor/error.h"

@@ -2,7 +2,6 @@
 #include "models/summary.h"
 
 #include "core/files/output_file.h"
-#include "core/tensor/error.h"
 #include "train/checkpoints/load_model.h"
 #include "train/commands/commands.h"
 #include "train/config/options.h"

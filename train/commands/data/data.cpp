@@ -4,12 +4,9 @@
 
 #include "core/files/output_file.h"
 #include "core/files/temporary.h"
-#include "core/files/text.h"
 #include "core/runtime/tasks.h"
 #include "core/tensor/error.h"
 #include "data/formats/checks/dataset_check.h"
-#include "data/formats/checks/dataset_fix.h"
-#include "data/formats/checks/units.h"
 #include "data/formats/coco/coco.h"
 #include "data/formats/data_format.h"
 #include "data/formats/joining/united_paths.h"

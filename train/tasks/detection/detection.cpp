@@ -11,7 +11,6 @@
 #include "train/report/evaluation_sections.h"
 #include "train/report/run_metrics.h"
 #include "train/tasks/detection/detection.h"
-#include "train/tasks/detection/evaluate.h"
 #include "train/tasks/detection/runner.h"
 
 namespace saccade {

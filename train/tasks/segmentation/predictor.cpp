@@ -12,7 +12,6 @@
 #include "core/formats/json.h"
 #include "core/tensor/error.h"
 #include "data/pages/label_picture.h"
-#include "train/config/options.h"
 #include "train/tasks/segmentation/label_map_files.h"
 #include "train/tasks/segmentation/runner.h"
 #include "train/tasks/segmentation/segmentation.h"
