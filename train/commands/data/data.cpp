@@ -191,12 +191,7 @@ ReportedSplit read_for_report(const DataSource& source, const std::vector<Catego
   split.paths.categories = categories;
   split.paths.look_at_images = false;
   DatasetReport report = check_dataset(split.paths, nullptr, 0, &split.truth);
-  if (split.truth.images.empty() || split.truth.categories.empty()) {
-    const std::vector<std::string> lines = report.problems.lines();
-    fail_input("{}", lines.empty() ? source.paths.annotations + ": there is nothing in it" : lines.front());
-  }
-  split.problems = std::move(report.problems);
-  split.remarks = std::move(report.remarks);
+  take_findings(split, std::move(report));
   return split;
 }
 

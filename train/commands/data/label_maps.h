@@ -10,6 +10,9 @@
 
 namespace saccade {
 
+// What a check found of a reported split, whose lists are read. Throws InputError where there is nothing to
+// report on.
+void take_findings(ReportedSplit& split, DatasetReport report);
 // For a report: the lists, their faults, and the pixels of each class.
 // Throws InputError where there is nothing to report on.
 std::vector<ReportedSplit> label_map_splits(const DataSplits& found);
