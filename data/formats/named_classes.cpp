@@ -70,6 +70,14 @@ std::string known_classes(const std::map<std::string, int64_t>& ids) {
   return fmt::format("{} that are known ({})", ids.size(), names);
 }
 
+std::optional<int64_t> id_of_class(const std::string& name, const std::map<std::string, int64_t>& ids,
+                                   const GroundTruth& truth, Place place, const ProblemReport& report) {
+  if (const auto it = ids.find(name); it != ids.end()) return it->second;
+  report(fmt::format("{}: the class \"{}\" is not one of the {}", truth.text_of(place), name,
+                     known_classes(ids)));
+  return std::nullopt;
+}
+
 std::optional<double> finite_number(std::string_view text) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
