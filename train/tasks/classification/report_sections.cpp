@@ -32,14 +32,12 @@ struct Guess {
 Guess make_guess(std::span<const float> logits, int64_t label, int64_t index) {
   Guess g{.index = index, .label = static_cast<size_t>(label)};
   g.best = static_cast<size_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
-  double sum = 0;
   int64_t better = 0;
-  for (size_t k = 0; k < logits.size(); ++k) {
-    sum += std::exp(static_cast<double>(logits[k]) - logits[g.best]);
+  for (size_t k = 0; k < logits.size(); ++k)
     better += logits[k] > logits[g.label] || (logits[k] == logits[g.label] && k < g.label);
-  }
-  g.of_best = 1 / sum;
-  g.own = std::exp(static_cast<double>(logits[g.label]) - logits[g.best]) / sum;
+  const std::vector<double> scores = softmax(logits);
+  g.of_best = scores[g.best];
+  g.own = scores[g.label];
   g.in_top5 = better < 5;
   return g;
 }
