@@ -1,5 +1,4 @@
 // saccade predict: the predictions of a checkpoint for images, as a list and, of a detector, as pictures.
-#include <algorithm>
 #include <filesystem>
 #include <optional>
 #include <utility>

@@ -104,7 +104,7 @@ int run_score(const ScoreArguments& arguments) {
   check_outputs({{"--json", arguments.json}}, {{"--annotations", arguments.annotations},
                                                {"--detections", arguments.detections},
                                                {"--checkpoint", arguments.checkpoint}});
-  const NamedJson json(arguments.json);
+  const NamedFile json(arguments.json);
   const EvaluatorSpec& spec = evaluators("detection").find(arguments.evaluator, "--evaluator");
   const DataPaths paths = scored_paths(arguments);
   GroundTruth truth = read_ground_truth(paths);

@@ -7,7 +7,6 @@
 #include <cmath>
 #include <filesystem>
 #include <memory>
-#include <numeric>
 #include <utility>
 
 #include "core/files/output_file.h"
@@ -15,6 +14,7 @@
 #include "core/formats/json.h"
 #include "core/tensor/error.h"
 #include "data/images/draw.h"
+#include "data/pages/order.h"
 #include "train/config/options.h"
 #include "train/inference/evaluation.h"
 #include "train/tasks/detection/found_objects.h"
@@ -276,11 +276,8 @@ class BoxPredictor : public Predictor {
 
   // How many detections there are of each class, the most frequent first.
   std::string table() const {
-    std::vector<size_t> order(counts_.size());
-    std::iota(order.begin(), order.end(), size_t{0});
-    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return counts_[a] > counts_[b]; });
     std::string out;
-    for (size_t k : order)
+    for (size_t k : falling_order(counts_.size(), [&](size_t k) { return counts_[k]; }))
       if (counts_[k] > 0) out += fmt::format("{:8} {}\n", counts_[k], printable(model_.class_names[k]));
     return out;
   }

@@ -12,7 +12,7 @@
 #include "core/formats/json.h"
 #include "core/tensor/error.h"
 #include "data/pages/label_picture.h"
-#include "train/config/options.h"
+#include "data/pages/order.h"
 #include "train/tasks/segmentation/label_map_files.h"
 #include "train/tasks/segmentation/runner.h"
 #include "train/tasks/segmentation/segmentation.h"
@@ -75,11 +75,8 @@ class LabelPredictor : public Predictor {
   std::string take_list() override { return std::exchange(list_, {}); }
   std::string summary(size_t images) const override {
     const int64_t all = std::max<int64_t>(1, std::accumulate(pixels_.begin(), pixels_.end(), int64_t{0}));
-    std::vector<size_t> order(pixels_.size());
-    std::iota(order.begin(), order.end(), size_t{0});
-    std::ranges::stable_sort(order, std::ranges::greater(), [&](size_t k) { return pixels_[k]; });
     std::string out;
-    for (size_t k : order)
+    for (size_t k : falling_order(pixels_.size(), [&](size_t k) { return pixels_[k]; }))
       if (pixels_[k] > 0)
         out +=
             fmt::format("{:5.1f} %  {}\n", 100.0 * static_cast<double>(pixels_[k]) / static_cast<double>(all),
