@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <memory>
 #include <numeric>
 #include <utility>
 
@@ -43,21 +44,20 @@ class LabelPredictor : public Predictor {
                  arguments.checkpoint, arguments.tile);
   }
 
-  std::vector<std::string> predict(std::vector<LoadedInput> images, const Workspace& workspace,
-                                   PictureNames& names) override {
-    const std::vector<LabelMap> found = label_maps(images);
-    std::vector<std::string> pictures;
+  void predict(std::vector<LoadedInput> images, PictureNames& names, PictureWriter& writer) override {
+    std::vector<LabelMap> found = label_maps(images);
     for (size_t n = 0; n < images.size(); ++n) {
       const PredictInput& input = *images[n].input;
       const std::string stem = std::filesystem::path(input.picture).replace_extension("").string(),
                         map = names.name("label_maps/" + stem);
-      write_file(workspace.file(map), files_.bytes(found[n]));
-      paint_labels(images[n].image, found[n], model_.class_names);
-      write_file(workspace.file(input.picture), encode_drawing(images[n].image));
-      pictures.insert(pictures.end(), {input.picture, map});
       add_to_list(images[n], map, found[n]);
+      auto image = std::make_shared<Image>(std::move(images[n].image));
+      writer.add({input.picture, map}, [this, &input, &writer, map, image, labels = std::move(found[n])] {
+        write_file(writer.workspace().file(map), files_.bytes(labels));
+        paint_labels(*image, labels, model_.class_names);
+        write_file(writer.workspace().file(input.picture), encode_drawing(*image));
+      });
     }
-    return pictures;
   }
   bool takes_videos() const override { return true; }
   // Without a file of the label map of each.
