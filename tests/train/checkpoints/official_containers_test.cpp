@@ -1,6 +1,7 @@
 // Files as the official trainers save them, with a pickled Namespace, averages under `ema.module` and the
 // optimizer's state, are the models of transformers' files: scripts/golden/published/official_containers.py
 // and transformers_rf_detr.py make them.
+#include "tests/test_folder.h"
 #include "tests/train/checkpoints/transformers_golden.h"
 
 namespace saccade {
@@ -44,6 +45,20 @@ INSTANTIATE_TEST_SUITE_P(
                               {"model.backbone.outputs=[1, 3]", "model.backbone.arg.windowed_blocks=[0, 2]",
                                "model.backbone.arg.windows=2", "model.backbone.arg.heads=2"}}),
     [](const auto& each) { return std::string(each.param.folder); });
+
+// D-FINE with SiLU and a layer of its training.
+TEST(OfficialNames, OfRtDetrV4AreDFines) {
+  TestFolder folder;
+  const auto file = open_weights(SACCADE_SOURCE_DIR "/tests/golden/d_fine/official/model.pth");
+  NamedValues tensors{{"encoder.feature_projector.0.weight", Tensor::zeros({8, 16})}};
+  for (const WeightEntry& e : file->entries()) tensors.emplace_back(e.name, file->read(e.name));
+  write_safetensors(folder / "v4.safetensors", tensors, {});
+  const auto model = load_detector(folder / "v4.safetensors", [](Config& config) {
+    EXPECT_EQ(config.model().type(), "d_fine");
+    EXPECT_EQ(config.model().d_fine().decoder_activation(), "silu");
+  });
+  EXPECT_NE(model, nullptr);
+}
 
 // The rows of an official file that its classes or queries of another number become.
 class StartsOfRfDetr : public testing::Test {
