@@ -128,6 +128,55 @@ def bench_classifier(peers, rounds, steps=8, skip=2):
     return results
 
 
+# ---- detectors with anchors beside torchvision ---------------------------------------------------------------------------
+
+PYRAMIDS = {  # what makes the two do the same work
+    "retinanet": ("retinanet_r50", ["model.retinanet.conventions=torchvision", "model.retinanet.coarse_levels=pyramid",
+                                    "model.retinanet.score_threshold=0.001"]),
+    "mask_rcnn": ("mask_rcnn_r50", ["model.rcnn.conventions=torchvision", "model.rcnn.train_proposals=2000",
+                                    "model.rcnn.score_threshold=0"]),
+}
+PYRAMID_SIZES = {320: 426, 800: 1066}
+
+
+def pyramid_programs(peers, model, infer, height):
+    recipe, sets = PYRAMIDS[model]
+    size = ["--height", str(height), "--width", str(PYRAMID_SIZES[height]), "--batch", "1" if infer else "2"]
+    size += ["--infer"] if infer else []
+    short = height < 800
+    programs = {}
+    for name, python in peers.items():
+        if subprocess.run([python, "-c", "import torchvision"], capture_output=True).returncode:
+            print(f"torch from {name}: left out, without torchvision")
+            continue
+        script = [python, "scripts/bench/torchvision_detector.py", "--model", model, "--steps", "5" if short else "2"] + size
+        programs[f"torch {name}, channels last"] = (script, TORCH_ENVIRONMENT)
+        programs[f"torch {name}"] = (script + ["--contiguous"], TORCH_ENVIRONMENT)
+    ours = ["build/detector_bench", "--config", f"configs/{recipe}.textproto", "--steps", "7" if short else "3"] + size
+    ours += [part for value in sets + ["model.backbone.frozen_batch_norm=true"] for part in ("--set", value)]
+    programs["saccade f32"] = (ours, None)
+    return programs
+
+
+def bench_pyramid(peers, rounds):
+    results = {}
+    for model in PYRAMIDS:
+        for height in PYRAMID_SIZES:
+            for infer in (False, True):
+                programs = pyramid_programs(peers, model, infer, height)
+                times, memory = {k: [] for k in programs}, {k: [] for k in programs}
+                for _ in range(rounds):
+                    for name, (command, environment) in programs.items():
+                        text, _, peak = run(command, environment)
+                        times[name].append(json.loads(text.strip().splitlines()[-1])["ms"])
+                        memory[name].append(peak)
+                work = "inference, one image" if infer else "training step of 2"
+                title = f"{model}, ResNet-50, {work}, {height} x {PYRAMID_SIZES[height]}"
+                results[title] = {"ms": table(title, times, is_torch),
+                                  "peak_mb": table("Peak resident memory of the whole process", memory, is_torch, "MB")}
+    return results
+
+
 # ---- deformable attention (its own script prints the lines) ------------------------------------------------------------
 
 def bench_attention(peers, rounds):
@@ -213,8 +262,8 @@ def bench_encoder(peers, rounds):
     print(text, end="", flush=True)
 
 
-SECTIONS = {"step": bench_step, "classifier": bench_classifier, "attention": bench_attention, "score": bench_score,
-            "start": bench_start, "encoder": bench_encoder}
+SECTIONS = {"step": bench_step, "classifier": bench_classifier, "pyramid": bench_pyramid, "attention": bench_attention,
+            "score": bench_score, "start": bench_start, "encoder": bench_encoder}
 
 
 def main():

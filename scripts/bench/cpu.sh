@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Saccade beside PyTorch and pycocotools on this machine's cores, all in one run (docs/performance.md has the figures):
-# the training steps of configs/bench_small.textproto and of DAT-T and Swin-T, deformable attention, COCO scoring, start-up, the encoder's cost.
-# Usage: scripts/bench/cpu.sh [--only step,classifier,attention,score,start,encoder] [--rounds N] [--json OUT.json]
+# the training steps of configs/bench_small.textproto and of DAT-T and Swin-T, RetinaNet and Mask R-CNN beside torchvision, deformable
+# attention, COCO scoring, start-up, the encoder's cost.
+# Usage: scripts/bench/cpu.sh [--only step,classifier,pyramid,attention,score,start,encoder] [--rounds N] [--json OUT.json]
 # Peers: PyTorch from PyPI in build/peers (about 5 GB with what its wheel asks for; PEERS=FOLDER takes another virtual
 # environment, with torch, torchvision, timm, scipy and pycocotools) and Debian's python3-torch where apt is there.
 # Leave the machine alone meanwhile: on busy cores PyTorch's OpenMP threads lose far more than they should.
@@ -10,7 +11,7 @@ cd "$(dirname "$0")/../.."
 
 scripts/setup.sh
 cmake --preset release -DSACCADE_BENCH=ON > /dev/null
-cmake --build --preset release --target saccade msda_bench encoder_bench classifier_bench
+cmake --build --preset release --target saccade msda_bench encoder_bench classifier_bench detector_bench
 
 peers=${PEERS:-build/peers}
 if [ ! -x "$peers/bin/python" ]; then

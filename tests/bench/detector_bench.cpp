@@ -1,5 +1,5 @@
-// A detector's training step, or its inference, on random images, ten boxes each, all of one size without
-// padding, or padded batches of the sizes in a file:
+// A detector's training step, or its inference, on random images, ten objects each (boxes, which are also
+// their masks), all of one size without padding, or padded batches of the sizes in a file:
 //   detector_bench --config configs/deformable_detr_r50.textproto [--device cpu|cuda]
 //   [--precision f32|tf32|bf16] [--infer]
 //                  [--batch 4] [--height 800] [--width 1066 | --sizes scripts/bench/coco_batches.txt]
@@ -15,6 +15,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <fstream>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -89,7 +90,10 @@ Batch random_batch(const std::vector<ImageSize>& sizes, Rng& rng) {
       const int64_t label = rng.below(kClasses);
       const double cx = rng.uniform(0.3, 0.7), cy = rng.uniform(0.3, 0.7), w = rng.uniform(0.05, 0.5),
                    h = rng.uniform(0.05, 0.5);
-      target.instances.push_back({.label = label, .box = box_of_centre(cx, cy, w, h)});
+      const Box box = box_of_centre(cx, cy, w, h);
+      const auto mask = Mask::from_box(
+          size, scaled(box, static_cast<double>(size.width), static_cast<double>(size.height)));
+      target.instances.push_back({.label = label, .box = box, .mask = std::make_shared<const Mask>(mask)});
     }
     batch.targets.push_back(target);
   }

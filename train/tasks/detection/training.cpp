@@ -90,7 +90,7 @@ class DetectorTraining final : public ImageTrainingTask {
     DetectorInput input = detector_input(batch, normalization_, model_->device());
     input.targets = &batch.targets;
     input.most_objects = batch.most_objects;
-    const auto output = model_->forward(input);
+    const auto output = call(*model_, input);
     forward_done();
     DetectionLoss loss = model_->loss(*output, batch.targets, step);
     return {loss.total, loss.parts, [metrics = loss.metrics] { return metrics; }, loss.problems};
