@@ -495,7 +495,7 @@ TEST_F(Cli, CompletesCommandsFlagsAndConfigurations) {
       {"train --set data.val.format=c", "data.val.format=coco data.val.format=csv data.val.format=cvat"},
       {"train --set eval.evaluator=", "eval.evaluator=top_k eval.evaluator=coco eval.evaluator=miou"},
       {"data convert --from c", "coco csv cvat"},
-      {"data convert --to ", "coco voc yolo label_maps"},
+      {"data convert --to ''", "coco voc yolo label_maps"},
       {"train --set=precision=b", "--set=precision=bf16"},
       {"train --resume --set deterministic=", "deterministic=false deterministic=true"},
       {"train --set optimizer.group.0.lr_m", "optimizer.group.0.lr_mult="},

@@ -38,8 +38,9 @@ LoadedModel classes_of(const std::string& checkpoint) {
   model.config = parse_config(saved.config, checkpoint + ": its configuration");
   model.class_names = saved.class_names;
   model.category_ids = saved.category_ids;
-  if (model.class_names.size() != model.category_ids.size())
-    fail_input("{}: is a classifier, expected a detector with the annotations' classes", checkpoint);
+  if (!task_of(model.config).needs(model.config).boxes ||
+      model.class_names.size() != model.category_ids.size())
+    fail_input("{}: finds no objects, expected a detector with the annotations' classes", checkpoint);
   return model;
 }
 

@@ -1,5 +1,5 @@
-// The kinds of task: detection, classification, segmentation. One object knows all that is particular to its kind; it
-// registers itself from its own folder (train/tasks), and a model's type names it (models/build.h).
+// The kinds of task: detection, classification, segmentation. One object knows all that is particular to its
+// kind; it registers itself from its own folder (train/tasks), and a model's type names it (models/build.h).
 #pragma once
 
 #include <cstdint>
