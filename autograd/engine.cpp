@@ -29,8 +29,21 @@ const Tensor& Context::saved(size_t i) const {
 Gradients Context::empty_gradients(size_t n) const {
   Gradients grads(n);
   for (size_t i = 0; i < n; ++i)
-    if (needs(i)) grads[i] = saved(i).empty_like();
+    if (needs(i)) grads[i] = new_gradient(i, saved(i));
   return grads;
+}
+
+Tensor Context::new_gradient(size_t i, const Shape& shape, DType dtype, Device device) const {
+  const VarState* leaf = edges_ ? edges_->at(i).leaf.get() : nullptr;
+  if (leaf && leaf->grad_place.defined() && !leaf->grad.defined()) {
+    const Tensor& place = leaf->grad_place;
+    // A leaf that is two inputs of one op has two gradients.
+    const auto same = [&](const Edge& e) { return e.leaf.get() == leaf; };
+    if (place.shape() == shape && place.dtype() == dtype && place.device() == device &&
+        std::count_if(edges_->begin(), edges_->end(), same) == 1)
+      return place;
+  }
+  return Tensor::empty(shape, dtype, device);
 }
 
 Context::RandomStream Context::random_stream() {
@@ -45,6 +58,7 @@ Context::RandomStream Context::random_stream() {
 Node::Node(Context context, const Vars& inputs) : context_(std::move(context)) {
   static std::atomic<uint64_t> counter{0};
   sequence_ = counter++;
+  context_.edges_ = &edges_;
   edges_.resize(inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!context_.needs(i)) continue;
@@ -126,16 +140,22 @@ uint64_t needs_mask(const Vars& inputs) {
 
 namespace {
 
+// Whether nobody else sees the gradient of a leaf.
+bool owns_grad(const VarState& leaf) {
+  return leaf.grad.unique() ||
+         (leaf.grad.storage() == leaf.grad_place.storage() && leaf.grad.raw() == leaf.grad_place.raw());
+}
+
 // slot += g in `dtype`, in place when nobody else can see the slot. What is narrower is widened as it is
 // added; a slot of one term stays as it came.
-void accumulate(Tensor& slot, const Tensor& term, DType dtype) {
+void accumulate(Tensor& slot, const Tensor& term, DType dtype, bool owned) {
   Tensor g = widest(term.dtype(), dtype) == dtype ? term : term.to(dtype);
   if (!slot.defined()) {
     slot = g;
     return;
   }
   bool same = slot.dtype() == dtype, contiguous = slot.is_contiguous();
-  Tensor sum = same && contiguous && slot.unique() ? slot : Tensor::empty(slot.shape(), dtype, slot.device());
+  Tensor sum = same && contiguous && owned ? slot : Tensor::empty(slot.shape(), dtype, slot.device());
   if ((!same || g.dtype() != dtype) && dtype == DType::kF32 && contiguous && g.is_contiguous())
     kernels::add_wide(slot, g, sum);
   else
@@ -212,10 +232,11 @@ void run(const Var& root, const Tensor& seed, bool checked, const LeafObserver* 
       Pending& p = queue[edge.node->sequence()];
       p.node = edge.node;
       p.dtype = edge.dtype;
-      accumulate(p.grad, g, edge.dtype);
+      accumulate(p.grad, g, edge.dtype, p.grad.unique());
     } else {
       Tensor& grad = edge.leaf->grad;
-      accumulate(grad, grad.defined() ? g : g.to(edge.dtype), edge.dtype);
+      accumulate(grad, grad.defined() ? g : g.to(edge.dtype), edge.dtype,
+                 grad.defined() && owns_grad(*edge.leaf));
       if (leaves) leaves->given(*edge.leaf);
     }
   };
@@ -230,9 +251,8 @@ void run(const Var& root, const Tensor& seed, bool checked, const LeafObserver* 
     } else if (auto it = queue.find(edge.node->sequence()); it != queue.end()) {
       sum = &it->second.grad;
     }
-    const bool ours =
-        sum && sum->defined() && sum->dtype() == edge.dtype && sum->is_contiguous() && sum->unique();
-    return ours ? sum : nullptr;
+    const bool fits = sum && sum->defined() && sum->dtype() == edge.dtype && sum->is_contiguous();
+    return fits && (edge.node ? sum->unique() : owns_grad(*edge.leaf)) ? sum : nullptr;
   };
   const auto& state = root.state();
   give({state->node, state->node ? nullptr : state, state->value.shape(), state->value.dtype()}, start);

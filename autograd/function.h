@@ -52,6 +52,8 @@ inline constexpr auto no_macs = [](const Tensors&, const Tensor&) -> int64_t { r
 // The dtype of sums of products of `dtype`: of biases, statistics and weight gradients.
 constexpr DType sum_dtype(DType dtype) { return dtype == DType::kF64 ? DType::kF64 : DType::kF32; }
 
+struct Edge;
+
 class Context {
  public:
   // Keeps tensors for backward, if there will be one. They may be undefined.
@@ -64,8 +66,14 @@ class Context {
   // Does input i need a gradient? Usable in both directions; false for absent inputs.
   bool needs(size_t i) const { return i < 64 && ((needs_ >> i) & 1u) != 0; }
   bool needs_any() const { return needs_ != 0; }
-  // Where backward writes the gradients of the first n inputs, which are also the first n that were saved:
-  // empty tensors like them, undefined where no gradient is needed.
+  // Where backward writes the gradient of input i, if it returns that tensor or a view of all of it: an
+  // empty tensor, or the memory that a leaf keeps for its gradient.
+  Tensor new_gradient(size_t i, const Shape& shape, DType dtype, Device device) const;
+  // The same for an input that is like a tensor; undefined where no gradient is needed.
+  Tensor new_gradient(size_t i, const Tensor& like) const {
+    return needs(i) ? new_gradient(i, like.shape(), like.dtype(), like.device()) : Tensor();
+  }
+  // Those of the first n inputs, which are also the first n that were saved.
   Gradients empty_gradients(size_t n) const;
   // Key and call number of this op's random stream; fixed at forward, so backward redraws the same numbers.
   struct RandomStream {
@@ -90,6 +98,7 @@ class Context {
   bool has_stream_ = false;
   RandomStream stream_{};
   std::string_view name_;
+  const std::vector<Edge>* edges_ = nullptr;  // of the node that has this context
 };
 
 // Where the gradient of one input goes: to the node that made it or to a leaf. Holds no activation: what

@@ -15,6 +15,9 @@ class Node;
 struct VarState {
   Tensor value;
   Tensor grad;  // leaves only: the sum of all gradients since clear_grad()
+  // Leaves only: memory that is kept for grad, or undefined. Backward functions that make a new gradient
+  // write it there (Context::new_gradient), and nobody else may write there between clear_grad() calls.
+  Tensor grad_place;
   std::shared_ptr<Node> node;
   bool requires_grad = false;
   // The value in bf16 after an op has cast it, for the next one, and the storage and version that it was made
@@ -28,7 +31,7 @@ class Var {
  public:
   Var() = default;  // undefined: stands for an absent optional input
   explicit Var(Tensor value, bool requires_grad = false)
-      : state_(std::make_shared<VarState>(VarState{std::move(value), {}, nullptr, requires_grad})) {}
+      : state_(std::make_shared<VarState>(VarState{std::move(value), {}, {}, nullptr, requires_grad})) {}
 
   bool defined() const { return state_ != nullptr; }
   const Tensor& value() const { return state_->value; }
@@ -43,6 +46,7 @@ class Var {
   const Tensor& grad() const { return state_->grad; }              // undefined before backward()
   void set_grad(Tensor grad) { state_->grad = std::move(grad); }
   void clear_grad() { state_->grad = Tensor(); }
+  void set_grad_place(Tensor place) { state_->grad_place = std::move(place); }
   Var detach() const { return Var(value(), false); }
   const std::shared_ptr<VarState>& state() const { return state_; }
 

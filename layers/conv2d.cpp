@@ -2,8 +2,6 @@
 
 #include "core/tensor/integers.h"
 
-#include "layers/module_scope.h"
-
 namespace saccade {
 
 Conv2d::Conv2d(int64_t in, int64_t out, int64_t kernel, const Conv2dOptions& options, const Conv2dInit& init,
@@ -18,7 +16,6 @@ Conv2d::Conv2d(int64_t in, int64_t out, int64_t kernel, const Conv2dOptions& opt
 }
 
 Var Conv2d::forward(const Var& x, Activation activation) const {
-  ModuleScope scope(*this);
   return conv2d(x, weight_, bias_, options_, activation);
 }
 

@@ -1,7 +1,5 @@
 #include "layers/conv_transpose2d.h"
 
-#include "layers/module_scope.h"
-
 namespace saccade {
 
 ConvTranspose2d::ConvTranspose2d(int64_t in, int64_t out, int64_t stride, Initializer weight,
@@ -11,7 +9,6 @@ ConvTranspose2d::ConvTranspose2d(int64_t in, int64_t out, int64_t stride, Initia
       bias_(param("bias", {out}, std::move(bias))) {}
 
 Var ConvTranspose2d::forward(const Var& x, Activation activation) const {
-  ModuleScope scope(*this);
   return conv_transpose2d(x, weight_, bias_, stride_, activation);
 }
 

@@ -1,7 +1,5 @@
 #include "layers/linear.h"
 
-#include "layers/module_scope.h"
-
 namespace saccade {
 
 Linear::Linear(int64_t in, int64_t out, const LinearOptions& options) {
@@ -11,7 +9,6 @@ Linear::Linear(int64_t in, int64_t out, const LinearOptions& options) {
 }
 
 Var Linear::forward(const Var& x, Activation activation, ProductDtype dtype) const {
-  ModuleScope scope(*this);
   return linear(x, weight_, bias_, activation, dtype);
 }
 

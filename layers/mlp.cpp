@@ -1,7 +1,5 @@
 #include "layers/mlp.h"
 
-#include "layers/module_scope.h"
-
 namespace saccade {
 
 Mlp::Mlp(const std::vector<int64_t>& channels, const MlpOptions& options)
@@ -16,16 +14,12 @@ Mlp::Mlp(const std::vector<int64_t>& channels, const MlpOptions& options)
   }
 }
 
-Var Mlp::forward(const Var& x) const {
-  return dropout(forward_without_last_dropout(x), dropout_, training());
-}
-
-Var Mlp::forward_without_last_dropout(const Var& x) const {
-  ModuleScope scope(*this);
+Var Mlp::forward(const Var& x, bool drop_output) const {
   Var y = x;
   for (const auto& layer : layers_) {
-    if (layer == layers_.back()) return layer->forward(y);
-    y = dropout(layer->forward(y, activation_), dropout_, training());
+    const bool is_last = layer == layers_.back();
+    y = is_last ? layer(y) : layer(y, activation_);
+    if (!is_last || drop_output) y = dropout(y, dropout_, training());
   }
   return y;
 }

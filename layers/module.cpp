@@ -21,6 +21,13 @@ std::string join(const std::string& prefix, const std::string& local) {
 
 }  // namespace
 
+ModuleScope::ModuleScope(const Module& module)
+    : outer_(execution().module), range_([&] { return module.type_name(); }) {
+  execution().module = &module;
+}
+
+ModuleScope::~ModuleScope() { execution().module = outer_; }
+
 std::string child_name(const std::string& parent, const std::string& local) {
   if (parent.empty() || local.empty()) return parent + local;
   return parent + "." + local;

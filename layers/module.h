@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "autograd/var.h"
+#include "layers/child.h"
 #include "layers/init.h"
 #include "layers/name_patterns.h"
 
@@ -26,10 +27,20 @@ struct NamedTensor {
   ParameterResize resize = nullptr;  // null: it has one shape only
 };
 
+// Of a model: tables whose rows are those of queries, group after group, and the list of its tensors that has
+// an entry a group ("enc_output.").
+struct QueryTables {
+  std::vector<std::string> names;
+  std::string one_a_group;
+  int64_t groups = 1;
+};
+
 // The full name of a child. A child with an empty local name shares its parent's name: its tensors appear as
 // the parent's own (a classifier around a backbone).
 std::string child_name(const std::string& parent, const std::string& local);
 
+// A module computes in forward(), with arguments and results of its own. Others run it with call() or through
+// a Child, so that observers know which module is running.
 class Module {
  public:
   Module() = default;
@@ -76,6 +87,10 @@ class Module {
   // And of its heads that are one a layer ("bbox_embed."); in a file that has the first only,
   // it stands for all.
   virtual std::vector<std::string> repeated_heads() const { return {}; }
+  // Whether heads of other classes begin with the rows of a file's, repeated or cut, and not anew.
+  virtual bool repeats_class_rows() const { return false; }
+  // Of a file with more queries a group the first are taken.
+  virtual QueryTables query_tables() const { return {}; }
 
  protected:
   // Registration. The Var is allocated here (f32) and filled by initialize().
@@ -85,12 +100,12 @@ class Module {
   // Another name for a tensor that exists already.
   void alias(const std::string& name, Var var);
   template <class M>
-  std::shared_ptr<M> child(const std::string& name, std::shared_ptr<M> module) {
+  Child<M> child(const std::string& name, std::shared_ptr<M> module) {
     children_.emplace_back(name, module);
     return module;
   }
   template <class M, class... A>
-  std::shared_ptr<M> make_child(const std::string& name, A&&... args) {
+  Child<M> make_child(const std::string& name, A&&... args) {
     return child(name, std::make_shared<M>(std::forward<A>(args)...));
   }
   // Runs after the own parameters and the children are initialised: for inits that span several modules.

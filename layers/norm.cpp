@@ -1,7 +1,5 @@
 #include "layers/norm.h"
 
-#include "layers/module_scope.h"
-
 namespace saccade {
 namespace {
 
@@ -26,7 +24,6 @@ BatchNorm2d::BatchNorm2d(int64_t channels, bool frozen, bool trainable, bool cou
 bool BatchNorm2d::is_trained() const { return weight_.requires_grad() || bias_.requires_grad(); }
 
 Var BatchNorm2d::forward(const Var& x, Activation activation) {
-  ModuleScope scope(*this);
   if (!frozen_)
     return batch_norm(x, weight_, bias_, running_mean_.value(), running_var_.value(),
                       training() && is_trained() && !keeps_statistics_, 0.1, kBatchNormEps, activation);
@@ -68,23 +65,16 @@ GroupNorm::GroupNorm(int64_t groups, int64_t channels) : groups_(groups) {
   bias_ = param("bias", {channels}, init::constant(0));
 }
 
-Var GroupNorm::forward(const Var& x) const {
-  ModuleScope scope(*this);
-  return group_norm(x, weight_, bias_, groups_);
-}
+Var GroupNorm::forward(const Var& x) const { return group_norm(x, weight_, bias_, groups_); }
 
 LayerNorm::LayerNorm(int64_t channels, double eps) : eps_(eps) {
   weight_ = param("weight", {channels}, init::constant(1));
   bias_ = param("bias", {channels}, init::constant(0));
 }
 
-Var LayerNorm::forward(const Var& x) const {
-  ModuleScope scope(*this);
-  return layer_norm(x, weight_, bias_, eps_);
-}
+Var LayerNorm::forward(const Var& x) const { return layer_norm(x, weight_, bias_, eps_); }
 
 Var LayerNorm::forward(const Var& x, const Var& residual, double p) const {
-  ModuleScope scope(*this);
   return dropout_norm(x, p, training(), residual, weight_, bias_, eps_);
 }
 

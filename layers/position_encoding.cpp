@@ -3,7 +3,6 @@
 #include "autograd/scope.h"
 #include "core/kernels/feature_grid/feature_grid.h"
 #include "core/kernels/sine_encoding/sine_encoding.h"
-#include "layers/module_scope.h"
 
 namespace saccade {
 
@@ -37,7 +36,6 @@ LearnedPositionEncoding::LearnedPositionEncoding(int64_t channels) {
 }
 
 Var LearnedPositionEncoding::forward(MapSize map) const {
-  ModuleScope scope(*this);
   auto [height, width] = map;
   if (height > kMaxCells || width > kMaxCells)
     fail_input("learned position encoding: a map of {}x{} cells, at most {} on a side", height, width,

@@ -22,8 +22,7 @@ class Inference;  // models/weights/inference.h
 struct ModelSpec {
   std::string name;     // model.type
   std::string summary;  // one line: what it is and where it comes from
-  std::string
-      task;  // what it is trained for, a task of train/loop/training_task.h: "detection", "classification"
+  std::string task;     // what it is trained for, by its name (train/config/task.h): "detection"
   std::string file;
   // model, criterion: the config sections of these names; classes: K. The parameters are not yet initialised.
   // Throws InputError naming the field that is wrong.
@@ -46,7 +45,14 @@ Registry<ModelSpec>& model_types();
 
 // As ModelSpec::build, of the type that the section names. criterion: that of a classifier is not read.
 std::shared_ptr<Module> build_model(const Args& model, int64_t classes, const Args& criterion = {});
-// The same, where the type has to be a Detector, or a Classifier.
+// A model as what its task works with: a Detector, a Classifier, a Segmenter. Throws Error for another.
+template <class M>
+M& model_as(Module& module) {
+  auto* model = dynamic_cast<M*>(&module);
+  SACCADE_CHECK(model != nullptr, "[model] {} is a model of another task", module.type_name());
+  return *model;
+}
+// The same of a new one. Throws InputError.
 template <class M>
 std::shared_ptr<M> build_as(const Args& model, int64_t classes, const Args& criterion = {}) {
   auto built = std::dynamic_pointer_cast<M>(build_model(model, classes, criterion));

@@ -93,16 +93,16 @@ ModelSummary summarize(Module& model, const std::function<void()>& run) {
 
 ModelSummary summarize(Detector& model, int64_t height, int64_t width) {
   return summarize(model, [&] {
-    model.forward({.images = Var(Tensor::zeros({1, height, width, 3})), .sizes = {}});
+    call(model, DetectorInput{.images = Var(Tensor::zeros({1, height, width, 3})), .sizes = {}});
   });
 }
 
 ModelSummary summarize(Classifier& model, int64_t height, int64_t width) {
-  return summarize(model, [&] { model.forward(Var(Tensor::zeros({1, height, width, 3}))); });
+  return summarize(model, [&] { call(model, Var(Tensor::zeros({1, height, width, 3}))); });
 }
 
 ModelSummary summarize(Segmenter& model, int64_t height, int64_t width) {
-  return summarize(model, [&] { model.forward(Var(Tensor::zeros({1, height, width, 3}))); });
+  return summarize(model, [&] { call(model, Var(Tensor::zeros({1, height, width, 3}))); });
 }
 
 }  // namespace saccade

@@ -25,13 +25,13 @@ libraries=(-lfmt -lsimdjson -ljpeg -lpng -lwebp -ltiff -lz -lpthread -lexpat -ly
 
 # Everything that the targets may need becomes an archive; the linker takes what they do need. Data formats register themselves, so
 # they are named.
-protoc "--cpp_out=$build" --proto_path=. --proto_path=/usr/include configs/rules.proto configs/saccade.proto
+protoc "--cpp_out=$build" --proto_path=. --proto_path=/usr/include configs/rules.proto configs/saccade.proto train/logs/event.proto
 printf '' > "$build/configs/recipes.inc"
 sources=(core/files/*.cpp core/formats/*.cpp core/tensor/*.cpp core/runtime/no_cuda.cpp core/runtime/interrupt.cpp core/runtime/cpu/processors.cpp
   core/kernels/copy/copy.cpp data/images/{image,orientation,jpeg,png,bmp,webp,gif,tiff,stb,resize}.cpp data/formats/*.cpp data/formats/*/*.cpp data/evaluation/detections.cpp train/logs/{run_log,tensorboard}.cpp
   train/config/{config,config_args,config_parse,config_set,config_validate}.cpp train/config/schema/{config_fields,rules}.cpp layers/{args,name_patterns}.cpp
   train/serve/{http,image_request}.cpp
-  "$build"/configs/*.pb.cc)
+  "$build"/{configs,train/logs}/*.pb.cc)
 sources+=(tests/fuzz/*_fuzz.cpp tests/fuzz/clang/*.cpp)
 
 # Made anew: what is older than its source or than any header.

@@ -127,6 +127,8 @@ void check_outputs(std::initializer_list<NamedPath> outputs, std::initializer_li
     for (const NamedPath* other = outputs.begin(); other != output; ++other)
       if (!other->path.empty() && same_file(path, output_target(other->path).path))
         fail_input("{}: {} and {} are the same file, expected two", output->path, other->name, output->name);
+    // Some folders, as those in /proc, take no file though the permissions are there.
+    const OutputFile begun(output->path);
   }
 }
 

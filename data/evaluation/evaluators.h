@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -61,20 +62,17 @@ struct EvaluatorSpec {
       primary;  // reported in training; by the first the best weights are chosen: larger is better
   std::unique_ptr<Evaluator> (*start)(const Options& options);
   std::string file = {};   // where it is registered
+  bool is_usual = false;   // counts where a configuration names none
   bool has_masks = false;  // of a detector: knows FigureOptions::iou
 };
 
-inline Registry<EvaluatorSpec>& detection_evaluators() {
-  static Registry<EvaluatorSpec> registry("evaluator");
-  return registry;
+// By the name of the task whose models they judge (ModelSpec::task).
+inline std::map<std::string, Registry<EvaluatorSpec>>& evaluators_by_task() {
+  static std::map<std::string, Registry<EvaluatorSpec>> registries;
+  return registries;
 }
-inline Registry<EvaluatorSpec>& classification_evaluators() {
-  static Registry<EvaluatorSpec> registry("evaluator");
-  return registry;
-}
-inline Registry<EvaluatorSpec>& segmentation_evaluators() {
-  static Registry<EvaluatorSpec> registry("evaluator");
-  return registry;
+inline Registry<EvaluatorSpec>& evaluators(const std::string& task) {
+  return evaluators_by_task().try_emplace(task, "evaluator").first->second;
 }
 
 }  // namespace saccade

@@ -70,14 +70,16 @@ class MeanIou final : public Evaluator {
   std::vector<std::string> names_;
 };
 
-[[maybe_unused]] const bool miou_registered = segmentation_evaluators().add(
-    {.name = "miou",
-     .summary = "mean IoU, mean accuracy and pixel accuracy of label maps",
-     .primary = {"mIoU", "mAcc", "aAcc"},
-     .start = [](const EvaluatorSpec::Options& options) -> std::unique_ptr<Evaluator> {
-       return std::make_unique<MeanIou>(options);
-     },
-     .file = __FILE__});
+[[maybe_unused]] const bool miou_registered =
+    evaluators("segmentation")
+        .add({.name = "miou",
+              .summary = "mean IoU, mean accuracy and pixel accuracy of label maps",
+              .primary = {"mIoU", "mAcc", "aAcc"},
+              .start = [](const EvaluatorSpec::Options& options) -> std::unique_ptr<Evaluator> {
+                return std::make_unique<MeanIou>(options);
+              },
+              .file = __FILE__,
+              .is_usual = true});
 
 }  // namespace
 }  // namespace saccade

@@ -64,14 +64,16 @@ class TopK final : public Evaluator {
   std::vector<OfImage> images_;  // in their order, in which the losses add up
 };
 
-[[maybe_unused]] const bool top_k_registered = classification_evaluators().add(
-    {.name = "top_k",
-     .summary = "top-1 and top-5 accuracy and the mean cross entropy",
-     .primary = {"top1", "top5", "loss"},
-     .start = [](const EvaluatorSpec::Options&) -> std::unique_ptr<Evaluator> {
-       return std::make_unique<TopK>();
-     },
-     .file = __FILE__});
+[[maybe_unused]] const bool top_k_registered =
+    evaluators("classification")
+        .add({.name = "top_k",
+              .summary = "top-1 and top-5 accuracy and the mean cross entropy",
+              .primary = {"top1", "top5", "loss"},
+              .start = [](const EvaluatorSpec::Options&) -> std::unique_ptr<Evaluator> {
+                return std::make_unique<TopK>();
+              },
+              .file = __FILE__,
+              .is_usual = true});
 
 }  // namespace
 }  // namespace saccade

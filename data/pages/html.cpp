@@ -4,10 +4,22 @@
 #include <cmath>
 
 #include "core/files/text.h"
-#include "data/pages/sorting.h"
-#include "data/pages/style.h"
 
 namespace saccade {
+namespace {
+
+// The files beside this one.
+constexpr std::string_view kSkeleton =
+#include "data/pages/page.html.inc"
+    ;
+constexpr std::string_view kStyle =
+#include "data/pages/page.css.inc"
+    ;
+constexpr std::string_view kScript =
+#include "data/pages/page.js.inc"
+    ;
+
+}  // namespace
 
 std::string html_escaped(std::string_view text) {
   std::string out;
@@ -120,17 +132,11 @@ void Page::section(const std::string& title) {
 }
 
 std::string Page::finish(const std::string& footer) const {
-  return html(
-             "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
-             "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-             "<meta name=\"color-scheme\" content=\"light dark\">\n"
-             "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; "
-             "style-src 'unsafe-inline'; script-src 'unsafe-inline'\">\n<title>{}</title>\n<style>{}</style></head>\n"
-             "<body><header><h1>{}</h1>\n<p class=\"lead\">{}</p></header>\n<nav>{}</nav>\n<main>\n{}{}</main>\n"
-             "<footer>{}</footer>\n<script>{}</script></body></html>\n",
-             title_, Html{kPageStyle}, title_, lead_, contents_, body_,
-             Html{sections_ > 0 ? "</section>\n" : ""}, footer, Html{kPageScript})
-      .code;
+  const std::string title = html_escaped(title_), end = sections_ > 0 ? "</section>\n" : "";
+  return fmt::format(fmt::runtime(kSkeleton), fmt::arg("title", title), fmt::arg("style", kStyle),
+                     fmt::arg("lead", lead_.code), fmt::arg("contents", contents_.code),
+                     fmt::arg("body", body_.code + end), fmt::arg("footer", html_escaped(footer)),
+                     fmt::arg("script", kScript));
 }
 
 }  // namespace saccade

@@ -3,7 +3,6 @@
 // multi_head_attention, with `position_proj_weight` [2C, C] (queries, keys) for the positions.
 #include "layers/attention.h"
 #include "layers/linear.h"
-#include "layers/module_scope.h"
 
 namespace saccade {
 namespace {
@@ -42,12 +41,11 @@ class ConditionalAttention final : public Attention {
   }
 
   Var forward(const AttentionInput& input) override {
-    ModuleScope scope(*this);
     AttentionOptions options = options_;
     options.training = training();
-    return out_proj_->forward(attention(with_position(input.query, input.query_position, 0),
-                                        with_position(input.key, input.key_position, 1),
-                                        content(input.value, 2), input.padding_mask, {}, options));
+    return out_proj_(attention(with_position(input.query, input.query_position, 0),
+                               with_position(input.key, input.key_position, 1), content(input.value, 2),
+                               input.padding_mask, {}, options));
   }
   bool separates_positions() const override { return true; }
   std::string type_name() const override { return "ConditionalAttention"; }
@@ -72,7 +70,7 @@ class ConditionalAttention final : public Attention {
   int64_t dim_;
   AttentionOptions options_;
   Var in_proj_weight_, in_proj_bias_, position_proj_weight_;
-  std::shared_ptr<Linear> out_proj_;
+  Child<Linear> out_proj_;
 };
 
 SACCADE_REGISTER_ATTENTION(

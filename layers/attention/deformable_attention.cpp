@@ -1,7 +1,6 @@
 // Single-scale deformable attention (Zhu et al. 2021, eq. 2): MSDeformAttn of one level, the map named by
 // `level`.
 #include "layers/attention.h"
-#include "layers/module_scope.h"
 
 namespace saccade {
 
@@ -16,7 +15,6 @@ class DeformableAttention final : public Attention {
   }
 
   Var forward(const AttentionInput& input) override {
-    ModuleScope scope(*this);
     if (level_ >= input.levels.size())
       fail_input("attention layer deformable_attention: the tokens come from {} maps, there is no level {}",
                  input.levels.size(), level_);
@@ -28,13 +26,13 @@ class DeformableAttention final : public Attention {
     if (input.reference_points.defined())
       single.reference_points = slice(input.reference_points, 2, level_, level_ + 1);
     single.levels = {level};
-    return inner_->forward(single);
+    return inner_(single);
   }
   std::string type_name() const override { return "DeformableAttention"; }
 
  private:
   int64_t level_;
-  std::shared_ptr<Attention> inner_;
+  Child<Attention> inner_;
 };
 
 SACCADE_REGISTER_ATTENTION(

@@ -5,7 +5,6 @@
 #include "layers/attention.h"
 #include "layers/constant_keeper.h"
 #include "layers/conv2d.h"
-#include "layers/module_scope.h"
 #include "layers/norm.h"
 #include "layers/position_encoding.h"
 #include "layers/position_tables.h"
@@ -35,7 +34,6 @@ class OffsetNetwork : public Module {
 
   // q [N, H, W, C] -> [N, Hk, Wk, G, 2] as (x, y); the weights' rows are (y, x).
   Var forward(const Var& q) const {
-    ModuleScope scope(*this);
     int64_t channels = dim_ / groups_;
     Var x = conv2d(q, for_every_group(conv_weight_), for_every_group(conv_bias_), options_);
     x = reshape(x, {x.dim(0), x.dim(1), x.dim(2), groups_, channels});
@@ -131,7 +129,6 @@ class DMHA final : public Attention {
   }
 
   Var forward(const AttentionInput& input) override {
-    ModuleScope scope(*this);
     if (input.levels.size() != 1)
       fail_input("attention layer dmha: the tokens come from {} maps, expected one map", input.levels.size());
     int64_t N = input.query.dim(0), H = input.levels[0].height, W = input.levels[0].width;
@@ -143,21 +140,21 @@ class DMHA final : public Attention {
           "attention layer dmha: a map of {} x {} cells, smaller than the offset network's kernel of {}", H,
           W, kernel_);
     Shape map{N, H, W, dim_}, queries{N, H * W, dim_};
-    Var q = proj_q_->forward(reshape(input.query, map));
+    Var q = proj_q_(reshape(input.query, map));
     DType exact = q.dtype() == DType::kF64 ? DType::kF64 : DType::kF32;
 
     Var points = key_points(q, exact);
     int64_t S = points.dim(2);
     Var sampled = reshape(grid_sample(reshape(input.value, map), points, true), {N, S, 1, dim_});
-    Var k = reshape(proj_k_->forward(sampled), {N, S, dim_});
-    Var v = reshape(proj_v_->forward(sampled), {N, S, dim_});
+    Var k = reshape(proj_k_(sampled), {N, S, dim_});
+    Var v = reshape(proj_v_(sampled), {N, S, dim_});
 
     AttentionOptions options = options_;
     options.training = training();
     Var y = attention(reshape(q, queries), k, v, {}, position_bias(points, H, W), options);
     y = reshape(y, map);
-    if (depthwise_) y = add(y, depthwise_->forward(q));
-    return reshape(proj_out_->forward(y), queries);
+    if (depthwise_) y = add(y, depthwise_(q));
+    return reshape(proj_out_(y), queries);
   }
   std::string type_name() const override { return "DMHA"; }
 
@@ -180,7 +177,7 @@ class DMHA final : public Attention {
         });
     const Tensor& reference = constants[0];
     if (!conv_offset_) return Var(reference.expand({N, groups_, S, 2}));
-    Var offsets = cast(reshape(conv_offset_->forward(q), {N, S, groups_, 2}), exact);
+    Var offsets = cast(reshape(conv_offset_(q), {N, S, groups_, 2}), exact);
     offsets = permute(offsets, std::vector<int>{0, 2, 1, 3});
     if (offset_range_ < 0) return clamp(add(offsets, Var(reference)), -1, 1);
     return add(mul(tanh(offsets), Var(constants[1])), Var(reference));
@@ -212,8 +209,8 @@ class DMHA final : public Attention {
   PositionBias position_;
   AttentionOptions options_;
   int64_t height_ = 0, width_ = 0;  // of the table's map
-  std::shared_ptr<OffsetNetwork> conv_offset_;
-  std::shared_ptr<Conv2d> proj_q_, proj_k_, proj_v_, proj_out_, depthwise_;
+  Child<OffsetNetwork> conv_offset_;
+  Child<Conv2d> proj_q_, proj_k_, proj_v_, proj_out_, depthwise_;
   Var table_;
   ConstantKeeper constants_;
 };

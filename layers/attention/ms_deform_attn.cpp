@@ -8,7 +8,6 @@
 #include "core/kernels/ms_deform_attn/ms_deform_attn.h"
 #include "layers/attention.h"
 #include "layers/linear.h"
-#include "layers/module_scope.h"
 
 namespace saccade {
 namespace {
@@ -60,7 +59,6 @@ class MSDeformAttn : public Attention {
   }
 
   Var forward(const AttentionInput& input) override {
-    ModuleScope scope(*this);
     int64_t N = input.query.dim(0), Q = input.query.dim(1), S = input.value.dim(1);
     SACCADE_CHECK(input.levels.size() == levels_, "[MSDeformAttn] {} levels, got {}", levels_,
                   input.levels.size());
@@ -68,7 +66,7 @@ class MSDeformAttn : public Attention {
       fail_input(
           "attention layer ms_deform_attn: needs reference points, which only an encoder and Deformable "
           "DETR's cross-attention have");
-    Var value = value_proj_ ? value_proj_->forward(input.value) : input.value;
+    Var value = value_proj_ ? value_proj_(input.value) : input.value;
     if (input.padding_mask.defined()) value = masked_fill(value, input.padding_mask.unsqueeze(-1), 0);
     value = reshape(value, {N, S, heads_, dim_ / heads_});
     auto [offsets, logits] = sampling(input.query, N, Q, input.reference_points.dim(3) == 4);
@@ -79,7 +77,7 @@ class MSDeformAttn : public Attention {
     }
     if (input.record) record(input, reference.value(), offsets.value(), logits.value());
     const Var y = ms_deform_attn(value, reference, offsets, logits, input.levels);
-    return output_proj_ ? output_proj_->forward(y) : y;
+    return output_proj_ ? output_proj_(y) : y;
   }
   std::string type_name() const override { return "MSDeformAttn"; }
 
@@ -90,8 +88,8 @@ class MSDeformAttn : public Attention {
     const bool even = std::ranges::count(level_points_, points_) == levels_;
     // What the op reads as it comes is not rounded before it.
     const ProductDtype dtype = even ? ProductDtype::kSums : ProductDtype::kCompute;
-    Var offsets = sampling_offsets_->forward(query, Activation::kNone, dtype),
-        logits = attention_weights_->forward(query, Activation::kNone, dtype);
+    Var offsets = sampling_offsets_(query, Activation::kNone, dtype),
+        logits = attention_weights_(query, Activation::kNone, dtype);
     const Shape full{N, Q, heads_, levels_, points_, 2};
     if (even) return {reshape(offsets, full), reshape(logits, {N, Q, heads_, levels_ * points_})};
     const int64_t all = logits.dim(2) / heads_;
@@ -129,8 +127,8 @@ class MSDeformAttn : public Attention {
   std::vector<int64_t> level_points_;
   int64_t points_;  // the most of them
   bool discrete_;   // reads the cell of a rounded position alone, as RT-DETRv2's weights named "dsp"
-  std::shared_ptr<Linear> sampling_offsets_, attention_weights_;
-  std::shared_ptr<Linear> value_proj_, output_proj_;  // null: the tokens are the values (D-FINE)
+  Child<Linear> sampling_offsets_, attention_weights_;
+  Child<Linear> value_proj_, output_proj_;  // null: the tokens are the values (D-FINE)
 };
 
 SACCADE_REGISTER_ATTENTION(

@@ -3,7 +3,6 @@
 // xavier over the fused matrix.
 #include "layers/attention.h"
 #include "layers/linear.h"
-#include "layers/module_scope.h"
 
 namespace saccade {
 
@@ -20,7 +19,6 @@ class MultiHeadAttention final : public Attention {
   }
 
   Var forward(const AttentionInput& input) override {
-    ModuleScope scope(*this);
     Var q, k, v = project(input.value, 2, 3);
     if (input.query.state() == input.key.state()) {
       // Self-attention: query and key are one product.
@@ -33,7 +31,7 @@ class MultiHeadAttention final : public Attention {
     }
     AttentionOptions options = options_;
     options.training = training();
-    return out_proj_->forward(attend(q, k, v, input, options));
+    return out_proj_(attend(q, k, v, input, options));
   }
   bool supports_mask() const override { return true; }
   std::string type_name() const override { return "MultiHeadAttention"; }
@@ -63,7 +61,7 @@ class MultiHeadAttention final : public Attention {
   int64_t dim_;
   AttentionOptions options_;
   Var in_proj_weight_, in_proj_bias_;
-  std::shared_ptr<Linear> out_proj_;
+  Child<Linear> out_proj_;
 };
 
 SACCADE_REGISTER_ATTENTION("multi_head_attention", MultiHeadAttention,

@@ -4,7 +4,6 @@
 #include "layers/attention.h"
 #include "layers/conv2d.h"
 #include "layers/linear.h"
-#include "layers/module_scope.h"
 
 namespace saccade {
 
@@ -22,7 +21,6 @@ class NeighbourhoodAttention final : public Attention {
   }
 
   Var forward(const AttentionInput& input) override {
-    ModuleScope scope(*this);
     if (input.levels.size() != 1)
       fail_input("attention layer neighbourhood: the tokens come from {} maps, expected one map",
                  input.levels.size());
@@ -38,9 +36,9 @@ class NeighbourhoodAttention final : public Attention {
           .slice(2, 0, width)
           .copy_from(input.padding_mask.reshape({batch, height, width}));
     }
-    Var y = neighbourhood_attention(qkv_->forward(x), table_, mask, options_);
+    Var y = neighbourhood_attention(qkv_(x), table_, mask, options_);
     if (filled != input.levels[0]) y = slice(slice(y, 1, 0, height), 2, 0, width);
-    return reshape(proj_->forward(y), {batch, height * width, dim_});
+    return reshape(proj_(y), {batch, height * width, dim_});
   }
   std::string type_name() const override { return "NeighbourhoodAttention"; }
 
@@ -48,7 +46,7 @@ class NeighbourhoodAttention final : public Attention {
   int64_t dim_;
   NeighbourhoodAttentionOptions options_;
   Var table_;
-  std::shared_ptr<Linear> qkv_, proj_;
+  Child<Linear> qkv_, proj_;
 };
 
 SACCADE_REGISTER_ATTENTION("neighbourhood", NeighbourhoodAttention,

@@ -3,7 +3,6 @@
 // `q_bias` and `v_bias` (LW-DETR's ViT).
 #include "layers/attention.h"
 #include "layers/linear.h"
-#include "layers/module_scope.h"
 
 namespace saccade {
 
@@ -25,14 +24,13 @@ class SelfAttention final : public Attention {
   }
 
   Var forward(const AttentionInput& input) override {
-    ModuleScope scope(*this);
     // One product each: slices of a joint product would have to be copied, and their gradients put together.
     auto part = [&](int64_t i) {
       return linear(input.query, slice(qkv_->weight(), 0, i * dim_, (i + 1) * dim_), bias(i));
     };
     AttentionOptions options = options_;
     options.training = training();
-    return proj_->forward(attention(part(0), part(1), part(2), input.padding_mask, {}, options));
+    return proj_(attention(part(0), part(1), part(2), input.padding_mask, {}, options));
   }
   std::string type_name() const override { return "SelfAttention"; }
 
@@ -45,7 +43,7 @@ class SelfAttention final : public Attention {
 
   int64_t dim_;
   AttentionOptions options_;
-  std::shared_ptr<Linear> qkv_, proj_;
+  Child<Linear> qkv_, proj_;
   Var q_bias_, v_bias_;
 };
 

@@ -5,7 +5,6 @@
 // `proj_ds.0`, `proj_ds.1.norm`).
 #include "layers/attention.h"
 #include "layers/conv2d.h"
-#include "layers/module_scope.h"
 #include "layers/norm.h"
 
 namespace saccade {
@@ -32,7 +31,6 @@ class SpatialReductionAttention final : public Attention {
   }
 
   Var forward(const AttentionInput& input) override {
-    ModuleScope scope(*this);
     Var tokens = input.value;
     Tensor mask = input.padding_mask;
     if (reduction_ > 1) {
@@ -40,7 +38,7 @@ class SpatialReductionAttention final : public Attention {
         fail_input("attention layer spatial_reduction: the tokens come from {} maps, expected one map",
                    input.levels.size());
       if (mask.defined()) tokens = masked_fill(tokens, mask.unsqueeze(-1), 0);
-      tokens = norm_->forward(reduce_->forward(whole_blocks(tokens, input.levels[0])));
+      tokens = norm_(reduce_(whole_blocks(tokens, input.levels[0])));
       tokens = reshape(tokens, {tokens.dim(0), tokens.dim(1) * tokens.dim(2), dim_});
       if (mask.defined()) mask = reduced_mask(mask, input.levels[0]);
     }
@@ -78,8 +76,8 @@ class SpatialReductionAttention final : public Attention {
   int64_t dim_, reduction_;
   AttentionOptions options_;
   Projection q_, kv_, proj_;
-  std::shared_ptr<Conv2d> reduce_;
-  std::shared_ptr<LayerNorm> norm_;
+  Child<Conv2d> reduce_;
+  Child<LayerNorm> norm_;
 };
 
 SACCADE_REGISTER_ATTENTION(

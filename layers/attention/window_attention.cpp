@@ -3,7 +3,6 @@
 // [(2 window - 1)^2, heads].
 #include "layers/attention.h"
 #include "layers/linear.h"
-#include "layers/module_scope.h"
 #include "layers/position_tables.h"
 
 namespace saccade {
@@ -27,7 +26,6 @@ class WindowAttention final : public Attention {
   }
 
   Var forward(const AttentionInput& input) override {
-    ModuleScope scope(*this);
     if (input.levels.size() != 1)
       fail_input("window attention: the tokens come from {} maps, expected one map", input.levels.size());
     auto [height, width] = input.levels[0];
@@ -39,9 +37,9 @@ class WindowAttention final : public Attention {
     }
     Tensor mask = input.padding_mask;
     if (mask.defined()) mask = mask.reshape({batch, height, width});
-    Var qkv = reshape(qkv_->forward(input.query), {batch, height, width, 3 * dim_});
+    Var qkv = reshape(qkv_(input.query), {batch, height, width, 3 * dim_});
     Var y = window_attention(qkv, table_, qkv_->bias(), mask, options);
-    return proj_->forward(reshape(y, {batch, height * width, dim_}));
+    return proj_(reshape(y, {batch, height * width, dim_}));
   }
   std::string type_name() const override { return "WindowAttention"; }
 
@@ -50,7 +48,7 @@ class WindowAttention final : public Attention {
   WindowAttentionOptions options_;
   bool shrink_;  // a map no larger than the window is one window that is not shifted
   Var table_;
-  std::shared_ptr<Linear> qkv_, proj_;
+  Child<Linear> qkv_, proj_;
 };
 
 SACCADE_REGISTER_ATTENTION("window", WindowAttention,

@@ -2,7 +2,6 @@
 
 #include "core/kernels/bf16_shadow/bf16_shadow.h"
 #include "core/kernels/conv2d/conv2d.h"
-#include "layers/module_scope.h"
 
 namespace saccade {
 
@@ -56,10 +55,9 @@ ConvNorm::ConvNorm(int64_t in, int64_t out, const ConvNormOptions& o) : options_
 }
 
 Var ConvNorm::forward(const Var& x) {
-  ModuleScope scope(*this);
   const bool fold = runs_folded(*this);
   if (!fold) cache_.clear();
-  if (!fold && !options_.frozen_norm) return norm_->forward(conv_->forward(x), options_.activation);
+  if (!fold && !options_.frozen_norm) return norm_(conv_(x), options_.activation);
   const FoldedConv both = fold ? cache_.get(sources(), [&] { return folded(); }) : folded();
   return conv2d(x, both.weight, both.bias, conv_->options(), options_.activation);
 }
@@ -81,7 +79,7 @@ Var conv_then_norm(const Module& owner, const Conv2d& conv, BatchNorm2d& norm, F
                    const Var& x, Activation activation) {
   if (!runs_folded(owner)) {
     cache.clear();
-    return norm.forward(conv.forward(x), activation);
+    return call(norm, call(conv, x), activation);
   }
   const FoldedConv both = cache.get(sources_of(conv, norm), [&] { return fold(conv, norm); });
   return conv2d(x, both.weight, both.bias, conv.options(), activation);
@@ -94,7 +92,7 @@ Var conv_norm_add_relu(const Module& owner, const Conv2d& conv, BatchNorm2d& nor
     return conv2d_add_relu(x, both.weight, both.bias, residual(), conv.options());
   }
   cache.clear();
-  const Var y = conv.forward(x);
+  const Var y = call(conv, x);
   return norm.forward_add_relu(y, residual());
 }
 

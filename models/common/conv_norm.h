@@ -63,8 +63,8 @@ class ConvNorm : public Module {
 
  private:
   ConvNormOptions options_;
-  std::shared_ptr<Conv2d> conv_;
-  std::shared_ptr<BatchNorm2d> norm_;
+  Child<Conv2d> conv_;
+  Child<BatchNorm2d> norm_;
   FoldedConvCache cache_;
 };
 

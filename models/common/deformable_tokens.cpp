@@ -5,7 +5,6 @@
 #include <numeric>
 
 #include "core/tensor/error.h"
-#include "layers/module_scope.h"
 
 namespace saccade {
 
@@ -25,13 +24,12 @@ InputProjections::InputProjections(const std::vector<int64_t>& channels, int64_t
 }
 
 Vars InputProjections::forward(const Vars& features) const {
-  ModuleScope scope(*this);
   Vars projected;
   for (size_t l = 0; l < levels_.size(); ++l) {
     const Var& source = l < features.size()    ? features[l]
                         : l == features.size() ? features.back()
                                                : projected.back();
-    projected.push_back(levels_[l].norm->forward(levels_[l].conv->forward(source)));
+    projected.push_back(levels_[l].norm(levels_[l].conv(source)));
   }
   return projected;
 }
@@ -55,7 +53,7 @@ EncodedTokens encode_levels(const Vars& projected, const DetectorInput& input, T
   for (const Var& p : positions) position_batch = std::max(position_batch, p.dim(0));
   for (Var& p : positions)
     if (p.dim(0) != position_batch) p = expand(p, {position_batch, p.dim(1), p.dim(2)});
-  out.memory = encoder.forward(concat(tokens, 1), concat(positions, 1), out.maps);
+  out.memory = call(encoder, concat(tokens, 1), concat(positions, 1), out.maps);
   return out;
 }
 

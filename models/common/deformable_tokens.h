@@ -21,8 +21,8 @@ class InputProjections : public Module {
 
  private:
   struct Level {
-    std::shared_ptr<Conv2d> conv;
-    std::shared_ptr<GroupNorm> norm;
+    Child<Conv2d> conv;
+    Child<GroupNorm> norm;
   };
   std::vector<Level> levels_;
 };

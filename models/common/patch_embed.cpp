@@ -1,7 +1,5 @@
 #include "models/common/patch_embed.h"
 
-#include "layers/module_scope.h"
-
 namespace saccade {
 
 PatchEmbed::PatchEmbed(int64_t patch, int64_t dim, bool with_norm, int64_t in) : patch_(patch) {
@@ -10,9 +8,8 @@ PatchEmbed::PatchEmbed(int64_t patch, int64_t dim, bool with_norm, int64_t in) :
 }
 
 Var PatchEmbed::forward(const Var& map) const {
-  ModuleScope scope(*this);
-  Var x = proj_->forward(pad_map(map, patch_));
-  return norm_ ? norm_->forward(x) : x;
+  Var x = proj_(pad_map(map, patch_));
+  return norm_ ? norm_(x) : x;
 }
 
 }  // namespace saccade

@@ -15,8 +15,8 @@ class PatchEmbed : public Module {
 
  private:
   int64_t patch_;
-  std::shared_ptr<Conv2d> proj_;
-  std::shared_ptr<LayerNorm> norm_;
+  Child<Conv2d> proj_;
+  Child<LayerNorm> norm_;
 };
 
 }  // namespace saccade

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "layers/linear.h"
-#include "layers/module_scope.h"
 #include "models/backbone.h"
 
 namespace saccade {
@@ -17,9 +16,8 @@ class PooledClassifier : public Classifier {
     head_ = make_child<Linear>(head, body_->channels().back(), classes, linear);
   }
   Var forward(const Var& images) override {
-    ModuleScope scope(*this);
     const int space[] = {1, 2};
-    return head_->forward(mean(body_->forward(images).back(), space));
+    return head_(mean(body_(images).back(), space));
   }
   int64_t num_classes() const override { return head_->weight().dim(0); }
   std::string type_name() const override { return type_; }
@@ -27,8 +25,8 @@ class PooledClassifier : public Classifier {
 
  private:
   std::string type_, head_name_;
-  std::shared_ptr<Backbone> body_;
-  std::shared_ptr<Linear> head_;
+  Child<Backbone> body_;
+  Child<Linear> head_;
 };
 
 }  // namespace saccade

@@ -1,7 +1,6 @@
 #include "models/common/transformer.h"
 
 #include "autograd/engine.h"
-#include "layers/module_scope.h"
 
 namespace saccade {
 
@@ -50,7 +49,7 @@ Var attend_in_groups(Attention& layer, const Var& target, const Var& position, c
   Shape grouped{N * groups.equal, Q / groups.equal, C};
   Var query = reshape(add(target, position), grouped);
   AttentionInput input{.query = query, .key = query, .value = reshape(target, grouped), .mask = groups.mask};
-  return reshape(layer.forward(input), {N, Q, C});
+  return reshape(call(layer, input), {N, Q, C});
 }
 
 }  // namespace
@@ -65,8 +64,7 @@ TransformerEncoderLayer::TransformerEncoderLayer(const TransformerOptions& o, co
 }
 
 Var TransformerEncoderLayer::forward(const Var& tokens, const Var& position, const TokenMaps& maps) {
-  ModuleScope scope(*this);
-  Var value = pre_norm_ ? norm1_->forward(tokens) : tokens;
+  Var value = pre_norm_ ? norm1_(tokens) : tokens;
   Var query = add(value, position);
   AttentionInput input{.query = query,
                        .key = query,
@@ -74,13 +72,13 @@ Var TransformerEncoderLayer::forward(const Var& tokens, const Var& position, con
                        .padding_mask = maps.padding_mask,
                        .reference_points = Var(maps.reference_points),
                        .levels = maps.levels};
-  Var attended = self_attn_->forward(input);
+  Var attended = self_attn_(input);
   if (pre_norm_) {
     Var x = add(tokens, dropout(attended, dropout_, training()));
-    return add(x, feed_forward_->forward(norm2_->forward(x)));
+    return add(x, feed_forward_(norm2_(x)));
   }
-  Var x = norm1_->forward(attended, tokens, dropout_);
-  return norm2_->forward(feed_forward_->forward_without_last_dropout(x), x, dropout_);
+  Var x = norm1_(attended, tokens, dropout_);
+  return norm2_(feed_forward_(x, false), x, dropout_);
 }
 
 TransformerEncoder::TransformerEncoder(const TransformerOptions& o, const std::string& attention) {
@@ -90,12 +88,11 @@ TransformerEncoder::TransformerEncoder(const TransformerOptions& o, const std::s
 }
 
 Var TransformerEncoder::forward(Var tokens, const Var& position, const TokenMaps& maps) {
-  ModuleScope scope(*this);
   for (auto& layer : layers_) {
-    auto run = [&layer = *layer, maps](const Vars& in) { return layer.forward(in[0], in[1], maps); };
+    auto run = [&layer, maps](const Vars& in) { return layer(in[0], in[1], maps); };
     tokens = layer->recompute() ? recomputed(run, {tokens, position}) : run({tokens, position});
   }
-  return norm_ ? norm_->forward(tokens) : tokens;
+  return norm_ ? norm_(tokens) : tokens;
 }
 
 Gate::Gate(int64_t dim) {
@@ -106,8 +103,8 @@ Gate::Gate(int64_t dim) {
 
 Var Gate::forward(const Var& x, const Var& y) const {
   const int64_t dim = x.dim(-1);
-  const Var gates = sigmoid(gate_->forward(concat({x, y}, -1)));
-  return norm_->forward(add(mul(slice(gates, -1, 0, dim), x), mul(slice(gates, -1, dim, 2 * dim), y)));
+  const Var gates = sigmoid(gate_(concat({x, y}, -1)));
+  return norm_(add(mul(slice(gates, -1, 0, dim), x), mul(slice(gates, -1, dim, 2 * dim), y)));
 }
 
 // The children in the official orders.
@@ -147,24 +144,23 @@ TransformerDecoderLayer::TransformerDecoderLayer(const TransformerOptions& o, bo
 
 Var TransformerDecoderLayer::forward(const Var& target, const Var& position, AttentionInput memory,
                                      const QueryGroups& groups) {
-  ModuleScope scope(*this);
   auto among_queries = [&](const Var& x) { return attend_in_groups(*self_attn_, x, position, groups); };
   auto to_memory = [&](const Var& x) {
     const Var& place = memory.query_position.defined() ? memory.query_position : position;
     memory.query = memory.query_position.defined() && cross_attn_->separates_positions() ? x : add(x, place);
     if (memory.key_position.defined() && !cross_attn_->separates_positions())
       memory.key = add(memory.key, memory.key_position);
-    return cross_attn_->forward(memory);
+    return cross_attn_(memory);
   };
   if (pre_norm_) {
     auto dropped = [&](const Var& x) { return dropout(x, dropout_, training()); };
-    Var x = add(target, dropped(among_queries(self_norm_->forward(target))));
-    x = add(x, dropped(to_memory(cross_norm_->forward(x))));
-    return add(x, feed_forward_->forward(last_norm_->forward(x)));
+    Var x = add(target, dropped(among_queries(self_norm_(target))));
+    x = add(x, dropped(to_memory(cross_norm_(x))));
+    return add(x, feed_forward_(last_norm_(x)));
   }
-  Var x = self_norm_->forward(among_queries(target), target, dropout_);
-  x = gateway_ ? gateway_->forward(x, to_memory(x)) : cross_norm_->forward(to_memory(x), x, dropout_);
-  return last_norm_->forward(feed_forward_->forward_without_last_dropout(x), x, dropout_);
+  Var x = self_norm_(among_queries(target), target, dropout_);
+  x = gateway_ ? gateway_(x, to_memory(x)) : cross_norm_(to_memory(x), x, dropout_);
+  return last_norm_(feed_forward_(x, false), x, dropout_);
 }
 
 TransformerDecoder::TransformerDecoder(const TransformerOptions& o, bool deformable) {
@@ -175,10 +171,9 @@ TransformerDecoder::TransformerDecoder(const TransformerOptions& o, bool deforma
 
 Vars TransformerDecoder::forward(Var target, const Var& position, const AttentionInput& memory,
                                  const QueryGroups& groups) {
-  ModuleScope scope(*this);
   Vars outputs;
   for (auto& layer : layers_) {
-    target = layer->forward(target, position, memory, groups);
+    target = layer(target, position, memory, groups);
     outputs.push_back(normalised(target));
   }
   return outputs;

@@ -57,9 +57,9 @@ class TransformerEncoderLayer : public Module {
  private:
   double dropout_;
   bool pre_norm_;
-  std::shared_ptr<Attention> self_attn_;
-  std::shared_ptr<LayerNorm> norm1_, norm2_;
-  std::shared_ptr<Mlp> feed_forward_;
+  Child<Attention> self_attn_;
+  Child<LayerNorm> norm1_, norm2_;
+  Child<Mlp> feed_forward_;
 };
 
 class TransformerEncoder : public Module {
@@ -69,8 +69,8 @@ class TransformerEncoder : public Module {
   std::string type_name() const override { return "Encoder"; }
 
  private:
-  std::vector<std::shared_ptr<TransformerEncoderLayer>> layers_;
-  std::shared_ptr<LayerNorm> norm_;  // pre-norm only
+  std::vector<Child<TransformerEncoderLayer>> layers_;
+  Child<LayerNorm> norm_;  // pre-norm only
 };
 
 // norm(g1 x + g2 y) with gates g1, g2 = sigmoid(Linear([x, y])): the residual connection of D-FINE's decoder.
@@ -81,8 +81,8 @@ class Gate : public Module {
   std::string type_name() const override { return "Gate"; }
 
  private:
-  std::shared_ptr<Linear> gate_;
-  std::shared_ptr<LayerNorm> norm_;
+  Child<Linear> gate_;
+  Child<LayerNorm> norm_;
 };
 
 // Which queries of a decoder attend to each other.
@@ -105,10 +105,10 @@ class TransformerDecoderLayer : public Module {
  private:
   double dropout_;
   bool pre_norm_;
-  std::shared_ptr<Attention> self_attn_, cross_attn_;
-  std::shared_ptr<LayerNorm> self_norm_, cross_norm_, last_norm_;
-  std::shared_ptr<Gate> gateway_;  // in place of cross_norm_
-  std::shared_ptr<Mlp> feed_forward_;
+  Child<Attention> self_attn_, cross_attn_;
+  Child<LayerNorm> self_norm_, cross_norm_, last_norm_;
+  Child<Gate> gateway_;  // in place of cross_norm_
+  Child<Mlp> feed_forward_;
 };
 
 class TransformerDecoder : public Module {
@@ -117,16 +117,16 @@ class TransformerDecoder : public Module {
   // DETR: the normalised output [N, Q, C] of every layer. The loop over Deformable DETR's layers belongs to
   // the model, which refines boxes between them.
   Vars forward(Var target, const Var& position, const AttentionInput& memory, const QueryGroups& groups);
-  TransformerDecoderLayer& layer(int64_t i) { return *layers_[static_cast<size_t>(i)]; }
+  const Child<TransformerDecoderLayer>& layer(int64_t i) const { return layers_[static_cast<size_t>(i)]; }
   // DETR's and LW-DETR's, of every layer's output.
-  Var normalised(const Var& x) const { return norm_->forward(x); }
+  Var normalised(const Var& x) const { return norm_(x); }
   // Official files carry Deformable DETR's heads under these names too when boxes are refined.
   void add_head_names(const std::string& name, std::shared_ptr<Module> head) { child(name, std::move(head)); }
   std::string type_name() const override { return "Decoder"; }
 
  private:
-  std::vector<std::shared_ptr<TransformerDecoderLayer>> layers_;
-  std::shared_ptr<LayerNorm> norm_;
+  std::vector<Child<TransformerDecoderLayer>> layers_;
+  Child<LayerNorm> norm_;
 };
 
 }  // namespace saccade

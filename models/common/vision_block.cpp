@@ -1,23 +1,21 @@
 #include "models/common/vision_block.h"
 
 #include "autograd/engine.h"
-#include "layers/module_scope.h"
 #include "layers/position_encoding.h"
 
 namespace saccade {
 
 Var PreNormBlock::forward(const Module& owner, const Var& tokens, const FeatureLevels& map) const {
   auto run = [this, &owner, map](const Vars& in) {
-    ModuleScope scope(owner);
-    Var x = norm1->forward(in[0]);
+    Var x = norm1(in[0]);
     AttentionInput input{.query = x, .key = x, .value = x, .levels = map};
     if (wants_points && map.size() == 1) input.reference_points = reference_points(x, map[0]);
     auto branch = [&](const Var& y, const Var& scale) {
       return saccade::drop_path(scale.defined() ? mul(y, cast(scale, y.dtype())) : y, drop_path,
                                 owner.training());
     };
-    x = add(in[0], branch(attn->forward(input), scale1));
-    return add(x, branch(mlp->forward(norm2->forward(x)), scale2));
+    x = add(in[0], branch(attn(input), scale1));
+    return add(x, branch(mlp(norm2(x)), scale2));
   };
   return owner.recompute() ? recomputed(run, {tokens}) : run({tokens});
 }

@@ -12,15 +12,16 @@ namespace saccade {
 
 // The parts of a block; the module that owns them has given them their names.
 struct PreNormBlock {
-  std::shared_ptr<LayerNorm> norm1, norm2;
-  std::shared_ptr<Attention> attn;
-  std::shared_ptr<Mlp> mlp;
+  Child<LayerNorm> norm1, norm2;
+  Child<Attention> attn;
+  Child<Mlp> mlp;
   bool wants_points = false;  // attn attends from points to tokens (deformable attention)
   double drop_path = 0;       // probability that a sample skips a branch
   Var scale1, scale2;         // [C], of the branches' channels (LayerScale); undefined: none
 
   // tokens [N, S, C] -> [N, S, C]; map: the one map whose cells the tokens are, or empty where they are no
-  // map. The owner says whether it trains and whether activations are recomputed.
+  // map. Runs in the scope of the owner, which says whether it trains and
+  // whether activations are recomputed.
   Var forward(const Module& owner, const Var& tokens, const FeatureLevels& map) const;
 };
 

@@ -1,6 +1,5 @@
 #include "models/d_fine/decoder.h"
 
-#include "layers/module_scope.h"
 #include "models/common/deformable_tokens.h"
 
 namespace saccade {
@@ -22,19 +21,18 @@ class DFineDecoder::QualityHead : public Module {
   }
   // probabilities [N, Q, 4, R + 1] -> [N, Q, 1]
   Var forward(const Var& probabilities) const {
-    ModuleScope scope(*this);
     const int64_t N = probabilities.dim(0), Q = probabilities.dim(1), bins = probabilities.dim(3);
     const Var bins_of_sides = reshape(probabilities, {N * Q * kSides, bins, 1});
     const Tensor best = best_tokens(bins_of_sides.value(), 1, kBestBins);
     Var top = reshape(gather_rows(bins_of_sides, best), {N, Q, kSides, kBestBins});
     const int last[] = {-1};
     top = concat({top, mean(top, last, true)}, -1);
-    return reg_conf_->forward(reshape(top, {N, Q, kSides * (kBestBins + 1)}));
+    return reg_conf_(reshape(top, {N, Q, kSides * (kBestBins + 1)}));
   }
   std::string type_name() const override { return "QualityHead"; }
 
  private:
-  std::shared_ptr<Mlp> reg_conf_;
+  Child<Mlp> reg_conf_;
 };
 
 DFineDecoder::DFineDecoder(int64_t channels, const DFineDecoderOptions& options)
@@ -70,29 +68,29 @@ void DFineDecoder::decode(const DecoderQueries& q, const Var& memory, const Toke
   for (int64_t i = 0; i < count; ++i) {
     const auto layer = static_cast<size_t>(i);
     if (input.record_sampling) output.sampling.emplace_back();
-    const Var position = clamp(query_pos_head_->forward(reference), -kMaxPosition, kMaxPosition);
-    target = decoder_->layer(i).forward(target, position,
-                                        {.key = memory,
-                                         .value = memory,
-                                         .padding_mask = maps.padding_mask,
-                                         .reference_points = mul(reshape(reference, {N, Q, 1, 4}), ratios),
-                                         .levels = maps.levels,
-                                         .record = input.record_sampling ? &output.sampling.back() : nullptr},
-                                        q.groups);
+    const Var position = clamp(query_pos_head_(reference), -kMaxPosition, kMaxPosition);
+    target = decoder_->layer(i)(
+        target, position,
+        AttentionInput{.key = memory,
+                       .value = memory,
+                       .padding_mask = maps.padding_mask,
+                       .reference_points = mul(reshape(reference, {N, Q, 1, 4}), ratios),
+                       .levels = maps.levels,
+                       .record = input.record_sampling ? &output.sampling.back() : nullptr},
+        q.groups);
     if (i == 0) {
-      const Var box = sigmoid(add(pre_bbox_head_->forward(target), inverse_sigmoid(reference)));
-      if (training()) set_first(output, q.denoising, {dec_score_head_[0]->forward(target), box});
+      const Var box = sigmoid(add(pre_bbox_head_(target), inverse_sigmoid(reference)));
+      if (training()) set_first(output, q.denoising, {dec_score_head_[0](target), box});
       first = box.detach();
     }
     // The logits of a layer are what it adds to those of the layer before.
-    const Var refined = dec_bbox_head_[layer]->forward(i == 0 ? target : add(target, before));
+    const Var refined = dec_bbox_head_[layer](i == 0 ? target : add(target, before));
     corners = i == 0 ? refined : add(refined, corners);
     before = target.detach();
     const Var probabilities = side_probabilities(corners), box = boxes_of_sides(probabilities, first, bins);
     if (training() || i + 1 == count)
       add_layer(output, q.denoising,
-                {.logits = add(dec_score_head_[layer]->forward(target),
-                               quality_heads_[layer]->forward(probabilities)),
+                {.logits = add(dec_score_head_[layer](target), quality_heads_[layer](probabilities)),
                  .boxes = box,
                  .sides = {corners, first, bins.places, bins.scale}});
     reference = box.detach();

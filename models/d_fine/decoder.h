@@ -26,9 +26,9 @@ class DFineDecoder : public HybridDecoder {
 
   DFineDecoderOptions options_;
   Var up_, bin_scale_;  // [1] each: constants, which the official files have as parameters
-  std::shared_ptr<Mlp> query_pos_head_, pre_bbox_head_;
-  std::vector<std::shared_ptr<Mlp>> dec_bbox_head_;
-  std::vector<std::shared_ptr<QualityHead>> quality_heads_;
+  Child<Mlp> query_pos_head_, pre_bbox_head_;
+  std::vector<Child<Mlp>> dec_bbox_head_;
+  std::vector<Child<QualityHead>> quality_heads_;
 };
 
 }  // namespace saccade

@@ -7,7 +7,6 @@
 #include <sstream>
 
 #include "layers/conv2d.h"
-#include "layers/module_scope.h"
 #include "layers/norm.h"
 #include "models/backbone.h"
 #include "models/common/pooled_classifier.h"
@@ -79,12 +78,12 @@ class Downsampling : public Module {
         make_child<Conv2d>("0", in, out, stride, Conv2dOptions{.stride = stride}, Conv2dInit{.bias = bias});
     norm_ = make_child<LayerNorm>("1.norm", out);
   }
-  Var forward(const Var& x) const { return norm_->forward(conv_->forward(x)); }
+  Var forward(const Var& x) const { return norm_(conv_(x)); }
   std::string type_name() const override { return "Downsampling"; }
 
  private:
-  std::shared_ptr<Conv2d> conv_;
-  std::shared_ptr<LayerNorm> norm_;
+  Child<Conv2d> conv_;
+  Child<LayerNorm> norm_;
 };
 
 class DatStage : public Module {
@@ -107,7 +106,6 @@ class DatStage : public Module {
   }
 
   Var forward(const Var& map) {
-    ModuleScope scope(*this);
     MapSize size{map.dim(1), map.dim(2)};
     Var x = reshape(map, {map.dim(0), size.cells(), map.dim(3)});
     for (const PreNormBlock& block : blocks_) x = block.forward(*this, x, {size});
@@ -140,14 +138,13 @@ class Dat : public Backbone {
                                 options.dims[static_cast<size_t>(o - 1)]));
   }
   std::vector<Var> forward(const Var& images) override {
-    ModuleScope scope(*this);
     std::vector<Var> maps;
-    Var x = patch_embed_->forward(images);
+    Var x = patch_embed_(images);
     for (size_t i = 0; i < stages_.size(); ++i) {
-      if (i > 0) x = downsampling_[i - 1]->forward(x);
-      x = stages_[i]->forward(x);
+      if (i > 0) x = downsampling_[i - 1](x);
+      x = stages_[i](x);
       if (std::ranges::count(options_.outputs, static_cast<int64_t>(i) + 1))
-        maps.push_back(output_norms_[maps.size()]->forward(x));
+        maps.push_back(output_norms_[maps.size()](x));
     }
     return maps;
   }
@@ -156,10 +153,10 @@ class Dat : public Backbone {
 
  private:
   DatOptions options_;
-  std::shared_ptr<Downsampling> patch_embed_;
-  std::vector<std::shared_ptr<DatStage>> stages_;
-  std::vector<std::shared_ptr<Downsampling>> downsampling_;  // from each stage to the next
-  std::vector<std::shared_ptr<LayerNorm>> output_norms_;
+  Child<Downsampling> patch_embed_;
+  std::vector<Child<DatStage>> stages_;
+  std::vector<Child<Downsampling>> downsampling_;  // from each stage to the next
+  std::vector<Child<LayerNorm>> output_norms_;
 };
 
 // All but the outputs; the caller finishes the section. The defaults are DAT-T's.

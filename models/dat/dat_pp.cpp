@@ -8,7 +8,6 @@
 
 #include "autograd/engine.h"
 #include "layers/conv2d.h"
-#include "layers/module_scope.h"
 #include "layers/norm.h"
 #include "layers/position_encoding.h"
 #include "models/backbone.h"
@@ -73,14 +72,13 @@ class ConvMlp : public Module {
     dwc_ = child("dwc", depthwise(hidden));
   }
   Var forward(const Var& x) const {
-    ModuleScope scope(*this);
-    Var h = linear1_->forward(x);
-    return linear2_->forward(gelu(add(h, dwc_->forward(h))));
+    Var h = linear1_(x);
+    return linear2_(gelu(add(h, dwc_(h))));
   }
   std::string type_name() const override { return "ConvMlp"; }
 
  private:
-  std::shared_ptr<Conv2d> linear1_, linear2_, dwc_;
+  Child<Conv2d> linear1_, linear2_, dwc_;
 };
 
 class DatPpStage : public Module {
@@ -102,7 +100,6 @@ class DatPpStage : public Module {
   }
 
   Var forward(const Var& map) const {
-    ModuleScope scope(*this);
     Var x = map;
     for (const Block& block : blocks_) {
       auto run = [this, &block](const Vars& in) { return forward(block, in[0]); };
@@ -115,24 +112,23 @@ class DatPpStage : public Module {
 
  private:
   struct Block {
-    std::shared_ptr<Conv2d> perception;
-    std::shared_ptr<LayerNorm> norm1, norm2;
-    std::shared_ptr<Attention> attn;
-    std::shared_ptr<ConvMlp> mlp;
+    Child<Conv2d> perception;
+    Child<LayerNorm> norm1, norm2;
+    Child<Attention> attn;
+    Child<ConvMlp> mlp;
     bool wants_points = false;  // attn attends from points to tokens
     double drop_path = 0;
   };
 
   Var forward(const Block& block, const Var& map) const {
-    ModuleScope scope(*this);
     const MapSize size{map.dim(1), map.dim(2)};
-    Var x = add(map, block.perception->forward(map));
-    Var tokens = reshape(block.norm1->forward(x), {x.dim(0), size.cells(), x.dim(3)});
+    Var x = add(map, block.perception(map));
+    Var tokens = reshape(block.norm1(x), {x.dim(0), size.cells(), x.dim(3)});
     AttentionInput input{.query = tokens, .key = tokens, .value = tokens, .levels = {size}};
     if (block.wants_points) input.reference_points = reference_points(tokens, size);
-    const Var attended = reshape(block.attn->forward(input), x.shape());
+    const Var attended = reshape(block.attn(input), x.shape());
     x = add(x, drop_path(attended, block.drop_path, training()));
-    return add(x, drop_path(block.mlp->forward(block.norm2->forward(x)), block.drop_path, training()));
+    return add(x, drop_path(block.mlp(block.norm2(x)), block.drop_path, training()));
   }
 
   std::vector<Block> blocks_;
@@ -145,12 +141,12 @@ class Halving : public Module {
     conv_ = make_child<Conv2d>(std::to_string(first), in, out, 3, kHalving, Conv2dInit{.bias = bias});
     norm_ = make_child<LayerNorm>(std::to_string(first + 1) + ".norm", out);
   }
-  Var forward(const Var& x) const { return norm_->forward(conv_->forward(x)); }
+  Var forward(const Var& x) const { return norm_(conv_(x)); }
   std::string type_name() const override { return "Halving"; }
 
  private:
-  std::shared_ptr<Conv2d> conv_;
-  std::shared_ptr<LayerNorm> norm_;
+  Child<Conv2d> conv_;
+  Child<LayerNorm> norm_;
 };
 
 class DatPp : public Backbone {
@@ -174,14 +170,13 @@ class DatPp : public Backbone {
                                 dims[static_cast<size_t>(o - 1)]));
   }
   std::vector<Var> forward(const Var& images) override {
-    ModuleScope scope(*this);
     std::vector<Var> maps;
-    Var x = stem_[1]->forward(gelu(stem_[0]->forward(images)));
+    Var x = stem_[1](gelu(stem_[0](images)));
     for (size_t i = 0; i < static_cast<size_t>(options_.outputs.back()); ++i) {
-      if (i > 0) x = down_projs_[i - 1]->forward(x);
-      x = stages_[i]->forward(x);
+      if (i > 0) x = down_projs_[i - 1](x);
+      x = stages_[i](x);
       if (std::ranges::count(options_.outputs, static_cast<int64_t>(i) + 1))
-        maps.push_back(norms_[maps.size()]->forward(x));
+        maps.push_back(norms_[maps.size()](x));
     }
     return maps;
   }
@@ -190,9 +185,9 @@ class DatPp : public Backbone {
 
  private:
   DatPpOptions options_;
-  std::vector<std::shared_ptr<Halving>> stem_, down_projs_;  // down_projs_: from each stage to the next
-  std::vector<std::shared_ptr<DatPpStage>> stages_;
-  std::vector<std::shared_ptr<LayerNorm>> norms_;  // one per output
+  std::vector<Child<Halving>> stem_, down_projs_;  // down_projs_: from each stage to the next
+  std::vector<Child<DatPpStage>> stages_;
+  std::vector<Child<LayerNorm>> norms_;  // one per output
 };
 
 // All but the outputs; the caller finishes the section. The defaults are DAT-T++'s.

@@ -3,7 +3,6 @@
 #include <cmath>
 #include <numeric>
 
-#include "layers/module_scope.h"
 #include "layers/position_encoding.h"
 #include "models/build.h"
 
@@ -36,11 +35,11 @@ class DeformableDetr::Transformer : public Module {
   }
   std::string type_name() const override { return "Transformer"; }
 
-  std::shared_ptr<TransformerEncoder> encoder;
-  std::shared_ptr<TransformerDecoder> decoder;
+  Child<TransformerEncoder> encoder;
+  Child<TransformerDecoder> decoder;
   Var level_embed;  // [L, C]
-  std::shared_ptr<Linear> enc_output, pos_trans, reference_points;
-  std::shared_ptr<LayerNorm> enc_output_norm, pos_trans_norm;
+  Child<Linear> enc_output, pos_trans, reference_points;
+  Child<LayerNorm> enc_output_norm, pos_trans_norm;
 };
 
 DeformableDetr::DeformableDetr(const DeformableDetrOptions& options, std::shared_ptr<Backbone> backbone)
@@ -91,11 +90,10 @@ void DeformableDetr::after_initialize(uint64_t, const std::string&) {
 }
 
 SetOutput DeformableDetr::predict(const DetectorInput& input) {
-  ModuleScope scope(*this);
   SACCADE_CHECK(input.images.rank() == 4 && input.images.dim(3) == 3,
                 "[detector] images of shape {}, expected [N, H, W, 3]", input.images.shape().to_string());
   const EncodedTokens tokens =
-      encode_levels(input_proj_->forward(backbone_->forward(input.images)), input, *transformer_->encoder,
+      encode_levels(input_proj_(backbone_(input.images)), input, *transformer_->encoder,
                     transformer_->level_embed, {.offset = kPositionOffset}, constants_);
 
   SetOutput output;
@@ -113,11 +111,11 @@ SetOutput DeformableDetr::predict(const DetectorInput& input) {
 DecoderQueries DeformableDetr::learned_queries(int64_t batch) {
   int64_t C = options_.transformer.dim;
   DecoderQueries q;
-  Var embed = query_embed_->forward();
+  Var embed = query_embed_();
   q.groups.equal = query_embed_->groups();
   int64_t Q = embed.dim(0);
   Var position = slice(embed, 1, 0, C);
-  Var reference = sigmoid(transformer_->reference_points->forward(position));
+  Var reference = sigmoid(transformer_->reference_points(position));
   q.position = expand(reshape(position, {1, Q, C}), {batch, Q, C});
   q.target = expand(reshape(slice(embed, 1, C, 2 * C), {1, Q, C}), {batch, Q, C});
   q.reference = expand(reshape(reference, {1, Q, 2}), {batch, Q, 2});
@@ -128,9 +126,9 @@ DecoderQueries DeformableDetr::proposed_queries(const Var& memory, const Proposa
                                                 LayerPrediction& predictions) {
   const int64_t C = memory.dim(2);
   Var tokens = masked_fill(memory, proposals.invalid.unsqueeze(-1), 0);
-  tokens = transformer_->enc_output_norm->forward(transformer_->enc_output->forward(tokens));
-  predictions.logits = class_embed_.back()->forward(tokens);
-  Var box_logits = add(bbox_embed_.back()->forward(tokens), Var(proposals.logits));
+  tokens = transformer_->enc_output_norm(transformer_->enc_output(tokens));
+  predictions.logits = class_embed_.back()(tokens);
+  Var box_logits = add(bbox_embed_.back()(tokens), Var(proposals.logits));
   predictions.boxes = sigmoid(box_logits);
 
   // The tokens are chosen by the score of the first class alone.
@@ -145,17 +143,16 @@ DecoderQueries DeformableDetr::proposed_queries(const Var& memory, const Proposa
 
 Var DeformableDetr::encode_boxes(const Tensor& boxes) const {
   Var encoding = Var(sine_box_encoding(boxes, options_.transformer.dim / 2));
-  return transformer_->pos_trans_norm->forward(transformer_->pos_trans->forward(encoding));
+  return transformer_->pos_trans_norm(transformer_->pos_trans(encoding));
 }
 
 void DeformableDetr::prepend(DenoisingQueries denoising, DecoderQueries& q) const {
   if (denoising.count() == 0) return;
   const int64_t C = options_.transformer.dim;
   Var boxes = Var(denoising.boxes);
-  Var position = options_.two_stage
-                     ? slice(encode_boxes(denoising.boxes), 2, 0, C)
-                     : ref_point_head_->forward(Var(sine_box_encoding(denoising.boxes, C / 2)));
-  const Var target = label_enc_->forward(denoising);
+  Var position = options_.two_stage ? slice(encode_boxes(denoising.boxes), 2, 0, C)
+                                    : ref_point_head_(Var(sine_box_encoding(denoising.boxes, C / 2)));
+  const Var target = label_enc_(denoising);
   // Learned queries start from a point.
   saccade::prepend(std::move(denoising), target, position, slice(boxes, 2, 0, q.reference.dim(2)), q);
 }
@@ -168,14 +165,15 @@ void DeformableDetr::decode(const DecoderQueries& q, const EncodedTokens& tokens
   Vars targets;  // of the layers that share their heads
   for (int64_t i = 0; i < options_.transformer.decoder_layers; ++i) {
     if (record) output.sampling.emplace_back();
-    target = transformer_->decoder->layer(i).forward(target, q.position,
-                                                     {.key = tokens.memory,
-                                                      .value = tokens.memory,
-                                                      .padding_mask = tokens.maps.padding_mask,
-                                                      .reference_points = in_levels,
-                                                      .levels = tokens.maps.levels,
-                                                      .record = record ? &output.sampling.back() : nullptr},
-                                                     q.groups);
+    target =
+        transformer_->decoder->layer(i)(target, q.position,
+                                        AttentionInput{.key = tokens.memory,
+                                                       .value = tokens.memory,
+                                                       .padding_mask = tokens.maps.padding_mask,
+                                                       .reference_points = in_levels,
+                                                       .levels = tokens.maps.levels,
+                                                       .record = record ? &output.sampling.back() : nullptr},
+                                        q.groups);
     if (options_.box_refine) {
       const LayerPrediction prediction = predict(static_cast<size_t>(i), target, reference);
       reference = prediction.boxes.detach();
@@ -190,8 +188,8 @@ void DeformableDetr::decode(const DecoderQueries& q, const EncodedTokens& tokens
 }
 
 LayerPrediction DeformableDetr::predict(size_t head, const Var& target, const Var& reference) const {
-  LayerPrediction prediction{.logits = class_embed_[head]->forward(target), .boxes = {}};
-  const Var offset = bbox_embed_[head]->forward(target), origin = inverse_sigmoid(reference);
+  LayerPrediction prediction{.logits = class_embed_[head](target), .boxes = {}};
+  const Var offset = bbox_embed_[head](target), origin = inverse_sigmoid(reference);
   if (reference.dim(2) == 4) {  // (x, y, w, h), else (x, y)
     prediction.boxes = sigmoid(add(offset, origin));
   } else {

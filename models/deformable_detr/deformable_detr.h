@@ -39,15 +39,15 @@ class DeformableDetr : public SetDetector {
   LayerPrediction predict(size_t head, const Var& target, const Var& reference) const;
 
   DeformableDetrOptions options_;
-  std::shared_ptr<Backbone> backbone_;
-  std::shared_ptr<InputProjections> input_proj_;
-  std::shared_ptr<Transformer> transformer_;
-  std::shared_ptr<QueryEmbedding> query_embed_;  // null with two stages
+  Child<Backbone> backbone_;
+  Child<InputProjections> input_proj_;
+  Child<Transformer> transformer_;
+  Child<QueryEmbedding> query_embed_;  // null with two stages
   // Denoising: the content of its queries by class and, with one stage, their position by box.
-  std::shared_ptr<LabelEmbedding> label_enc_;
-  std::shared_ptr<Mlp> ref_point_head_;
-  std::vector<std::shared_ptr<Linear>> class_embed_;
-  std::vector<std::shared_ptr<Mlp>> bbox_embed_;
+  Child<LabelEmbedding> label_enc_;
+  Child<Mlp> ref_point_head_;
+  std::vector<Child<Linear>> class_embed_;
+  std::vector<Child<Mlp>> bbox_embed_;
   ConstantKeeper constants_;
 };
 

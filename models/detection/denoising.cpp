@@ -4,7 +4,6 @@
 
 #include "core/tensor/execution.h"
 #include "core/tensor/philox.h"
-#include "layers/module_scope.h"
 #include "models/detection/objects.h"
 
 namespace saccade {
@@ -109,7 +108,6 @@ LabelEmbedding::LabelEmbedding(int64_t classes, int64_t channels) {
 }
 
 Var LabelEmbedding::forward(const DenoisingQueries& queries) const {
-  ModuleScope scope(*this);
   Var content = embedding(weight_, queries.labels);
   return queries.padding.defined() ? masked_fill(content, queries.padding, 0) : content;
 }

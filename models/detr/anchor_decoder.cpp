@@ -25,7 +25,7 @@ Var AnchorDecoder::run_layer(int64_t i, const Var& target, const Tensor& boxes, 
                              const QueryGroups& groups) {
   const Var sines = Var(sine_box_encoding(boxes, dim_ / 2, temperature_));  // x, y, w, h
   memory.query_position = query_position(i, target, boxes, sines);
-  return layer(i).forward(target, ref_point_head_->forward(sines), std::move(memory), groups);
+  return layer(i)(target, ref_point_head_(sines), std::move(memory), groups);
 }
 
 // The sines of the centre, y before x as in the tokens' positions, times what the content says: a factor for
@@ -34,11 +34,11 @@ Var AnchorDecoder::run_layer(int64_t i, const Var& target, const Tensor& boxes, 
 Var AnchorDecoder::query_position(int64_t i, const Var& target, const Tensor& boxes, const Var& sines) const {
   const int64_t half = dim_ / 2;
   Var sides = clamp(slice(Var(boxes), 2, 2, 4), kSmallestSide, 1);
-  Var widen = div(sigmoid(ref_anchor_head_->forward(target)), sides);  // x, y
+  Var widen = div(sigmoid(ref_anchor_head_(target)), sides);  // x, y
   Var position = concat({mul(slice(sines, 2, half, dim_), slice(widen, 2, 1, 2)),
                          mul(slice(sines, 2, 0, half), slice(widen, 2, 0, 1))},
                         2);
-  return i == 0 ? position : mul(position, query_scale_->forward(target));
+  return i == 0 ? position : mul(position, query_scale_(target));
 }
 
 }  // namespace saccade

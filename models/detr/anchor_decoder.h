@@ -24,7 +24,7 @@ class AnchorDecoder : public TransformerDecoder {
 
   int64_t dim_;
   double temperature_;
-  std::shared_ptr<Mlp> ref_point_head_, query_scale_, ref_anchor_head_;
+  Child<Mlp> ref_point_head_, query_scale_, ref_anchor_head_;
 };
 
 }  // namespace saccade

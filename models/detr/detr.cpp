@@ -1,7 +1,6 @@
 // DETR (Carion et al. 2020): backbone, one feature map, transformer, class and box heads that all decoder
 // layers share. Parameter names, counts and initialisation are the official ones.
 #include "layers/conv2d.h"
-#include "layers/module_scope.h"
 #include "layers/position_encoding.h"
 #include "models/backbone.h"
 #include "models/build.h"
@@ -35,9 +34,9 @@ class DetrTransformer : public Module {
   }
   std::string type_name() const override { return "Transformer"; }
 
-  std::shared_ptr<TransformerEncoder> encoder;
-  std::shared_ptr<TransformerDecoder> decoder;
-  std::shared_ptr<AnchorDecoder> anchor_decoder;  // the same, or null
+  Child<TransformerEncoder> encoder;
+  Child<TransformerDecoder> decoder;
+  Child<AnchorDecoder> anchor_decoder;  // the same, or null
 };
 
 class Detr : public SetDetector {
@@ -64,18 +63,17 @@ class Detr : public SetDetector {
   }
 
   SetOutput predict(const DetectorInput& input) override {
-    ModuleScope scope(*this);
     int64_t N = input.images.dim(0), C = options_.transformer.dim;
-    Var map = input_proj_->forward(backbone_->forward(input.images).back());
+    Var map = input_proj_(backbone_(input.images).back());
     MapSize level{map.dim(1), map.dim(2)};
     Var tokens = reshape(map, {N, level.cells(), C});
     TokenMaps maps = make_token_maps({level}, input, &constants_);
     Var position =
         position_
-            ? position_->forward(level)
+            ? position_(level)
             : Var(sine_positions(maps, C, {.temperature = options_.position_temperature}, &constants_)[0]);
     if (options_.position_in_tokens) tokens = add(tokens, position);
-    AttentionInput memory{.value = transformer_->encoder->forward(tokens, position, maps),
+    AttentionInput memory{.value = transformer_->encoder(tokens, position, maps),
                           .padding_mask = maps.padding_mask,
                           .levels = maps.levels};
     const DecoderQueries queries = make_queries(input);
@@ -99,31 +97,30 @@ class Detr : public SetDetector {
   // The learned ones, which are positions or anchors, after those of denoising.
   DecoderQueries make_queries(const DetectorInput& input) {
     const bool anchors = options_.transformer.anchors;
-    const Var embed = query_embed_->forward();
+    const Var embed = query_embed_();
     const Shape shape{input.images.dim(0), embed.dim(0), options_.transformer.dim};
     DecoderQueries q{.target = Var(Tensor::zeros(shape, embed.dtype(), embed.device())),
                      .groups = {.equal = query_embed_->groups(), .mask = {}}};
     (anchors ? q.reference : q.position) = expand(embed, {shape[0], shape[1], embed.dim(1)});
     DenoisingQueries denoising = make_denoising(input, training(), classes(), options_.denoising);
     if (denoising.count() == 0) return q;
-    const Var target = label_enc_->forward(denoising);
+    const Var target = label_enc_(denoising);
     Var position, reference;
     if (anchors) {
       reference = inverse_sigmoid(Var(denoising.boxes));
     } else {
       const int64_t half = options_.transformer.dim / 2;
-      position = ref_point_head_->forward(
-          Var(sine_box_encoding(denoising.boxes, half, options_.position_temperature)));
+      position =
+          ref_point_head_(Var(sine_box_encoding(denoising.boxes, half, options_.position_temperature)));
     }
     prepend(std::move(denoising), target, position, reference, q);
     return q;
   }
 
   void decode(const AttentionInput& memory, const DecoderQueries& q, SetOutput& output) {
-    Vars layers = transformer_->decoder->forward(q.target, q.position, memory, q.groups);
+    Vars layers = transformer_->decoder(q.target, q.position, memory, q.groups);
     if (!options_.aux_loss) layers = {layers.back()};
-    for (const Var& x : layers)
-      add_layer(output, q.denoising, {class_embed_->forward(x), sigmoid(bbox_embed_->forward(x))});
+    for (const Var& x : layers) add_layer(output, q.denoising, {class_embed_(x), sigmoid(bbox_embed_(x))});
   }
 
   void decode_anchors(const AttentionInput& memory, const DecoderQueries& q, SetOutput& output) {
@@ -131,8 +128,8 @@ class Detr : public SetDetector {
     for (int64_t i = 0; i < options_.transformer.decoder_layers; ++i) {
       target = transformer_->anchor_decoder->run_layer(i, target, sigmoid(origin).value(), memory, q.groups);
       Var x = transformer_->decoder->normalised(target);
-      Var box = add(bbox_embed_->forward(x), origin);
-      add_layer(output, q.denoising, {class_embed_->forward(x), sigmoid(box)});
+      Var box = add(bbox_embed_(x), origin);
+      add_layer(output, q.denoising, {class_embed_(x), sigmoid(box)});
       // Each layer's loss trains its own correction; without, the one that there is trains all of them,
       // and the anchors.
       origin = options_.aux_loss ? box.detach() : box;
@@ -140,16 +137,16 @@ class Detr : public SetDetector {
   }
 
   DetrOptions options_;
-  std::shared_ptr<Backbone> backbone_;
-  std::shared_ptr<LearnedPositionEncoding> position_;
-  std::shared_ptr<DetrTransformer> transformer_;
-  std::shared_ptr<Linear> class_embed_;
-  std::shared_ptr<Mlp> bbox_embed_;
-  std::shared_ptr<QueryEmbedding> query_embed_;
-  std::shared_ptr<Conv2d> input_proj_;
+  Child<Backbone> backbone_;
+  Child<LearnedPositionEncoding> position_;
+  Child<DetrTransformer> transformer_;
+  Child<Linear> class_embed_;
+  Child<Mlp> bbox_embed_;
+  Child<QueryEmbedding> query_embed_;
+  Child<Conv2d> input_proj_;
   // Denoising: the content of its queries by class, and their position by box.
-  std::shared_ptr<LabelEmbedding> label_enc_;
-  std::shared_ptr<Mlp> ref_point_head_;
+  Child<LabelEmbedding> label_enc_;
+  Child<Mlp> ref_point_head_;
   ConstantKeeper constants_;
 };
 

@@ -55,8 +55,8 @@ Var BoxDecoder::position_of(const Var& boxes, const TokenMaps& maps) const {
   const Var y_first = concat({part(1, 2), part(0, 1), part(2, 4)}, 2);
   const int64_t channels = dim_ / 2;
   const bool learns = execution().grad_enabled && boxes.requires_grad();
-  return ref_point_head_->forward(learns ? sines_with_gradient(y_first, channels, constants_)
-                                         : Var(sine_box_encoding(y_first.value(), channels)));
+  return ref_point_head_(learns ? sines_with_gradient(y_first, channels, constants_)
+                                : Var(sine_box_encoding(y_first.value(), channels)));
 }
 
 }  // namespace saccade

@@ -16,7 +16,7 @@ class BoxDecoder : public TransformerDecoder {
  private:
   int64_t dim_;
   ConstantKeeper constants_;
-  std::shared_ptr<Mlp> ref_point_head_;
+  Child<Mlp> ref_point_head_;
 };
 
 }  // namespace saccade

@@ -1,6 +1,5 @@
 #include "models/dino/dino.h"
 
-#include "layers/module_scope.h"
 #include "models/build.h"
 #include "models/dino/box_decoder.h"
 
@@ -28,15 +27,15 @@ class Dino::Transformer : public Module {
     enc_out_class_embed = child("enc_out_class_embed", make_class_head(o.dim, columns));
     enc_out_bbox_embed = child("enc_out_bbox_embed", make_box_head(o.dim, 0));
   }
-  Var propose(const Var& tokens) const { return enc_output_norm->forward(enc_output->forward(tokens)); }
+  Var propose(const Var& tokens) const { return enc_output_norm(enc_output(tokens)); }
   std::string type_name() const override { return "Transformer"; }
 
-  std::shared_ptr<TransformerEncoder> encoder;
-  std::shared_ptr<BoxDecoder> decoder;
+  Child<TransformerEncoder> encoder;
+  Child<BoxDecoder> decoder;
   Var level_embed, tgt_embed;  // [L, C], [Q, C]
-  std::shared_ptr<Linear> enc_output, enc_out_class_embed;
-  std::shared_ptr<LayerNorm> enc_output_norm;
-  std::shared_ptr<Mlp> enc_out_bbox_embed;
+  Child<Linear> enc_output, enc_out_class_embed;
+  Child<LayerNorm> enc_output_norm;
+  Child<Mlp> enc_out_bbox_embed;
 };
 
 Dino::Dino(const DinoOptions& options, std::shared_ptr<Backbone> backbone)
@@ -65,9 +64,8 @@ void Dino::after_initialize(uint64_t, const std::string&) {
 }
 
 SetOutput Dino::predict(const DetectorInput& input) {
-  ModuleScope scope(*this);
   const EncodedTokens tokens =
-      encode_levels(input_proj_->forward(backbone_->forward(input.images)), input, *transformer_->encoder,
+      encode_levels(input_proj_(backbone_(input.images)), input, *transformer_->encoder,
                     transformer_->level_embed, kDinoPositions, constants_);
   SetOutput output;
   output.encoder_classes = true;
@@ -77,7 +75,7 @@ SetOutput Dino::predict(const DetectorInput& input) {
   queries.target = expand(reshape(content, {1, shape[1], shape[2]}), shape);
   DenoisingQueries denoising = make_denoising(input, training(), classes(), options_.denoising);
   if (denoising.count() > 0) {
-    const Var target = label_enc_->forward(denoising), boxes = sigmoid(dino_logits(Var(denoising.boxes)));
+    const Var target = label_enc_(denoising), boxes = sigmoid(dino_logits(Var(denoising.boxes)));
     prepend(std::move(denoising), target, {}, boxes, queries);
   }
   decode(queries, tokens, input.record_sampling, output);
@@ -91,13 +89,12 @@ Var Dino::choose_references(const EncodedTokens& encoded, LayerPrediction& predi
   Tensor indices;
   {  // All tokens are scored; what learns are the chosen ones.
     NoGrad no_grad;
-    Var logits = t.enc_out_class_embed->forward(t.propose(tokens));
+    Var logits = t.enc_out_class_embed(t.propose(tokens));
     indices = best_tokens(logits.value(), classes(), options_.queries);
   }
   Var chosen = t.propose(gather_rows(tokens, indices));
-  predictions.logits = t.enc_out_class_embed->forward(chosen);
-  predictions.boxes =
-      sigmoid(add(t.enc_out_bbox_embed->forward(chosen), gather_rows(Var(proposals.logits), indices)));
+  predictions.logits = t.enc_out_class_embed(chosen);
+  predictions.boxes = sigmoid(add(t.enc_out_bbox_embed(chosen), gather_rows(Var(proposals.logits), indices)));
   return predictions.boxes.detach();
 }
 
@@ -110,22 +107,23 @@ void Dino::decode(const DecoderQueries& queries, const EncodedTokens& tokens, bo
   for (int64_t i = 0; i < layers; ++i) {
     const Var position = decoder.position_of(references, tokens.maps);
     if (record) output.sampling.emplace_back();
-    target = decoder.layer(i).forward(target, position,
-                                      {.key = tokens.memory,
-                                       .value = tokens.memory,
-                                       .padding_mask = tokens.maps.padding_mask,
-                                       .reference_points = references_in_levels(references, tokens.maps),
-                                       .levels = tokens.maps.levels,
-                                       .record = record ? &output.sampling.back() : nullptr},
-                                      queries.groups);
+    target =
+        decoder.layer(i)(target, position,
+                         AttentionInput{.key = tokens.memory,
+                                        .value = tokens.memory,
+                                        .padding_mask = tokens.maps.padding_mask,
+                                        .reference_points = references_in_levels(references, tokens.maps),
+                                        .levels = tokens.maps.levels,
+                                        .record = record ? &output.sampling.back() : nullptr},
+                         queries.groups);
     const bool last = i + 1 == layers;
     if (last || options_.aux_loss) {
       Var out = decoder.normalised(target);
       add_layer(output, queries.denoising,
-                {class_embed_->forward(out), sigmoid(add(bbox_embed_->forward(out), dino_logits(origin)))});
+                {class_embed_(out), sigmoid(add(bbox_embed_(out), dino_logits(origin)))});
     }
     if (last) break;
-    origin = sigmoid(add(bbox_embed_->forward(target), dino_logits(references)));
+    origin = sigmoid(add(bbox_embed_(target), dino_logits(references)));
     references = origin.detach();
   }
 }

@@ -31,12 +31,12 @@ class Dino : public SetDetector {
   void decode(const DecoderQueries& queries, const EncodedTokens& tokens, bool record, SetOutput& output);
 
   DinoOptions options_;
-  std::shared_ptr<Backbone> backbone_;
-  std::shared_ptr<InputProjections> input_proj_;
-  std::shared_ptr<Transformer> transformer_;
-  std::shared_ptr<LabelEmbedding> label_enc_;
-  std::shared_ptr<Linear> class_embed_;  // of all layers, as the next one
-  std::shared_ptr<Mlp> bbox_embed_;
+  Child<Backbone> backbone_;
+  Child<InputProjections> input_proj_;
+  Child<Transformer> transformer_;
+  Child<LabelEmbedding> label_enc_;
+  Child<Linear> class_embed_;  // of all layers, as the next one
+  Child<Mlp> bbox_embed_;
   ConstantKeeper constants_;
 };
 

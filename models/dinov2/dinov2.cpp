@@ -5,13 +5,14 @@
 // after the last norm. With `pyramid` they are those of other backbones: maps of strides 4, 8, 16 and 32,
 // bilinear between the cells of the last block's.
 // Its class head is linear, on the class token and the mean of the others.
+// Registers (Darcet et al. 2023) are further tokens without positions behind the class token, which nobody
+// reads.
 // `style: cae` is LW-DETR's ViT (Chen et al. 2024): no class token, no last norm, keys without bias.
 #include "models/dinov2/dinov2.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "layers/module_scope.h"
 #include "layers/position_tables.h"
 #include "models/backbone.h"
 #include "models/common/patch_embed.h"
@@ -52,6 +53,7 @@ struct DinoV2Options {
   std::vector<int64_t> pyramid;  // from 1: the stages of strides 4, 8, 16 and 32 that are wanted; empty: none
   Resampling positions = Resampling::kCubic;
   bool is_cae = false;
+  int64_t registers = 0;
   double layer_scale = 1;
 };
 
@@ -63,6 +65,8 @@ class DinoV2 : public Backbone {
       cls_token_ = param("cls_token", {1, 1, o.dim}, small);
       // Of the training with hidden patches: never used here.
       param("mask_token", {1, o.dim}, init::constant(0), false);
+      if (o.registers > 0)
+        register_tokens_ = param("register_tokens", {1, o.registers, o.dim}, init::normal(0, 1e-6));
     }
     pos_embed_ = param("pos_embed", {1, grid_ * grid_ + 1, o.dim}, small, true, &resize_positions);
     patch_embed_ = make_child<PatchEmbed>("patch_embed", o.patch, o.dim, false);
@@ -97,7 +101,7 @@ class DinoV2 : public Backbone {
       const int64_t C = tokens.dim(2), windows = options_.windows * options_.windows,
                     N = tokens.dim(0) / windows;
       const int of_window[] = {1}, of_image[] = {1};
-      const Var mean_of_windows = mean(slice(tokens, 1, 1, tokens.dim(1)), of_window);
+      const Var mean_of_windows = mean(slice(tokens, 1, extra(), tokens.dim(1)), of_window);
       auto image = [&](const Var& x) { return mean(reshape(x, {N, windows, C}), of_image); };
       description =
           concat({image(reshape(slice(tokens, 1, 0, 1), {N * windows, C})), image(mean_of_windows)}, 1);
@@ -111,7 +115,7 @@ class DinoV2 : public Backbone {
   std::string type_name() const override { return "DinoV2"; }
 
  private:
-  int64_t extra() const { return options_.is_cae ? 0 : 1; }
+  int64_t extra() const { return options_.is_cae ? 0 : 1 + options_.registers; }
 
   std::vector<Var> pyramid_of(const Var& map, const Var& images) const {
     std::vector<Var> maps;
@@ -131,24 +135,26 @@ class DinoV2 : public Backbone {
   void run(const Var& images, const Tap& tap) const {
     ModuleScope scope(*this);
     const DinoV2Options& o = options_;
-    const Var patches = patch_embed_->forward(pad_map(images, o.patch * o.windows));
+    const Var patches = patch_embed_(pad_map(images, o.patch * o.windows));
     const MapSize map{patches.dim(1), patches.dim(2)};
     const int64_t windows = o.windows * o.windows;
     Var x = cut_windows(add(patches, cast(positions(map), patches.dtype())), o.windows);
     if (!o.is_cae) {
-      const Var cls = cast(add(cls_token_, slice(pos_embed_, 1, 0, 1)), x.dtype());
+      Var first = cast(add(cls_token_, slice(pos_embed_, 1, 0, 1)), x.dtype());
+      if (o.registers > 0) first = concat({first, cast(register_tokens_, x.dtype())}, 1);
       const int64_t N = patches.dim(0), S = x.dim(1);
-      x = concat({expand(reshape(cls, {1, 1, 1, o.dim}), {N, windows, 1, o.dim}),
+      x = concat({expand(reshape(first, {1, 1, extra(), o.dim}), {N, windows, extra(), o.dim}),
                   reshape(x, {N, windows, S, o.dim})},
                  2);
-      x = reshape(x, {N * windows, 1 + S, o.dim});
+      x = reshape(x, {N * windows, extra() + S, o.dim});
     }
     const Shape apart{x.dim(0), x.dim(1), o.dim}, together{x.dim(0) / windows, x.dim(1) * windows, o.dim};
     for (int64_t b = 0; b < o.outputs.back(); ++b) {
       const bool is_windowed = std::ranges::count(o.windowed_blocks, b) > 0 || windows == 1;
       const auto& block = blocks_[static_cast<size_t>(b)];
-      x = is_windowed ? block->forward(x, {}) : reshape(block->forward(reshape(x, together), {}), apart);
-      if (std::ranges::count(o.outputs, b + 1) > 0) tap(norm_ ? norm_->forward(x) : x, map);
+      x = is_windowed ? block(x, FeatureLevels{})
+                      : reshape(block(reshape(x, together), FeatureLevels{}), apart);
+      if (std::ranges::count(o.outputs, b + 1) > 0) tap(norm_ ? norm_(x) : x, map);
     }
   }
 
@@ -162,11 +168,11 @@ class DinoV2 : public Backbone {
 
   DinoV2Options options_;
   int64_t grid_;
-  Var cls_token_, pos_embed_;
+  Var cls_token_, register_tokens_, pos_embed_;
   ConstantKeeper constants_;
-  std::shared_ptr<PatchEmbed> patch_embed_;
-  std::vector<std::shared_ptr<VisionBlock>> blocks_;
-  std::shared_ptr<LayerNorm> norm_;
+  Child<PatchEmbed> patch_embed_;
+  std::vector<Child<VisionBlock>> blocks_;
+  Child<LayerNorm> norm_;
 };
 
 class DinoV2Classifier : public Classifier {
@@ -175,17 +181,14 @@ class DinoV2Classifier : public Classifier {
     body_ = make_child<DinoV2>("", options);
     head_ = make_child<Linear>("head", 2 * options.dim, classes, vision_linear());
   }
-  Var forward(const Var& images) override {
-    ModuleScope scope(*this);
-    return head_->forward(body_->describe(images));
-  }
+  Var forward(const Var& images) override { return head_(body_->describe(images)); }
   int64_t num_classes() const override { return head_->weight().dim(0); }
   std::string type_name() const override { return "DinoV2Classifier"; }
   std::vector<std::string> class_heads() const override { return {"head."}; }
 
  private:
-  std::shared_ptr<DinoV2> body_;
-  std::shared_ptr<Linear> head_;
+  Child<DinoV2> body_;
+  Child<Linear> head_;
 };
 
 DinoV2Options read_dinov2(const Args& args, const std::vector<int64_t>& default_stages) {
@@ -203,6 +206,9 @@ DinoV2Options read_dinov2(const Args& args, const std::vector<int64_t>& default_
   o.positions = positions == "smooth" ? Resampling::kSmoothCubic : Resampling::kCubic;
   o.is_cae = args.get_choice("style", "dinov2", {"dinov2", "cae"}) == "cae";
   o.layer_scale = args.get_float("layer_scale", o.is_cae ? 0.1 : 1, 1e-9, 1e9);
+  o.registers = args.get_int("registers", 0, 0, 1024);
+  if (o.is_cae && o.registers > 0)
+    fail_input("{}.registers: {}, but there are none in style cae, expected 0", args.path(), o.registers);
   // Where its stages are its blocks, the detectors' usual stages say nothing of them.
   constexpr int64_t kStages = 4;
   if (args.get_bool("pyramid", false))
@@ -236,6 +242,10 @@ bool infer_dinov2(Inference& in, const std::string& prefix) {
   const int64_t dim = in.size(patches, 0), patch = in.size(patches, 2);
   const auto grid = static_cast<double>(in.size(prefix + "pos_embed", 1) - 1);
   in.set(b + "style", is_cae ? "cae" : "dinov2");
+  if (const std::string registers = prefix + "register_tokens"; in.has(registers)) {
+    in.set(b + "registers", in.size(registers, 1));
+    in.set(b + "positions", "smooth");  // in all published models with registers
+  }
   in.set(b + "patch", patch);
   in.set(b + "dim", dim);
   in.set(b + "depth", in.count(prefix + "blocks.", ".norm1.weight"));

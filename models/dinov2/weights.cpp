@@ -8,6 +8,7 @@ WeightRules dinov2_rules(const std::string& from, const std::string& to) {
   return weight_rules({
       {from + "embeddings.cls_token", to + "cls_token"},
       {from + "embeddings.mask_token", to + "mask_token"},
+      {from + "embeddings.register_tokens", to + "register_tokens"},
       {from + "embeddings.position_embeddings", to + "pos_embed"},
       {from + "embeddings.patch_embeddings.projection.", to + "patch_embed.proj."},
       {layer + "attention.attention.[query|key|value].", block + "attn.qkv."},
@@ -32,6 +33,13 @@ WeightRules with_head(WeightRules rules) {
                           .file = __FILE__,
                           .markers = {"encoder.layer.0.layer_scale1.lambda1"},
                           .prefix = "dinov2.",
+                          .rules = with_head(dinov2_rules("", ""))});
+
+[[maybe_unused]] const bool hugging_face_registers =
+    weight_namings().add({.name = "Hugging Face DINOv2 with registers",
+                          .file = __FILE__,
+                          .markers = {"dinov2_with_registers.encoder.layer.0.layer_scale1.lambda1"},
+                          .prefix = "dinov2_with_registers.",
                           .rules = with_head(dinov2_rules("", ""))});
 
 }  // namespace

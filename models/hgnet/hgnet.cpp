@@ -5,7 +5,6 @@
 #include <array>
 #include <tuple>
 
-#include "layers/module_scope.h"
 #include "models/backbone.h"
 #include "models/common/conv_norm.h"
 #include "models/common/stages.h"
@@ -81,14 +80,14 @@ class ConvRelu : public Module {
     if (o.affine) affine_ = make_child<LearnedAffine>("lab", conv.trainable);
   }
   Var forward(const Var& x) {
-    const Var y = conv_->forward(x);
-    return affine_ ? affine_->forward(y) : y;
+    const Var y = conv_(x);
+    return affine_ ? affine_(y) : y;
   }
   std::string type_name() const override { return "ConvRelu"; }
 
  private:
-  std::shared_ptr<ConvNorm> conv_;
-  std::shared_ptr<LearnedAffine> affine_;
+  Child<ConvNorm> conv_;
+  Child<LearnedAffine> affine_;
 };
 
 // A row and a column of zeros at the end.
@@ -115,15 +114,14 @@ class HgStem : public Module {
     stem4_ = conv("stem4", mid, o.size.stem_out, 1, 1);
   }
   Var forward(const Var& images) {
-    ModuleScope scope(*this);
-    const Var x = pad_end(stem1_->forward(images));
-    const Var y = stem2b_->forward(pad_end(stem2a_->forward(x)));
-    return stem4_->forward(stem3_->forward(concat({max_pool2d(x, 2, 1, 0), y}, -1)));
+    const Var x = pad_end(stem1_(images));
+    const Var y = stem2b_(pad_end(stem2a_(x)));
+    return stem4_(stem3_(concat({max_pool2d(x, 2, 1, 0), y}, -1)));
   }
   std::string type_name() const override { return "HgStem"; }
 
  private:
-  std::shared_ptr<ConvRelu> stem1_, stem2a_, stem2b_, stem3_, stem4_;
+  Child<ConvRelu> stem1_, stem2a_, stem2b_, stem3_, stem4_;
 };
 
 // A 1x1 convolution without activation, then a depthwise one.
@@ -135,12 +133,12 @@ class LightConv : public Module {
     depthwise.groups = out;
     conv2_ = make_child<ConvRelu>("conv2", out, out, o, depthwise);
   }
-  Var forward(const Var& x) { return conv2_->forward(conv1_->forward(x)); }
+  Var forward(const Var& x) { return conv2_(conv1_(x)); }
   std::string type_name() const override { return "LightConv"; }
 
  private:
-  std::shared_ptr<ConvNorm> conv1_;
-  std::shared_ptr<ConvRelu> conv2_;
+  Child<ConvNorm> conv1_;
+  Child<ConvRelu> conv2_;
 };
 
 // Layers in a chain; the input and all their outputs are joined and become `out` channels. With a residual
@@ -162,20 +160,19 @@ class HgBlock : public Module {
     excite_ = make_child<ConvRelu>("aggregation.1", s.out / 2, s.out, o, point);
   }
   Var forward(const Var& x) {
-    ModuleScope scope(*this);
     Vars all{x};
-    for (auto& layer : plain_) all.push_back(layer->forward(all.back()));
-    for (auto& layer : light_) all.push_back(layer->forward(all.back()));
-    const Var y = excite_->forward(squeeze_->forward(concat(all, -1)));
+    for (auto& layer : plain_) all.push_back(layer(all.back()));
+    for (auto& layer : light_) all.push_back(layer(all.back()));
+    const Var y = excite_(squeeze_(concat(all, -1)));
     return residual_ ? add(y, x) : y;
   }
   std::string type_name() const override { return "HgBlock"; }
 
  private:
   bool residual_;
-  std::vector<std::shared_ptr<ConvRelu>> plain_;
-  std::vector<std::shared_ptr<LightConv>> light_;
-  std::shared_ptr<ConvRelu> squeeze_, excite_;
+  std::vector<Child<ConvRelu>> plain_;
+  std::vector<Child<LightConv>> light_;
+  Child<ConvRelu> squeeze_, excite_;
 };
 
 class HgNet : public Backbone {
@@ -200,12 +197,11 @@ class HgNet : public Backbone {
     }
   }
   std::vector<Var> forward(const Var& images) override {
-    ModuleScope scope(*this);
     std::vector<Var> maps;
-    Var x = stem_->forward(images);
+    Var x = stem_(images);
     for (size_t s = 0; s < static_cast<size_t>(outputs_.back()); ++s) {
-      if (downsample_[s]) x = downsample_[s]->forward(x);
-      for (auto& block : blocks_[s]) x = block->forward(x);
+      if (downsample_[s]) x = downsample_[s](x);
+      for (auto& block : blocks_[s]) x = block(x);
       maps.push_back(x);
     }
     return at_stages(maps, outputs_);
@@ -215,9 +211,9 @@ class HgNet : public Backbone {
 
  private:
   std::vector<int64_t> outputs_, stage_channels_;
-  std::shared_ptr<HgStem> stem_;
-  std::vector<std::shared_ptr<ConvNorm>> downsample_;  // null in front of the first stage
-  std::vector<std::vector<std::shared_ptr<HgBlock>>> blocks_;
+  Child<HgStem> stem_;
+  std::vector<Child<ConvNorm>> downsample_;  // null in front of the first stage
+  std::vector<std::vector<Child<HgBlock>>> blocks_;
 };
 
 constexpr const char* kOwn = "own";

@@ -1,6 +1,5 @@
 #include "models/lw_detr/lw_detr.h"
 
-#include "layers/module_scope.h"
 #include "models/common/deformable_tokens.h"
 #include "models/rt_detr/query_selection.h"
 
@@ -43,14 +42,14 @@ class LwDetr::Transformer : public Module {
           child(fmt::format("enc_out_class_embed.{}", g), make_class_head(o.dim, columns)));
   }
   Var propose(size_t group, const Var& tokens) const {
-    return enc_output_norm[group]->forward(enc_output[group]->forward(tokens));
+    return enc_output_norm[group](enc_output[group](tokens));
   }
   std::string type_name() const override { return "Transformer"; }
 
-  std::shared_ptr<BoxDecoder> decoder;
-  std::vector<std::shared_ptr<Linear>> enc_output, enc_out_class_embed;
-  std::vector<std::shared_ptr<LayerNorm>> enc_output_norm;
-  std::vector<std::shared_ptr<Mlp>> enc_out_bbox_embed;
+  Child<BoxDecoder> decoder;
+  std::vector<Child<Linear>> enc_output, enc_out_class_embed;
+  std::vector<Child<LayerNorm>> enc_output_norm;
+  std::vector<Child<Mlp>> enc_out_bbox_embed;
 };
 
 LwDetr::LwDetr(const LwDetrOptions& options, std::shared_ptr<Backbone> backbone)
@@ -73,11 +72,10 @@ void LwDetr::after_initialize(uint64_t, const std::string&) {
 }
 
 SetOutput LwDetr::predict(const DetectorInput& given) {
-  ModuleScope scope(*this);
   SACCADE_CHECK(given.images.rank() == 4 && given.images.dim(3) == 3,
                 "[detector] images of shape {}, expected [N, H, W, 3]", given.images.shape().to_string());
   const DetectorInput input = whole_patches(given, backbone_->multiple());
-  const Vars projected = projector_->forward(backbone_->forward(input.images));
+  const Vars projected = projector_(backbone_(input.images));
   const auto [memory, levels] = join_tokens(projected);
   const TokenMaps maps = make_token_maps(levels, input, &constants_);
   SetOutput output;
@@ -93,20 +91,20 @@ SetOutput LwDetr::predict(const DetectorInput& given) {
   Vars predicting;  // of the layers that predict
   for (int64_t i = 0; i < options_.transformer.decoder_layers; ++i) {
     if (input.record_sampling) output.sampling.emplace_back();
-    target = transformer_->decoder->layer(i).forward(
+    target = transformer_->decoder->layer(i)(
         target, position,
-        {.key = memory,
-         .value = memory,
-         .padding_mask = maps.padding_mask,
-         .reference_points = references,
-         .levels = maps.levels,
-         .record = input.record_sampling ? &output.sampling.back() : nullptr},
+        AttentionInput{.key = memory,
+                       .value = memory,
+                       .padding_mask = maps.padding_mask,
+                       .reference_points = references,
+                       .levels = maps.levels,
+                       .record = input.record_sampling ? &output.sampling.back() : nullptr},
         queries.groups);
     const bool last = i + 1 == options_.transformer.decoder_layers;
     if (!last && !(training() && options_.aux_loss)) continue;
     predicting.push_back(decoder.normalised(target));
-    output.layers.push_back({class_embed_->forward(predicting.back()),
-                             moved(bbox_embed_->forward(predicting.back()), queries.reference)});
+    output.layers.push_back(
+        {class_embed_(predicting.back()), moved(bbox_embed_(predicting.back()), queries.reference)});
   }
   add_masks(predicting, chosen, projected[0], input.images, output);
   return output;
@@ -126,13 +124,13 @@ DecoderQueries LwDetr::choose_queries(const Var& memory, const TokenMaps& maps, 
     Tensor indices;
     {  // All tokens are scored; what learns are the chosen ones.
       NoGrad no_grad;
-      const Var scores = t.enc_out_class_embed[g]->forward(t.propose(g, tokens));
+      const Var scores = t.enc_out_class_embed[g](t.propose(g, tokens));
       indices = best_tokens(scores.value(), classes(), options_.queries);
     }
     const Var chosen = t.propose(g, gather_rows(tokens, indices));
     tokens_of_groups.push_back(chosen);
-    logits.push_back(t.enc_out_class_embed[g]->forward(chosen));
-    boxes.push_back(moved(t.enc_out_bbox_embed[g]->forward(chosen), gather_rows(places, indices)));
+    logits.push_back(t.enc_out_class_embed[g](chosen));
+    boxes.push_back(moved(t.enc_out_bbox_embed[g](chosen), gather_rows(places, indices)));
   }
   auto joined = [](const Vars& parts) { return parts.size() == 1 ? parts[0] : concat(parts, 1); };
   all_chosen = joined(tokens_of_groups);

@@ -26,6 +26,12 @@ class LwDetr : public SetDetector {
   LwDetr(const LwDetrOptions& options, std::shared_ptr<Backbone> backbone);
   SetOutput predict(const DetectorInput& input) override;
   std::string type_name() const override { return "LwDetr"; }
+  bool repeats_class_rows() const override { return true; }  // as the official RF-DETR
+  QueryTables query_tables() const override {
+    return {{"refpoint_embed.weight", "query_feat.weight"},
+            "transformer.enc_output.",
+            1 + options_.extra_query_groups};
+  }
 
  protected:
   void after_initialize(uint64_t seed, const std::string& prefix) override;
@@ -42,12 +48,12 @@ class LwDetr : public SetDetector {
                                 LayerPrediction& predictions) const;
 
   LwDetrOptions options_;
-  std::shared_ptr<Transformer> transformer_;
-  std::shared_ptr<Linear> class_embed_;
-  std::shared_ptr<Mlp> bbox_embed_;
+  Child<Transformer> transformer_;
+  Child<Linear> class_embed_;
+  Child<Mlp> bbox_embed_;
   Var refpoint_embed_, query_feat_;  // [groups * Q, 4], [groups * Q, C]
-  std::shared_ptr<Backbone> backbone_;
-  std::shared_ptr<Projector> projector_;
+  Child<Backbone> backbone_;
+  Child<Projector> projector_;
   ConstantKeeper constants_;
 };
 

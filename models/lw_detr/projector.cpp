@@ -3,7 +3,6 @@
 #include <numeric>
 
 #include "core/tensor/error.h"
-#include "layers/module_scope.h"
 
 namespace saccade {
 namespace {
@@ -31,18 +30,17 @@ class Projector::NormedConv : public Module {
     norm_ = make_child<LayerNorm>("bn", out, kChannelNormEps);
   }
   Var forward(const Var& x) const {
-    ModuleScope scope(*this);
-    if (both_) return both_->forward(x);
-    const Var y = norm_->forward(conv_->forward(x));
+    if (both_) return both_(x);
+    const Var y = norm_(conv_(x));
     return activation_ == Activation::kSilu ? silu(y) : relu(y);
   }
   std::string type_name() const override { return "NormedConv"; }
 
  private:
   Activation activation_;
-  std::shared_ptr<ConvNorm> both_;
-  std::shared_ptr<Conv2d> conv_;
-  std::shared_ptr<LayerNorm> norm_;
+  Child<ConvNorm> both_;
+  Child<Conv2d> conv_;
+  Child<LayerNorm> norm_;
 };
 
 // YOLOv8's C2f: half of the channels go through a chain of blocks, whose steps are all joined.
@@ -56,22 +54,21 @@ class Projector::Fusion : public Module {
     cv2_ = make_child<NormedConv>("cv2", (2 + o.blocks) * half_, o.dim, 1, o);
   }
   Var forward(const Var& x) const {
-    ModuleScope scope(*this);
-    const Var both = cv1_->forward(x);
+    const Var both = cv1_(x);
     Vars steps{both};
     Var step = slice(both, 3, half_, 2 * half_);
     for (size_t i = 0; i < chain_.size(); ++i) {
-      step = chain_[i]->forward(step);
+      step = chain_[i](step);
       if (i % 2 == 1) steps.push_back(step);
     }
-    return cv2_->forward(concat(steps, 3));
+    return cv2_(concat(steps, 3));
   }
   std::string type_name() const override { return "C2f"; }
 
  private:
   int64_t half_;
-  std::shared_ptr<NormedConv> cv1_, cv2_;
-  std::vector<std::shared_ptr<NormedConv>> chain_;
+  Child<NormedConv> cv1_, cv2_;
+  std::vector<Child<NormedConv>> chain_;
 };
 
 // One map twice as fine, or twice as coarse.
@@ -92,17 +89,16 @@ class Projector::Resampled : public Module {
     finer_ = make_child<ConvTranspose2d>(conv_ ? "1" : "0", channels, channels_, 2, usual, usual);
   }
   Var forward(const Var& x) const {
-    ModuleScope scope(*this);
-    const Var y = conv_ ? conv_->forward(x) : x;
-    return finer_ ? finer_->forward(y) : y;
+    const Var y = conv_ ? conv_(x) : x;
+    return finer_ ? finer_(y) : y;
   }
   int64_t channels() const { return channels_; }
   std::string type_name() const override { return "Resampled"; }
 
  private:
   int64_t channels_;
-  std::shared_ptr<NormedConv> conv_;
-  std::shared_ptr<ConvTranspose2d> finer_;
+  Child<NormedConv> conv_;
+  Child<ConvTranspose2d> finer_;
 };
 
 Projector::Projector(const std::vector<int64_t>& channels, const ProjectorOptions& o) {
@@ -124,7 +120,6 @@ Projector::Projector(const std::vector<int64_t>& channels, const ProjectorOption
 }
 
 Vars Projector::forward(const Vars& maps) const {
-  ModuleScope scope(*this);
   for (const Var& map : maps)
     if (map.dim(1) != maps[0].dim(1) || map.dim(2) != maps[0].dim(2))
       fail_input(
@@ -134,9 +129,8 @@ Vars Projector::forward(const Vars& maps) const {
   Vars out;
   for (const Level& level : levels_) {
     Vars parts = maps;
-    for (size_t i = 0; i < level.resampled.size(); ++i) parts[i] = level.resampled[i]->forward(maps[i]);
-    out.push_back(
-        level.norm->forward(level.fusion->forward(parts.size() == 1 ? parts[0] : concat(parts, 3))));
+    for (size_t i = 0; i < level.resampled.size(); ++i) parts[i] = level.resampled[i](maps[i]);
+    out.push_back(level.norm(level.fusion(parts.size() == 1 ? parts[0] : concat(parts, 3))));
   }
   return out;
 }

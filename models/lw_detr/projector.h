@@ -26,9 +26,9 @@ class Projector : public Module {
   class Fusion;
   class Resampled;
   struct Level {
-    std::vector<std::shared_ptr<Resampled>> resampled;  // of each map; empty: they keep their size
-    std::shared_ptr<Fusion> fusion;
-    std::shared_ptr<LayerNorm> norm;
+    std::vector<Child<Resampled>> resampled;  // of each map; empty: they keep their size
+    Child<Fusion> fusion;
+    Child<LayerNorm> norm;
   };
   std::vector<Level> levels_;
 };

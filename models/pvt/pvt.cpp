@@ -11,7 +11,6 @@
 #include <cmath>
 #include <optional>
 
-#include "layers/module_scope.h"
 #include "layers/position_tables.h"
 #include "models/backbone.h"
 #include "models/common/patch_embed.h"
@@ -64,20 +63,18 @@ class PvtStage : public Module {
 
   // An image or a map -> the map of this stage.
   Var forward(const Var& x) const {
-    ModuleScope scope(*this);
     MapSize map;
     Var tokens = embed(x, map);
-    for (const auto& block : blocks_) tokens = block->forward(tokens, {map});
+    for (const auto& block : blocks_) tokens = block(tokens, FeatureLevels{map});
     return reshape(tokens, {x.dim(0), map.height, map.width, dim_});
   }
   // Of the last stage: with a class token [1, 1, C] in front -> that token [N, 1, C]
   Var forward(const Var& x, const Var& class_token) const {
-    ModuleScope scope(*this);
     MapSize map;
     Var tokens = embed(x, map);
     const Var first = add(class_token, slice(positions_, 1, 0, 1));
     tokens = concat({expand(cast(first, tokens.dtype()), {x.dim(0), 1, dim_}), tokens}, 1);
-    for (const auto& block : blocks_) tokens = block->forward(tokens, {});
+    for (const auto& block : blocks_) tokens = block(tokens, FeatureLevels{});
     return slice(tokens, 1, 0, 1);
   }
   std::string type_name() const override { return "PvtStage"; }
@@ -85,7 +82,7 @@ class PvtStage : public Module {
  private:
   // Patches with their positions, [N, H W, C].
   Var embed(const Var& x, MapSize& map) const {
-    Var patches = patch_embed_->forward(x);
+    Var patches = patch_embed_(x);
     map = {patches.dim(1), patches.dim(2)};
     const Var learned = has_class_row_ ? slice(positions_, 1, 1, grid_.cells() + 1) : positions_;
     return add(reshape(patches, {x.dim(0), map.cells(), dim_}),
@@ -97,8 +94,8 @@ class PvtStage : public Module {
   MapSize grid_;
   Var positions_;
   ConstantKeeper constants_;
-  std::shared_ptr<PatchEmbed> patch_embed_;
-  std::vector<std::shared_ptr<VisionBlock>> blocks_;
+  Child<PatchEmbed> patch_embed_;
+  std::vector<Child<VisionBlock>> blocks_;
 };
 
 PvtOptions read_pvt(const Args& args) {
@@ -123,8 +120,8 @@ PvtOptions read_pvt(const Args& args) {
   return o;
 }
 
-std::vector<std::shared_ptr<PvtStage>> make_stages(const PvtOptions& o) {
-  std::vector<std::shared_ptr<PvtStage>> stages;
+std::vector<Child<PvtStage>> make_stages(const PvtOptions& o) {
+  std::vector<Child<PvtStage>> stages;
   const auto rates = drop_path_rates(o.depths, o.drop_path);
   for (size_t s = 0; s < o.depths.size(); ++s) stages.push_back(std::make_shared<PvtStage>(o, s, rates[s]));
   return stages;
@@ -137,10 +134,9 @@ class Pvt : public Backbone {
     for (const auto& stage : stages_) child("", stage);
   }
   std::vector<Var> forward(const Var& images) override {
-    ModuleScope scope(*this);
     std::vector<Var> maps;
     for (size_t s = 0; s < static_cast<size_t>(outputs_.back()); ++s)
-      maps.push_back(stages_[s]->forward(s == 0 ? images : maps.back()));
+      maps.push_back(stages_[s](s == 0 ? images : maps.back()));
     return at_stages(maps, outputs_);
   }
   std::vector<int64_t> channels() const override { return at_stages(stage_channels_, outputs_); }
@@ -148,7 +144,7 @@ class Pvt : public Backbone {
 
  private:
   std::vector<int64_t> outputs_, stage_channels_;
-  std::vector<std::shared_ptr<PvtStage>> stages_;
+  std::vector<Child<PvtStage>> stages_;
 };
 
 class PvtClassifier : public Classifier {
@@ -160,11 +156,10 @@ class PvtClassifier : public Classifier {
     head_ = make_child<Linear>("head", dim_, num_classes, vision_linear());
   }
   Var forward(const Var& images) override {
-    ModuleScope scope(*this);
     Var x = images;
-    for (size_t s = 0; s + 1 < stages_.size(); ++s) x = stages_[s]->forward(x);
-    x = stages_.back()->forward(x, class_token_);
-    return head_->forward(reshape(norm_->forward(x), {images.dim(0), dim_}));
+    for (size_t s = 0; s + 1 < stages_.size(); ++s) x = stages_[s](x);
+    x = stages_.back()(x, class_token_);
+    return head_(reshape(norm_(x), {images.dim(0), dim_}));
   }
   int64_t num_classes() const override { return head_->weight().dim(0); }
   std::string type_name() const override { return "PvtClassifier"; }
@@ -172,10 +167,10 @@ class PvtClassifier : public Classifier {
 
  private:
   int64_t dim_;
-  std::vector<std::shared_ptr<PvtStage>> stages_;
+  std::vector<Child<PvtStage>> stages_;
   Var class_token_;
-  std::shared_ptr<LayerNorm> norm_;
-  std::shared_ptr<Linear> head_;
+  Child<LayerNorm> norm_;
+  Child<Linear> head_;
 };
 
 std::shared_ptr<Backbone> build_pvt(const Args& args, const std::vector<int64_t>& default_outputs) {

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "layers/module_scope.h"
-
 namespace saccade {
 namespace {
 
@@ -36,14 +34,13 @@ Fpn::Fpn(const std::vector<int64_t>& in, const FpnOptions& options) : options_(o
 }
 
 Vars Fpn::forward(const Vars& maps) const {
-  ModuleScope scope(*this);
   SACCADE_CHECK(maps.size() == lateral_.size(), "[fpn] {} maps, expected {}", maps.size(), lateral_.size());
   Vars inner(maps.size()), levels(maps.size());
   for (size_t l = maps.size(); l-- > 0;) {
-    inner[l] = lateral_[l]->forward(maps[l]);
+    inner[l] = lateral_[l](maps[l]);
     if (l + 1 < maps.size()) inner[l] = add(inner[l], upsample(inner[l + 1], inner[l]));
   }
-  for (size_t l = 0; l < maps.size(); ++l) levels[l] = out_[l]->forward(inner[l]);
+  for (size_t l = 0; l < maps.size(); ++l) levels[l] = out_[l](inner[l]);
   for (int64_t i = 0; i < options_.extra_levels; ++i) {
     if (options_.extra == FpnOptions::Extra::kMaxPool) {
       levels.push_back(max_pool2d(levels.back(), 1, 2, 0));
@@ -51,7 +48,7 @@ Vars Fpn::forward(const Vars& maps) const {
     }
     Var below = i == 0 && options_.extra == FpnOptions::Extra::kConvOnInput ? maps.back() : levels.back();
     if (i > 0 && options_.extra_relu) below = relu(below);
-    levels.push_back(out_[maps.size() + static_cast<size_t>(i)]->forward(below));
+    levels.push_back(out_[maps.size() + static_cast<size_t>(i)](below));
   }
   return levels;
 }

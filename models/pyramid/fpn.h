@@ -35,7 +35,7 @@ class Fpn : public Module {
 
  private:
   FpnOptions options_;
-  std::vector<std::shared_ptr<Conv2d>> lateral_, out_;  // out_: those of the extra levels last
+  std::vector<Child<Conv2d>> lateral_, out_;  // out_: those of the extra levels last
 };
 
 }  // namespace saccade

@@ -4,7 +4,6 @@
 
 #include "core/runtime/host_copy.h"
 #include "core/runtime/packed_upload.h"
-#include "layers/module_scope.h"
 #include "models/rcnn/regions.h"
 
 namespace saccade {
@@ -42,7 +41,7 @@ Rcnn::Rcnn(const RcnnOptions& options, std::shared_ptr<Backbone> backbone)
 Vars Rcnn::pyramid(const DetectorInput& input) const {
   SACCADE_CHECK(input.images.rank() == 4 && input.images.dim(3) == 3,
                 "[detector] images of shape {}, expected [N, H, W, 3]", input.images.shape().to_string());
-  Vars levels = neck_->forward(backbone_->forward(fill_reach(input.images)));
+  Vars levels = neck_(backbone_(fill_reach(input.images)));
   const FeatureLevels maps = rpn_->anchors().maps({input.images.dim(1), input.images.dim(2)});
   for (size_t l = 0; l < levels.size(); ++l) {
     const MapSize map{levels[l].dim(1), levels[l].dim(2)}, expected = maps[static_cast<int64_t>(l)];
@@ -56,14 +55,13 @@ Vars Rcnn::pyramid(const DetectorInput& input) const {
 }
 
 std::shared_ptr<const DetectorOutput> Rcnn::forward(const DetectorInput& input) {
-  ModuleScope scope(*this);
   auto output = std::make_shared<RcnnOutput>();
   const int64_t N = input.images.dim(0);
   output->canvas = {input.images.dim(1), input.images.dim(2)};
   output->sizes = input.sizes;
   if (input.sizes.empty()) output->sizes.assign(static_cast<size_t>(N), output->canvas);
   const Vars levels = pyramid(input);
-  output->rpn = rpn_->forward(levels);
+  output->rpn = rpn_(levels);
   std::vector<float> limits;
   for (const ImageSize& size : output->sizes)
     limits.insert(limits.end(), {static_cast<float>(size.width), static_cast<float>(size.height)});
@@ -134,10 +132,9 @@ StageOutput Rcnn::learn_stage(size_t stage, const Vars& levels, const BoxLists& 
   upload.add(Shape{1, P}, filled(object_classes, P, int64_t{0}));
   const std::vector<Tensor> t = upload.upload(levels[0].device());
   output.boxes = t[0];
-  output.regions = box_heads_[stage]->forward(cut_regions(levels, t[0], t[1], options_.box_regions));
+  output.regions = box_heads_[stage](cut_regions(levels, t[0], t[1], options_.box_regions));
   if (!mask_heads_.empty() && P > 0)
-    output.mask_logits =
-        mask_heads_[stage]->forward(cut_regions(levels, t[2], t[3], options_.mask_regions), t[4]);
+    output.mask_logits = mask_heads_[stage](cut_regions(levels, t[2], t[3], options_.mask_regions), t[4]);
   return output;
 }
 
@@ -151,7 +148,7 @@ void Rcnn::find(const Vars& levels, const ProposedRegions& proposals, const Tens
   Var logits;  // the sum of the stages'
   for (size_t t = 0; t <= last; ++t) {
     const Var boxes = reshape(moved.boxes, {N * P, 4});
-    result = box_heads_[t]->forward(cut_regions(levels, boxes.value(), images, options_.box_regions));
+    result = box_heads_[t](cut_regions(levels, boxes.value(), images, options_.box_regions));
     logits = t == 0 ? result.logits : add(logits, result.logits);
     if (t == last) break;
     const Var refined = options_.stages[t].coder.decode(BoxHead::likely_deltas(result), boxes.value());
@@ -170,7 +167,7 @@ Var Rcnn::find_masks(const Vars& levels, const RegionDetections& found) const {
   const Tensor classes = whole_numbers(reshape(found.labels, {1, N * D}));
   Var maps;
   for (const auto& head : mask_heads_) {
-    const Var own = sigmoid(head->forward(inside, classes));
+    const Var own = sigmoid(head(inside, classes));
     maps = maps.defined() ? add(maps, own) : own;
   }
   if (mask_heads_.size() > 1) maps = mul_scalar(maps, 1 / static_cast<double>(mask_heads_.size()));

@@ -75,11 +75,11 @@ class Rcnn : public Detector {
   Var find_masks(const Vars& levels, const RegionDetections& found) const;
 
   RcnnOptions options_;
-  std::shared_ptr<Backbone> backbone_;
-  std::shared_ptr<Fpn> neck_;
-  std::shared_ptr<Rpn> rpn_;
-  std::vector<std::shared_ptr<BoxHead>> box_heads_;    // of each stage
-  std::vector<std::shared_ptr<MaskHead>> mask_heads_;  // likewise; empty: no masks
+  Child<Backbone> backbone_;
+  Child<Fpn> neck_;
+  Child<Rpn> rpn_;
+  std::vector<Child<BoxHead>> box_heads_;    // of each stage
+  std::vector<Child<MaskHead>> mask_heads_;  // likewise; empty: no masks
 };
 
 class Inference;

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "core/runtime/packed_upload.h"
-#include "layers/module_scope.h"
 #include "models/common/token_maps.h"
 
 namespace saccade {
@@ -36,19 +35,18 @@ BoxHead::BoxHead(int64_t channels, int64_t size, const BoxHeadOptions& options) 
 }
 
 BoxHead::Result BoxHead::forward(const Var& regions) const {
-  ModuleScope scope(*this);
   Var x = regions;
-  for (const auto& conv : convs_) x = conv->forward(x);
+  for (const auto& conv : convs_) x = conv(x);
   const int64_t R = x.dim(0), K = options_.classes;
   const int channels_first[] = {0, 3, 1, 2};
   x = reshape(permute(x, channels_first), {R, x.dim(1) * x.dim(2) * x.dim(3)});
-  for (const auto& layer : layers_) x = layer->forward(x, Activation::kRelu);
-  Var logits = cast(class_->forward(x, Activation::kNone, ProductDtype::kSums), DType::kF32);
+  for (const auto& layer : layers_) x = layer(x, Activation::kRelu);
+  Var logits = cast(class_(x, Activation::kNone, ProductDtype::kSums), DType::kF32);
   if (options_.background_first) {
     const Var never(Tensor::full({R, 1}, kNeverFound, DType::kF32, logits.device()));
     logits = concat({never, slice(logits, 1, 1, K), slice(logits, 1, 0, 1)}, 1);
   }
-  const Var deltas = cast(box_->forward(x, Activation::kNone, ProductDtype::kSums), DType::kF32);
+  const Var deltas = cast(box_(x, Activation::kNone, ProductDtype::kSums), DType::kF32);
   return {logits, reshape(deltas, {R, options_.class_agnostic ? 1 : K, 4})};
 }
 
@@ -80,7 +78,6 @@ class MaskHead::ClassMaps : public Module {
       : weight_(param("weight", {classes, channels, 1, 1}, init::kaiming_normal_fan_out())),
         bias_(param("bias", {classes}, init::constant(0))) {}
   Var forward(const Var& regions, const Tensor& classes) const {
-    ModuleScope scope(*this);
     const int64_t R = regions.dim(0), pixels = regions.dim(1) * regions.dim(2), C = regions.dim(3);
     const int64_t K = weight_.dim(0);
     const Var weights = gather_rows(reshape(weight_, {1, K, C}), classes);
@@ -107,10 +104,9 @@ MaskHead::MaskHead(int64_t in, const MaskHeadOptions& options, int64_t classes) 
 }
 
 Var MaskHead::forward(const Var& regions, const Tensor& classes) const {
-  ModuleScope scope(*this);
   Var x = regions;
-  for (const auto& conv : convs_) x = conv->forward(x, Activation::kRelu);
-  return logits_->forward(upsample_->forward(x, Activation::kRelu), classes);
+  for (const auto& conv : convs_) x = conv(x, Activation::kRelu);
+  return logits_(upsample_(x, Activation::kRelu), classes);
 }
 
 }  // namespace saccade

@@ -37,9 +37,9 @@ class BoxHead : public Module {
 
  private:
   BoxHeadOptions options_;
-  std::vector<std::shared_ptr<ConvNorm>> convs_;
-  std::vector<std::shared_ptr<Linear>> layers_;
-  std::shared_ptr<Linear> class_, box_;
+  std::vector<Child<ConvNorm>> convs_;
+  std::vector<Child<Linear>> layers_;
+  Child<Linear> class_, box_;
 };
 
 struct MaskHeadOptions {
@@ -55,9 +55,9 @@ class MaskHead : public Module {
 
  private:
   class ClassMaps;
-  std::vector<std::shared_ptr<Conv2d>> convs_;
-  std::shared_ptr<ConvTranspose2d> upsample_;
-  std::shared_ptr<ClassMaps> logits_;
+  std::vector<Child<Conv2d>> convs_;
+  Child<ConvTranspose2d> upsample_;
+  Child<ClassMaps> logits_;
 };
 
 }  // namespace saccade

@@ -4,7 +4,6 @@
 
 #include "core/runtime/packed_upload.h"
 #include "core/tensor/execution.h"
-#include "layers/module_scope.h"
 #include "models/rcnn/losses.h"
 #include "models/rcnn/regions.h"
 
@@ -72,12 +71,11 @@ Rpn::Rpn(int64_t channels, const RpnOptions& options) : options_(options) {
 }
 
 RpnOutput Rpn::forward(const Vars& levels) const {
-  ModuleScope scope(*this);
   RpnOutput output;
   for (const Var& level : levels) {
-    const Var map = conv_->forward(level, Activation::kRelu);
-    output.logits.push_back(cast(class_->forward(map), DType::kF32));
-    output.deltas.push_back(cast(box_->forward(map), DType::kF32));
+    const Var map = conv_(level, Activation::kRelu);
+    output.logits.push_back(cast(class_(map), DType::kF32));
+    output.deltas.push_back(cast(box_(map), DType::kF32));
     output.maps.push_back({map.dim(1), map.dim(2)});
   }
   return output;

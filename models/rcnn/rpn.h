@@ -62,7 +62,7 @@ class Rpn : public Module {
 
   RpnOptions options_;
   ConstantKeeper constants_;
-  std::shared_ptr<Conv2d> conv_, class_, box_;
+  Child<Conv2d> conv_, class_, box_;
 };
 
 }  // namespace saccade

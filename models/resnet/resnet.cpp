@@ -3,7 +3,6 @@
 #include <array>
 
 #include "layers/conv2d.h"
-#include "layers/module_scope.h"
 #include "layers/norm.h"
 #include "models/backbone.h"
 #include "models/common/conv_norm.h"
@@ -44,8 +43,8 @@ class Downsample : public Module {
   std::string type_name() const override { return "Downsample"; }
 
  private:
-  std::shared_ptr<Conv2d> conv_;
-  std::shared_ptr<BatchNorm2d> norm_;
+  Child<Conv2d> conv_;
+  Child<BatchNorm2d> norm_;
   FoldedConvCache cache_;
 };
 
@@ -72,32 +71,30 @@ class ResidualBlock : public Module {
   }
 
   Var forward(const Var& x) {
-    ModuleScope scope(*this);
     const size_t last = convs_.size() - 1;
     Var y = x;
     for (size_t i = 0; i < last; ++i)
       y = conv_then_norm(*this, *convs_[i], *norms_[i], caches_[i], y, Activation::kRelu);
     return conv_norm_add_relu(*this, *convs_[last], *norms_[last], caches_[last], y,
-                              [&] { return downsample_ ? downsample_->forward(x) : x; });
+                              [&] { return downsample_ ? downsample_(x) : x; });
   }
   std::string type_name() const override { return "ResidualBlock"; }
 
  private:
-  std::vector<std::shared_ptr<Conv2d>> convs_;
-  std::vector<std::shared_ptr<BatchNorm2d>> norms_;
+  std::vector<Child<Conv2d>> convs_;
+  std::vector<Child<BatchNorm2d>> norms_;
   std::array<FoldedConvCache, 3> caches_;
-  std::shared_ptr<Downsample> downsample_;
+  Child<Downsample> downsample_;
 };
 
 struct ResNetStage : public Module {
-  std::vector<std::shared_ptr<ResidualBlock>> blocks;
+  std::vector<Child<ResidualBlock>> blocks;
 
   void add(std::shared_ptr<ResidualBlock> block) {
     blocks.push_back(child(std::to_string(blocks.size()), std::move(block)));
   }
   Var forward(Var x) {
-    ModuleScope scope(*this);
-    for (auto& block : blocks) x = block->forward(x);
+    for (auto& block : blocks) x = block(x);
     return x;
   }
   std::string type_name() const override { return "Stage"; }
@@ -139,14 +136,13 @@ class ResNet : public Backbone {
   }
 
   std::vector<Var> forward(const Var& images) override {
-    ModuleScope scope(*this);
     Var x = images;
     for (size_t i = 0; i < stem_convs_.size(); ++i)
       x = conv_then_norm(*this, *stem_convs_[i], *stem_norms_[i], caches_[i], x, Activation::kRelu);
     x = max_pool2d(x, 3, 2, 1);
     std::vector<Var> maps;
     for (int64_t s = 1; s <= options_.outputs.back(); ++s) {
-      x = stages_[static_cast<size_t>(s - 1)]->forward(x);
+      x = stages_[static_cast<size_t>(s - 1)](x);
       if (std::ranges::count(options_.outputs, s)) maps.push_back(x);
     }
     return maps;
@@ -157,10 +153,10 @@ class ResNet : public Backbone {
 
  private:
   ResNetOptions options_;
-  std::vector<std::shared_ptr<Conv2d>> stem_convs_;
-  std::vector<std::shared_ptr<BatchNorm2d>> stem_norms_;
+  std::vector<Child<Conv2d>> stem_convs_;
+  std::vector<Child<BatchNorm2d>> stem_norms_;
   std::array<FoldedConvCache, 3> caches_;  // of the stem
-  std::vector<std::shared_ptr<ResNetStage>> stages_;
+  std::vector<Child<ResNetStage>> stages_;
   std::vector<int64_t> stage_channels_;
 };
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "layers/module_scope.h"
 #include "models/common/conv_norm.h"
 #include "models/common/stages.h"
 
@@ -24,12 +23,12 @@ class ShortcutD : public Module {
   ShortcutD(int64_t in, int64_t out, int64_t stride, const StageOptions& o) : stride_(stride) {
     conv_ = make_child<ConvNorm>(stride == 1 ? "" : "conv", in, out, o.conv(1, 1, Activation::kNone));
   }
-  Var forward(const Var& x) { return conv_->forward(stride_ == 1 ? x : avg_pool2d(x, stride_)); }
+  Var forward(const Var& x) { return conv_(stride_ == 1 ? x : avg_pool2d(x, stride_)); }
   std::string type_name() const override { return "Shortcut"; }
 
  private:
   int64_t stride_;
-  std::shared_ptr<ConvNorm> conv_;
+  Child<ConvNorm> conv_;
 };
 
 class ResidualBlockD : public Module {
@@ -50,16 +49,15 @@ class ResidualBlockD : public Module {
     if (first) short_ = make_child<ShortcutD>("short", in, out, stride, o);
   }
   Var forward(const Var& x) {
-    ModuleScope scope(*this);
     Var y = x;
-    for (size_t i = 0; i + 1 < branch_.size(); ++i) y = branch_[i]->forward(y);
-    return branch_.back()->forward_add_relu(y, [&] { return short_ ? short_->forward(x) : x; });
+    for (size_t i = 0; i + 1 < branch_.size(); ++i) y = branch_[i](y);
+    return branch_.back()->forward_add_relu(y, [&] { return short_ ? short_(x) : x; });
   }
   std::string type_name() const override { return "ResidualBlock"; }
 
  private:
-  std::vector<std::shared_ptr<ConvNorm>> branch_;
-  std::shared_ptr<ShortcutD> short_;
+  std::vector<Child<ConvNorm>> branch_;
+  Child<ShortcutD> short_;
 };
 
 class ResNetD : public Backbone {
@@ -90,13 +88,12 @@ class ResNetD : public Backbone {
   }
 
   std::vector<Var> forward(const Var& images) override {
-    ModuleScope scope(*this);
     Var x = images;
-    for (auto& conv : stem_) x = conv->forward(x);
+    for (auto& conv : stem_) x = conv(x);
     x = max_pool2d(x, 3, 2, 1);
     std::vector<Var> maps;
     for (int64_t s = 1; s <= outputs_.back(); ++s) {
-      for (auto& block : stages_[static_cast<size_t>(s - 1)]) x = block->forward(x);
+      for (auto& block : stages_[static_cast<size_t>(s - 1)]) x = block(x);
       if (std::ranges::count(outputs_, s)) maps.push_back(x);
     }
     return maps;
@@ -106,8 +103,8 @@ class ResNetD : public Backbone {
 
  private:
   std::vector<int64_t> outputs_, stage_channels_;
-  std::vector<std::shared_ptr<ConvNorm>> stem_;
-  std::vector<std::vector<std::shared_ptr<ResidualBlockD>>> stages_;
+  std::vector<Child<ConvNorm>> stem_;
+  std::vector<std::vector<Child<ResidualBlockD>>> stages_;
 };
 
 }  // namespace

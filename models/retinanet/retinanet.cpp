@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "layers/module_scope.h"
 #include "models/build.h"
 
 namespace saccade {
@@ -40,11 +39,10 @@ RetinaHead::RetinaHead(int64_t channels, int64_t layers, int64_t anchors, int64_
 }
 
 std::pair<Var, Var> RetinaHead::forward(const Var& map) const {
-  ModuleScope scope(*this);
   Var x = map, y = map;
-  for (const auto& conv : class_tower_) x = conv->forward(x, Activation::kRelu);
-  for (const auto& conv : box_tower_) y = conv->forward(y, Activation::kRelu);
-  return {class_->forward(x), box_->forward(y)};
+  for (const auto& conv : class_tower_) x = conv(x, Activation::kRelu);
+  for (const auto& conv : box_tower_) y = conv(y, Activation::kRelu);
+  return {class_(x), box_(y)};
 }
 
 RetinaNet::RetinaNet(const RetinaNetOptions& options, std::shared_ptr<Backbone> backbone)
@@ -57,7 +55,6 @@ RetinaNet::RetinaNet(const RetinaNetOptions& options, std::shared_ptr<Backbone> 
 }
 
 std::shared_ptr<const DetectorOutput> RetinaNet::forward(const DetectorInput& input) {
-  ModuleScope scope(*this);
   SACCADE_CHECK(input.images.rank() == 4 && input.images.dim(3) == 3,
                 "[detector] images of shape {}, expected [N, H, W, 3]", input.images.shape().to_string());
   auto output = std::make_shared<DenseOutput>();
@@ -66,7 +63,7 @@ std::shared_ptr<const DetectorOutput> RetinaNet::forward(const DetectorInput& in
   output->sizes = input.sizes;
   if (input.sizes.empty()) output->sizes.assign(static_cast<size_t>(input.images.dim(0)), output->canvas);
   output->maps = dense_->anchors.maps(output->canvas);
-  Vars maps = backbone_->forward(fill_reach(input.images));
+  Vars maps = backbone_(fill_reach(input.images));
   maps.erase(maps.begin(), maps.end() - kMaps);
   for (int64_t l = 0; l < kMaps; ++l) {
     const Var& map = maps[static_cast<size_t>(l)];
@@ -77,8 +74,8 @@ std::shared_ptr<const DetectorOutput> RetinaNet::forward(const DetectorInput& in
           size.height, size.width, output->canvas.height, output->canvas.width, wanted.height, wanted.width,
           dense_->anchors.stride(l));
   }
-  for (const Var& level : neck_->forward(maps)) {
-    auto [logits, deltas] = head_->forward(level);
+  for (const Var& level : neck_(maps)) {
+    auto [logits, deltas] = head_(level);
     output->logits.push_back(std::move(logits));
     output->deltas.push_back(std::move(deltas));
   }

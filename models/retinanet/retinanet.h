@@ -23,8 +23,8 @@ class RetinaHead : public Module {
   std::string type_name() const override { return "RetinaHead"; }
 
  private:
-  std::vector<std::shared_ptr<Conv2d>> class_tower_, box_tower_;
-  std::shared_ptr<Conv2d> class_, box_;
+  std::vector<Child<Conv2d>> class_tower_, box_tower_;
+  Child<Conv2d> class_, box_;
 };
 
 struct RetinaNetOptions {
@@ -49,9 +49,9 @@ class RetinaNet : public Detector {
 
  private:
   std::shared_ptr<const DenseOptions> dense_;
-  std::shared_ptr<Backbone> backbone_;
-  std::shared_ptr<Fpn> neck_;
-  std::shared_ptr<RetinaHead> head_;
+  Child<Backbone> backbone_;
+  Child<Fpn> neck_;
+  Child<RetinaHead> head_;
 };
 
 // ModelSpec::infer (weights.cpp).

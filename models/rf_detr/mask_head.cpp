@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "layers/module_scope.h"
-
 namespace saccade {
 namespace {
 
@@ -20,16 +18,13 @@ class QueryMaskHead::Block : public Module {
     norm_ = make_child<LayerNorm>("norm", dim, kBlockNormEps);
     pwconv1_ = make_child<Linear>("pwconv1", dim, dim);
   }
-  Var forward(const Var& x) const {
-    ModuleScope scope(*this);
-    return add(x, pwconv1_->forward(norm_->forward(dwconv_->forward(x)), Activation::kGelu));
-  }
+  Var forward(const Var& x) const { return add(x, pwconv1_(norm_(dwconv_(x)), Activation::kGelu)); }
   std::string type_name() const override { return "MaskBlock"; }
 
  private:
-  std::shared_ptr<Conv2d> dwconv_;
-  std::shared_ptr<LayerNorm> norm_;
-  std::shared_ptr<Linear> pwconv1_;
+  Child<Conv2d> dwconv_;
+  Child<LayerNorm> norm_;
+  Child<Linear> pwconv1_;
 };
 
 class QueryMaskHead::QueryBlock : public Module {
@@ -39,15 +34,12 @@ class QueryMaskHead::QueryBlock : public Module {
     mlp_ = make_child<Mlp>("", std::vector{dim, kQueryHidden * dim, dim},
                            MlpOptions{.names = {"layers.0", "layers.2"}, .activation = Activation::kGelu});
   }
-  Var forward(const Var& x) const {
-    ModuleScope scope(*this);
-    return add(x, mlp_->forward(norm_in_->forward(x)));
-  }
+  Var forward(const Var& x) const { return add(x, mlp_(norm_in_(x))); }
   std::string type_name() const override { return "QueryBlock"; }
 
  private:
-  std::shared_ptr<LayerNorm> norm_in_;
-  std::shared_ptr<Mlp> mlp_;
+  Child<LayerNorm> norm_in_;
+  Child<Mlp> mlp_;
 };
 
 QueryMaskHead::QueryMaskHead(int64_t dim, int64_t layers, int64_t stride) : stride_(stride) {
@@ -63,16 +55,11 @@ Var QueryMaskHead::begin(const Var& map, const Var& images) const {
                          std::max<int64_t>(1, images.dim(2) / stride_));
 }
 Var QueryMaskHead::refine(int64_t layer, const Var& pixels) const {
-  ModuleScope scope(*this);
-  return blocks_[static_cast<size_t>(layer)]->forward(pixels);
+  return blocks_[static_cast<size_t>(layer)](pixels);
 }
-Var QueryMaskHead::of_pixels(const Var& pixels) const {
-  ModuleScope scope(*this);
-  return spatial_features_proj_->forward(pixels);
-}
+Var QueryMaskHead::of_pixels(const Var& pixels) const { return spatial_features_proj_(pixels); }
 Var QueryMaskHead::of_queries(const Var& queries) const {
-  ModuleScope scope(*this);
-  return query_features_proj_->forward(query_features_block_->forward(queries));
+  return query_features_proj_(query_features_block_(queries));
 }
 
 }  // namespace saccade

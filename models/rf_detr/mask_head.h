@@ -23,10 +23,10 @@ class QueryMaskHead : public Module {
   class Block;
   class QueryBlock;
   int64_t stride_;
-  std::vector<std::shared_ptr<Block>> blocks_;
-  std::shared_ptr<Conv2d> spatial_features_proj_;
-  std::shared_ptr<QueryBlock> query_features_block_;
-  std::shared_ptr<Linear> query_features_proj_;
+  std::vector<Child<Block>> blocks_;
+  Child<Conv2d> spatial_features_proj_;
+  Child<QueryBlock> query_features_block_;
+  Child<Linear> query_features_proj_;
   Var bias_;
 };
 

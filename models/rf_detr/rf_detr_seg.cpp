@@ -1,5 +1,4 @@
 // RF-DETR with masks (RF-DETR-Seg).
-#include "layers/module_scope.h"
 #include "models/build.h"
 #include "models/lw_detr/lw_detr.h"
 #include "models/rf_detr/mask_head.h"
@@ -66,7 +65,7 @@ class RfDetrSeg : public LwDetr {
   }
 
   int64_t layers_, point_share_;
-  std::shared_ptr<QueryMaskHead> head_;
+  Child<QueryMaskHead> head_;
 };
 
 std::shared_ptr<Module> build_rf_detr_seg(const Args& model, int64_t classes, const Args& criterion) {

@@ -36,19 +36,20 @@ void RtDetrDecoder::decode(const DecoderQueries& q, const Var& memory, const Tok
     const bool predicts = training() || i + 1 == count;
     auto layer = static_cast<size_t>(i);
     if (input.record_sampling) output.sampling.emplace_back();
-    target = decoder_->layer(i).forward(target, query_pos_head_->forward(reference),
-                                        {.key = memory,
-                                         .value = memory,
-                                         .padding_mask = maps.padding_mask,
-                                         .reference_points = mul(reshape(reference, {N, Q, 1, 4}), ratios),
-                                         .levels = maps.levels,
-                                         .record = input.record_sampling ? &output.sampling.back() : nullptr},
-                                        q.groups);
-    Var offset = dec_bbox_head_[layer]->forward(target);
+    target = decoder_->layer(i)(
+        target, query_pos_head_(reference),
+        AttentionInput{.key = memory,
+                       .value = memory,
+                       .padding_mask = maps.padding_mask,
+                       .reference_points = mul(reshape(reference, {N, Q, 1, 4}), ratios),
+                       .levels = maps.levels,
+                       .record = input.record_sampling ? &output.sampling.back() : nullptr},
+        q.groups);
+    Var offset = dec_bbox_head_[layer](target);
     Var box = sigmoid(add(offset, inverse_sigmoid(reference)));
     if (predicts)
       add_layer(output, q.denoising,
-                {.logits = dec_score_head_[layer]->forward(target),
+                {.logits = dec_score_head_[layer](target),
                  .boxes = i == 0 || !training() ? box : sigmoid(add(offset, inverse_sigmoid(previous)))});
     previous = box;
     reference = box.detach();

@@ -23,8 +23,8 @@ class RtDetrDecoder : public HybridDecoder {
               const DetectorInput& input, SetOutput& output) override;
 
   RtDetrDecoderOptions options_;
-  std::shared_ptr<Mlp> query_pos_head_;
-  std::vector<std::shared_ptr<Mlp>> dec_bbox_head_;
+  Child<Mlp> query_pos_head_;
+  std::vector<Child<Mlp>> dec_bbox_head_;
 };
 
 }  // namespace saccade

@@ -1,6 +1,5 @@
 #include "models/rt_detr/hybrid_detector.h"
 
-#include "layers/module_scope.h"
 #include "models/common/deformable_tokens.h"
 
 namespace saccade {
@@ -30,13 +29,11 @@ void HybridDecoder::add_score_head(int64_t layer) {
 }
 
 void HybridDecoder::forward(const std::vector<Var>& maps, const DetectorInput& input, SetOutput& output) {
-  ModuleScope scope(*this);
   std::vector<Var> projected = maps;
-  for (size_t l = 0; l < input_proj_.size(); ++l) projected[l] = input_proj_[l]->forward(maps[l]);
+  for (size_t l = 0; l < input_proj_.size(); ++l) projected[l] = input_proj_[l](maps[l]);
   const auto [memory, levels] = join_tokens(projected);
   const TokenMaps token_maps = make_token_maps(levels, input, &constants_);
-  DecoderQueries queries =
-      selection_->forward(memory, make_proposals(token_maps, &constants_), output.encoder);
+  DecoderQueries queries = selection_(memory, make_proposals(token_maps, &constants_), output.encoder);
   prepend_denoising(input, training(), shared_.classes, shared_.denoising, denoising_class_embed_.get(),
                     queries);
   output.encoder_classes = true;
@@ -52,11 +49,10 @@ HybridDetector::HybridDetector(const HybridOptions& options, std::shared_ptr<Bac
 }
 
 SetOutput HybridDetector::predict(const DetectorInput& input) {
-  ModuleScope scope(*this);
   SACCADE_CHECK(input.images.rank() == 4 && input.images.dim(3) == 3,
                 "[detector] images of shape {}, expected [N, H, W, 3]", input.images.shape().to_string());
   SetOutput output;
-  decoder_->forward(encoder_->forward(backbone_->forward(input.images), input), input, output);
+  decoder_(encoder_(backbone_(input.images), input), input, output);
   return finished(std::move(output));
 }
 

@@ -33,15 +33,15 @@ class HybridDecoder : public Module {
   void add_score_head(int64_t layer);
   virtual void decode(const DecoderQueries& queries, const Var& memory, const TokenMaps& maps,
                       const DetectorInput& input, SetOutput& output) = 0;
-  std::shared_ptr<TransformerDecoder> decoder_;
-  std::vector<std::shared_ptr<Linear>> dec_score_head_;
+  Child<TransformerDecoder> decoder_;
+  std::vector<Child<Linear>> dec_score_head_;
 
  private:
   HybridDecoderOptions shared_;
   ConstantKeeper constants_;
-  std::vector<std::shared_ptr<ConvNorm>> input_proj_;      // empty: the maps are taken as they are
-  std::shared_ptr<LabelEmbedding> denoising_class_embed_;  // null without denoising
-  std::shared_ptr<QuerySelection> selection_;
+  std::vector<Child<ConvNorm>> input_proj_;      // empty: the maps are taken as they are
+  Child<LabelEmbedding> denoising_class_embed_;  // null without denoising
+  Child<QuerySelection> selection_;
 };
 
 struct HybridOptions : SetDetectorOptions {
@@ -71,9 +71,9 @@ class HybridDetector : public SetDetector {
 
  private:
   int64_t queries_, channels_;
-  std::shared_ptr<Backbone> backbone_;
-  std::shared_ptr<HybridEncoder> encoder_;
-  std::shared_ptr<HybridDecoder> decoder_;
+  Child<Backbone> backbone_;
+  Child<HybridEncoder> encoder_;
+  Child<HybridDecoder> decoder_;
 };
 
 // From the sections model, its part `own` and criterion, which the caller finishes; `family` for messages.

@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "layers/module_scope.h"
 #include "models/common/token_maps.h"
 
 namespace saccade {
@@ -74,10 +73,9 @@ RepVggBlock::RepVggBlock(int64_t channels) {
 }
 
 Var RepVggBlock::forward(const Var& x) {
-  ModuleScope scope(*this);
   if (!runs_folded(*this)) {
     cache_.clear();
-    return silu(add(conv1_->forward(x), conv2_->forward(x)));
+    return silu(add(conv1_(x), conv2_(x)));
   }
   std::vector<Var> sources = conv1_->sources(), others = conv2_->sources();
   sources.insert(sources.end(), others.begin(), others.end());
@@ -106,11 +104,10 @@ CspRepLayer::CspRepLayer(int64_t in, int64_t out, int64_t hidden, int64_t blocks
 }
 
 Var CspRepLayer::forward(const Var& x) {
-  ModuleScope scope(*this);
-  Var y = conv1_->forward(x);
-  for (auto& block : bottlenecks_) y = block->forward(y);
-  y = add(y, conv2_->forward(x));
-  return conv3_ ? conv3_->forward(y) : y;
+  Var y = conv1_(x);
+  for (auto& block : bottlenecks_) y = block(y);
+  y = add(y, conv2_(x));
+  return conv3_ ? conv3_(y) : y;
 }
 
 RepNcspElan::RepNcspElan(int64_t in, int64_t out, int64_t hidden, int64_t blocks) {
@@ -125,11 +122,10 @@ RepNcspElan::RepNcspElan(int64_t in, int64_t out, int64_t hidden, int64_t blocks
 }
 
 Var RepNcspElan::forward(const Var& x) {
-  ModuleScope scope(*this);
-  const Var both = cv1_->forward(x);
+  const Var both = cv1_(x);
   const int64_t half = both.dim(-1) / 2;
-  const Var second = conv2_->forward(csp2_->forward(slice(both, -1, half, 2 * half)));
-  return cv4_->forward(concat({both, second, conv3_->forward(csp3_->forward(second))}, -1));
+  const Var second = conv2_(csp2_(slice(both, -1, half, 2 * half)));
+  return cv4_(concat({both, second, conv3_(csp3_(second))}, -1));
 }
 
 std::shared_ptr<FusionBlock> HybridEncoder::make_fusion() const {
@@ -176,25 +172,24 @@ Var HybridEncoder::attend(const Var& map, const DetectorInput& input) {
     return Tensors{hybrid_position_encoding(size, options_.dim, options_.transposed_position, device)};
   });
   Var tokens = reshape(map, {map.dim(0), size.cells(), options_.dim});
-  tokens = encoder_->forward(tokens, Var(position[0]), make_token_maps({size}, input, &constants_));
+  tokens = encoder_(tokens, Var(position[0]), make_token_maps({size}, input, &constants_));
   return reshape(tokens, map.shape());
 }
 
 std::vector<Var> HybridEncoder::forward(const std::vector<Var>& features, const DetectorInput& input) {
-  ModuleScope scope(*this);
   std::vector<Var> maps;
-  for (size_t i = 0; i < features.size(); ++i) maps.push_back(input_proj_[i]->forward(features[i]));
+  for (size_t i = 0; i < features.size(); ++i) maps.push_back(input_proj_[i](features[i]));
   maps.back() = attend(maps.back(), input);
   // Down: what the lateral convolution makes of the upper map takes its place.
   for (size_t i = 0; i + 1 < maps.size(); ++i) {
     Var &upper = maps[maps.size() - 1 - i], &lower = maps[maps.size() - 2 - i];
-    upper = lateral_convs_[i]->forward(upper);
-    lower = fpn_blocks_[i]->forward(concat({upsample_twice(upper, lower), lower}, -1));
+    upper = lateral_convs_[i](upper);
+    lower = fpn_blocks_[i](concat({upsample_twice(upper, lower), lower}, -1));
   }
   for (size_t i = 0; i + 1 < maps.size(); ++i) {
     Var down = maps[i];
-    for (auto& conv : downsample_convs_[i]) down = conv->forward(down);
-    maps[i + 1] = pan_blocks_[i]->forward(concat({fit(down, maps[i + 1]), maps[i + 1]}, -1));
+    for (auto& conv : downsample_convs_[i]) down = conv(down);
+    maps[i + 1] = pan_blocks_[i](concat({fit(down, maps[i + 1]), maps[i + 1]}, -1));
   }
   return maps;
 }

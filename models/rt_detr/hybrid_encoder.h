@@ -34,7 +34,7 @@ class RepVggBlock : public Module {
 
  private:
   FoldedConv folded() const;
-  std::shared_ptr<ConvNorm> conv1_, conv2_;
+  Child<ConvNorm> conv1_, conv2_;
   FoldedConvCache cache_;
 };
 
@@ -55,8 +55,8 @@ class CspRepLayer : public FusionBlock {
   std::string type_name() const override { return "CSPRep"; }
 
  private:
-  std::shared_ptr<ConvNorm> conv1_, conv2_, conv3_;  // conv3_: where the hidden channels are not `out`
-  std::vector<std::shared_ptr<RepVggBlock>> bottlenecks_;
+  Child<ConvNorm> conv1_, conv2_, conv3_;  // conv3_: where the hidden channels are not `out`
+  std::vector<Child<RepVggBlock>> bottlenecks_;
 };
 
 // D-FINE's RepNCSPELAN4: of the two halves of a 1x1 convolution, the second goes twice through a CSP layer
@@ -68,8 +68,8 @@ class RepNcspElan : public FusionBlock {
   std::string type_name() const override { return "RepNCSPELAN4"; }
 
  private:
-  std::shared_ptr<ConvNorm> cv1_, conv2_, conv3_, cv4_;
-  std::shared_ptr<CspRepLayer> csp2_, csp3_;
+  Child<ConvNorm> cv1_, conv2_, conv3_, cv4_;
+  Child<CspRepLayer> csp2_, csp3_;
 };
 
 class HybridEncoder : public Module {
@@ -85,10 +85,10 @@ class HybridEncoder : public Module {
   std::shared_ptr<FusionBlock> make_fusion() const;
 
   HybridEncoderOptions options_;
-  std::vector<std::shared_ptr<ConvNorm>> input_proj_, lateral_convs_;
-  std::vector<std::vector<std::shared_ptr<ConvNorm>>> downsample_convs_;
-  std::shared_ptr<TransformerEncoder> encoder_;
-  std::vector<std::shared_ptr<FusionBlock>> fpn_blocks_, pan_blocks_;
+  std::vector<Child<ConvNorm>> input_proj_, lateral_convs_;
+  std::vector<std::vector<Child<ConvNorm>>> downsample_convs_;
+  Child<TransformerEncoder> encoder_;
+  std::vector<Child<FusionBlock>> fpn_blocks_, pan_blocks_;
   ConstantKeeper constants_;
 };
 

@@ -1,6 +1,5 @@
 #include "models/rt_detr/query_selection.h"
 
-#include "layers/module_scope.h"
 #include "layers/norm.h"
 #include "models/common/deformable_tokens.h"
 
@@ -12,12 +11,12 @@ class QuerySelection::TokenHead : public Module {
     proj_ = make_child<Linear>("proj", dim, dim, LinearOptions{.weight_init = init::xavier_uniform()});
     norm_ = make_child<LayerNorm>("norm", dim);
   }
-  Var forward(const Var& x) const { return norm_->forward(proj_->forward(x)); }
+  Var forward(const Var& x) const { return norm_(proj_(x)); }
   std::string type_name() const override { return "TokenHead"; }
 
  private:
-  std::shared_ptr<Linear> proj_;
-  std::shared_ptr<LayerNorm> norm_;
+  Child<Linear> proj_;
+  Child<LayerNorm> norm_;
 };
 
 QuerySelection::QuerySelection(int64_t dim, int64_t columns, int64_t classes, int64_t queries,
@@ -34,13 +33,13 @@ DecoderQueries QuerySelection::forward(const Var& memory, const Proposals& propo
   Tensor indices;
   {  // All tokens are scored; what learns are the chosen ones, which alone the losses see.
     NoGrad no_grad;
-    Var logits = enc_score_head_->forward(enc_output_->forward(tokens));
+    Var logits = enc_score_head_(enc_output_(tokens));
     indices = best_tokens(logits.value(), classes_, queries_);
   }
-  Var selected = enc_output_->forward(gather_rows(tokens, indices));
-  Var box_logits = add(enc_bbox_head_->forward(selected), gather_rows(Var(proposals.logits), indices));
+  Var selected = enc_output_(gather_rows(tokens, indices));
+  Var box_logits = add(enc_bbox_head_(selected), gather_rows(Var(proposals.logits), indices));
   if (training()) {  // they are for its losses
-    predictions.logits = enc_score_head_->forward(selected);
+    predictions.logits = enc_score_head_(selected);
     predictions.boxes = sigmoid(box_logits);
   }
   return {.target = selected.detach(), .reference = box_logits.detach()};
@@ -72,7 +71,7 @@ void prepend_denoising(const DetectorInput& input, bool training, int64_t classe
                        DecoderQueries& queries) {
   DenoisingQueries denoising = make_denoising(input, training, classes, options);
   if (denoising.count() == 0) return;
-  const Var target = embedding->forward(denoising), reference = inverse_sigmoid(Var(denoising.boxes));
+  const Var target = call(*embedding, denoising), reference = inverse_sigmoid(Var(denoising.boxes));
   prepend(std::move(denoising), target, {}, reference, queries);
 }
 

@@ -21,9 +21,9 @@ class QuerySelection : public Module {
  private:
   class TokenHead;
   int64_t classes_, queries_;
-  std::shared_ptr<TokenHead> enc_output_;
-  std::shared_ptr<Linear> enc_score_head_;
-  std::shared_ptr<Mlp> enc_bbox_head_;
+  Child<TokenHead> enc_output_;
+  Child<Linear> enc_score_head_;
+  Child<Mlp> enc_bbox_head_;
 };
 
 // The field decoder_activation of a family's part.

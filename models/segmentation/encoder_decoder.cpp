@@ -1,7 +1,5 @@
 #include "models/segmentation/encoder_decoder.h"
 
-#include "layers/module_scope.h"
-
 namespace saccade {
 
 EncoderDecoder::EncoderDecoder(std::string type, PixelLossOptions loss, const Parts& parts)
@@ -13,13 +11,12 @@ EncoderDecoder::EncoderDecoder(std::string type, PixelLossOptions loss, const Pa
 }
 
 SegmenterOutput EncoderDecoder::forward(const Var& images) {
-  ModuleScope scope(*this);
   SACCADE_CHECK(images.rank() == 4 && images.dim(3) == 3,
                 "[segmenter] images of shape {}, expected [N, H, W, 3]", images.shape().to_string());
-  const Vars maps = parts_.backbone->forward(images);
+  const Vars maps = parts_.backbone(images);
   SegmenterOutput output;
-  output.logits = parts_.head->forward(parts_.neck ? parts_.neck->forward(maps) : maps);
-  if (training() && parts_.auxiliary) output.auxiliary = parts_.auxiliary->forward(maps);
+  output.logits = parts_.head(parts_.neck ? parts_.neck(maps) : maps);
+  if (training() && parts_.auxiliary) output.auxiliary = parts_.auxiliary(maps);
   return output;
 }
 

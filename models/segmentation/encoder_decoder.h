@@ -25,10 +25,10 @@ struct PixelLossOptions {
 class EncoderDecoder : public Segmenter {
  public:
   struct Parts {
-    std::shared_ptr<Backbone> backbone;
-    std::shared_ptr<Fpn> neck;  // null: the head takes the backbone's maps
-    std::shared_ptr<PixelHead> head;
-    std::shared_ptr<PixelHead> auxiliary;  // null: none
+    Child<Backbone> backbone;
+    Child<Fpn> neck;  // null: the head takes the backbone's maps
+    Child<PixelHead> head;
+    Child<PixelHead> auxiliary;  // null: none
   };
   EncoderDecoder(std::string type, PixelLossOptions loss, const Parts& parts);
 

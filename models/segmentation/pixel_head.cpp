@@ -4,8 +4,6 @@
 
 #include <algorithm>
 
-#include "layers/module_scope.h"
-
 namespace saccade {
 namespace {
 
@@ -28,9 +26,7 @@ PixelHead::PixelHead(const PixelHeadOptions& options) : dropout_(options.dropout
       Conv2dInit{.weight = init::normal(0, kClassDeviation), .bias_values = init::constant(0)});
 }
 
-Var PixelHead::classify(const Var& x) const {
-  return conv_seg_->forward(drop_channels(x, dropout_, training()));
-}
+Var PixelHead::classify(const Var& x) const { return conv_seg_(drop_channels(x, dropout_, training())); }
 
 std::shared_ptr<ConvNorm> PixelHead::conv(const std::string& name, int64_t in, int64_t out, int64_t kernel) {
   return make_child<ConvNorm>(name, in, out,
@@ -45,10 +41,7 @@ FcnHead::FcnHead(const PixelHeadOptions& options, const std::vector<int64_t>& in
   conv_ = conv("convs.0", in.at(map), options.channels, 3);
 }
 
-Var FcnHead::forward(const Vars& maps) {
-  ModuleScope scope(*this);
-  return classify(conv_->forward(maps[map_]));
-}
+Var FcnHead::forward(const Vars& maps) { return classify(conv_(maps[map_])); }
 
 SemanticFpnHead::SemanticFpnHead(const PixelHeadOptions& options, int64_t in, size_t maps)
     : PixelHead(options), scale_heads_(maps) {
@@ -60,14 +53,13 @@ SemanticFpnHead::SemanticFpnHead(const PixelHeadOptions& options, int64_t in, si
 }
 
 Var SemanticFpnHead::forward(const Vars& maps) {
-  ModuleScope scope(*this);
   SACCADE_CHECK(maps.size() == scale_heads_.size(), "[semantic_fpn] {} maps, expected {}", maps.size(),
                 scale_heads_.size());
   Var sum;
   for (size_t l = 0; l < maps.size(); ++l) {
     Var x = maps[l];
     for (const auto& conv : scale_heads_[l]) {
-      x = conv->forward(x);
+      x = conv(x);
       if (l > 0) x = resize_bilinear(x, 2 * x.dim(1), 2 * x.dim(2));
     }
     sum = l == 0 ? x : add(sum, resize_like(x, sum));
@@ -90,22 +82,21 @@ UperHead::UperHead(const PixelHeadOptions& options, const std::vector<int64_t>& 
 }
 
 Var UperHead::forward(const Vars& maps) {
-  ModuleScope scope(*this);
   SACCADE_CHECK(maps.size() == lateral_.size() + 1, "[uper_net] {} maps, expected {}", maps.size(),
                 lateral_.size() + 1);
   Vars context{maps.back()};
   for (size_t i = 0; i < pooled_.size(); ++i)
     context.push_back(resize_like(
-        pooled_[i]->forward(adaptive_avg_pool2d(maps.back(), pool_sizes_[i], pool_sizes_[i])), maps.back()));
+        pooled_[i](adaptive_avg_pool2d(maps.back(), pool_sizes_[i], pool_sizes_[i])), maps.back()));
   Vars levels(maps.size());
-  levels.back() = bottleneck_->forward(concat(context, 3));
+  levels.back() = bottleneck_(concat(context, 3));
   for (size_t l = lateral_.size(); l-- > 0;) {
-    const Var lateral = lateral_[l]->forward(maps[l]);
+    const Var lateral = lateral_[l](maps[l]);
     levels[l] = add(lateral, resize_like(levels[l + 1], lateral));
   }
-  for (size_t l = 0; l < fpn_.size(); ++l) levels[l] = fpn_[l]->forward(levels[l]);
+  for (size_t l = 0; l < fpn_.size(); ++l) levels[l] = fpn_[l](levels[l]);
   for (Var& level : levels) level = resize_like(level, levels[0]);
-  return classify(fpn_bottleneck_->forward(concat(levels, 3)));
+  return classify(fpn_bottleneck_(concat(levels, 3)));
 }
 
 }  // namespace saccade

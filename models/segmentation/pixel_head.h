@@ -31,7 +31,7 @@ class PixelHead : public Module {
 
  private:
   double dropout_;
-  std::shared_ptr<Conv2d> conv_seg_;
+  Child<Conv2d> conv_seg_;
 };
 
 // A 3x3 convolution of one of the maps.
@@ -44,7 +44,7 @@ class FcnHead : public PixelHead {
 
  private:
   size_t map_;
-  std::shared_ptr<ConvNorm> conv_;
+  Child<ConvNorm> conv_;
 };
 
 // Of a pyramid's maps, each half as fine as the one before: all are brought to the size of the first by
@@ -57,7 +57,7 @@ class SemanticFpnHead : public PixelHead {
   std::string type_name() const override { return "SemanticFpnHead"; }
 
  private:
-  std::vector<std::vector<std::shared_ptr<ConvNorm>>> scale_heads_;  // of each map
+  std::vector<std::vector<Child<ConvNorm>>> scale_heads_;  // of each map
 };
 
 // Averages of the last map's parts (the pyramid pooling of PSPNet), and from there a feature pyramid whose
@@ -70,8 +70,8 @@ class UperHead : public PixelHead {
 
  private:
   std::vector<int64_t> pool_sizes_;
-  std::vector<std::shared_ptr<ConvNorm>> pooled_, lateral_, fpn_;
-  std::shared_ptr<ConvNorm> bottleneck_, fpn_bottleneck_;
+  std::vector<Child<ConvNorm>> pooled_, lateral_, fpn_;
+  Child<ConvNorm> bottleneck_, fpn_bottleneck_;
 };
 
 }  // namespace saccade

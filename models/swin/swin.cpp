@@ -11,7 +11,6 @@
 #include <cmath>
 #include <optional>
 
-#include "layers/module_scope.h"
 #include "models/backbone.h"
 #include "models/common/patch_embed.h"
 #include "models/common/pooled_classifier.h"
@@ -43,17 +42,16 @@ class PatchMerging : public Module {
     reduction_ = make_child<Linear>("reduction", 4 * dim, 2 * dim, vision_linear(false));
   }
   Var forward(const Var& x) const {
-    ModuleScope scope(*this);
     Var y = pad_map(x, 2);
     int64_t N = y.dim(0), H = y.dim(1) / 2, W = y.dim(2) / 2, C = y.dim(3);
     y = permute(reshape(y, {N, H, 2, W, 2, C}), std::array{0, 1, 3, 4, 2, 5});
-    return reduction_->forward(norm_->forward(reshape(y, {N, H, W, 4 * C})));
+    return reduction_(norm_(reshape(y, {N, H, W, 4 * C})));
   }
   std::string type_name() const override { return "PatchMerging"; }
 
  private:
-  std::shared_ptr<LayerNorm> norm_;
-  std::shared_ptr<Linear> reduction_;
+  Child<LayerNorm> norm_;
+  Child<Linear> reduction_;
 };
 
 // `layers.{i}`: blocks, and the merging that the next stage starts from.
@@ -80,18 +78,17 @@ class SwinStage : public Module {
     if (stage + 1 < o.depths.size()) downsample_ = make_child<PatchMerging>("downsample", dim);
   }
   Var forward(const Var& map) const {
-    ModuleScope scope(*this);
     MapSize size{map.dim(1), map.dim(2)};
     Var x = reshape(map, {map.dim(0), size.cells(), map.dim(3)});
-    for (const auto& block : blocks_) x = block->forward(x, {size});
+    for (const auto& block : blocks_) x = block(x, FeatureLevels{size});
     return reshape(x, map.shape());
   }
-  Var downsample(const Var& map) const { return downsample_->forward(map); }
+  Var downsample(const Var& map) const { return downsample_(map); }
   std::string type_name() const override { return "SwinStage"; }
 
  private:
-  std::vector<std::shared_ptr<VisionBlock>> blocks_;
-  std::shared_ptr<PatchMerging> downsample_;
+  std::vector<Child<VisionBlock>> blocks_;
+  Child<PatchMerging> downsample_;
 };
 
 SwinOptions read_swin(const Args& args) {
@@ -136,13 +133,11 @@ class Swin : public Backbone {
                                              stage_channels_[static_cast<size_t>(stage - 1)]));
   }
   std::vector<Var> forward(const Var& images) override {
-    ModuleScope scope(*this);
     std::vector<Var> maps;
     for (size_t s = 0; s < static_cast<size_t>(outputs_.back()); ++s)
-      maps.push_back(stages_[s]->forward(s == 0 ? patch_embed_->forward(images)
-                                                : stages_[s - 1]->downsample(maps.back())));
+      maps.push_back(stages_[s](s == 0 ? patch_embed_(images) : stages_[s - 1]->downsample(maps.back())));
     maps = at_stages(maps, outputs_);
-    for (size_t i = 0; i < maps.size(); ++i) maps[i] = norms_[i]->forward(maps[i]);
+    for (size_t i = 0; i < maps.size(); ++i) maps[i] = norms_[i](maps[i]);
     return maps;
   }
   std::vector<int64_t> channels() const override { return at_stages(stage_channels_, outputs_); }
@@ -150,9 +145,9 @@ class Swin : public Backbone {
 
  private:
   std::vector<int64_t> outputs_, stage_channels_;
-  std::shared_ptr<PatchEmbed> patch_embed_;
-  std::vector<std::shared_ptr<SwinStage>> stages_;
-  std::vector<std::shared_ptr<LayerNorm>> norms_;  // one per output
+  Child<PatchEmbed> patch_embed_;
+  std::vector<Child<SwinStage>> stages_;
+  std::vector<Child<LayerNorm>> norms_;  // one per output
 };
 
 std::shared_ptr<Backbone> build_swin(const Args& args, const std::vector<int64_t>& default_outputs) {

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "layers/module_scope.h"
 #include "layers/position_tables.h"
 #include "models/backbone.h"
 #include "models/common/patch_embed.h"
@@ -57,8 +56,7 @@ class ViTTokens : public Module {
   }
   // [N, extra() + H W, C]; the extra tokens come first. `map` becomes H and W.
   Var forward(const Var& images, MapSize& map) const {
-    ModuleScope scope(*this);
-    Var patches = patch_embed_->forward(images);
+    Var patches = patch_embed_(images);
     int64_t N = patches.dim(0);
     map = {patches.dim(1), patches.dim(2)};
     patches = reshape(patches, {N, map.cells(), dim_});
@@ -67,8 +65,8 @@ class ViTTokens : public Module {
     if (extra_ == 2) tokens.push_back(expand(cast(dist_token_, dtype), {N, 1, dim_}));
     tokens.push_back(patches);
     Var x = add(concat(tokens, 1), positions(map));
-    for (const auto& block : blocks_) x = block->forward(x, {});
-    return norm_->forward(x);
+    for (const auto& block : blocks_) x = block(x, FeatureLevels{});
+    return norm_(x);
   }
   int64_t extra() const { return extra_; }
   std::string type_name() const override { return "ViTTokens"; }
@@ -86,9 +84,9 @@ class ViTTokens : public Module {
   int64_t extra_, grid_, dim_;
   Var cls_token_, dist_token_, pos_embed_;
   ConstantKeeper constants_;
-  std::shared_ptr<PatchEmbed> patch_embed_;
-  std::vector<std::shared_ptr<VisionBlock>> blocks_;
-  std::shared_ptr<LayerNorm> norm_;
+  Child<PatchEmbed> patch_embed_;
+  std::vector<Child<VisionBlock>> blocks_;
+  Child<LayerNorm> norm_;
 };
 
 class ViT : public Backbone {
@@ -97,9 +95,8 @@ class ViT : public Backbone {
     tokens_ = make_child<ViTTokens>("", options);
   }
   std::vector<Var> forward(const Var& images) override {
-    ModuleScope scope(*this);
     MapSize map;
-    Var x = tokens_->forward(images, map);
+    Var x = tokens_(images, map);
     x = slice(x, 1, tokens_->extra(), x.dim(1));
     return {reshape(x, {x.dim(0), map.height, map.width, dim_})};
   }
@@ -108,7 +105,7 @@ class ViT : public Backbone {
 
  private:
   int64_t dim_;
-  std::shared_ptr<ViTTokens> tokens_;
+  Child<ViTTokens> tokens_;
 };
 
 class ViTClassifier : public Classifier {
@@ -120,12 +117,11 @@ class ViTClassifier : public Classifier {
     if (options.distilled) head_dist_ = make_child<Linear>("head_dist", dim_, num_classes, vision_linear());
   }
   Var forward(const Var& images) override {
-    ModuleScope scope(*this);
     MapSize map;
-    Var x = tokens_->forward(images, map);
+    Var x = tokens_(images, map);
     auto token = [&](int64_t i) { return reshape(slice(x, 1, i, i + 1), {x.dim(0), dim_}); };
-    Var logits = head_->forward(token(0));
-    return head_dist_ ? mul_scalar(add(logits, head_dist_->forward(token(1))), 0.5) : logits;
+    Var logits = head_(token(0));
+    return head_dist_ ? mul_scalar(add(logits, head_dist_(token(1))), 0.5) : logits;
   }
   int64_t num_classes() const override { return num_classes_; }
   std::string type_name() const override { return "ViTClassifier"; }
@@ -133,8 +129,8 @@ class ViTClassifier : public Classifier {
 
  private:
   int64_t dim_, num_classes_;
-  std::shared_ptr<ViTTokens> tokens_;
-  std::shared_ptr<Linear> head_, head_dist_;
+  Child<ViTTokens> tokens_;
+  Child<Linear> head_, head_dist_;
 };
 
 ViTOptions read_vit(const Args& args) {

@@ -16,7 +16,7 @@ namespace {
 
 int run(const std::string& path) {
   ByteTracker tracker({});
-  std::vector<TrackedBox> found;
+  std::vector<Instance> found;
   int frame = 1;
   auto end_frame = [&] {
     const std::vector<int64_t> ids = tracker.update(found);
@@ -34,7 +34,7 @@ int run(const std::string& path) {
         at < frame)
       fail_input("{}: \"{}\", expected frame,-1,x,y,w,h,score, by frame", path, line);
     while (frame < at) end_frame();
-    found.push_back({box_of_corner({x, y, w, h}), score, 0});
+    found.push_back({.box = box_of_corner({x, y, w, h}), .score = score});
   }
   end_frame();
   return 0;

@@ -254,6 +254,12 @@ TEST(FileWriter, OutputsAreNoInputsAndDiffer) {
   EXPECT_EQ(error(dir / "out", dir / "other"), "no error");
   EXPECT_EQ(error("/dev/null", "/dev/null"), "no error");
   EXPECT_EQ(error("", ""), "no error");
+  // Whoever may write everything finds out only when it is tried; nothing is left of that.
+  EXPECT_TRUE(error("", "/proc/out").starts_with("/proc/out: ")) << error("", "/proc/out");
+  EXPECT_FALSE(fs::exists(dir / "out"));
+  write_bytes(dir / "old", "x");
+  EXPECT_EQ(error("", dir / "old"), "no error");
+  EXPECT_EQ(read_text(dir / "old", kSmallFile), "x");
 }
 
 TEST(Text, IsSafeToPrint) {

@@ -251,7 +251,7 @@ TEST(Evaluators, GiveTheFiguresOfBoxesAndMasks) {
   const GroundTruth truth = one_rectangle();
   auto figures = [&](IouType iou) {
     const auto evaluator =
-        detection_evaluators().find("coco").start({.truth = &truth, .figures = {.iou = iou}});
+        evaluators("detection").find("coco").start({.truth = &truth, .figures = {.iou = iou}});
     evaluator->add({.detections = {masked(pixels_of(0, 4, 10, 6))}});
     return evaluator->result();
   };
@@ -276,13 +276,13 @@ TEST(Evaluators, GoOnFromStates) {
     found.push_back({.detections = {masked(pixels_of(2, 1, 6, 2 + score), score),
                                     masked(pixels_of(2, 1, 6, 4), score / 3)}});
   for (const IouType iou : {IouType::kBoxes, IouType::kMasks, IouType::kBoth})
-    for (const auto& [name, spec] : detection_evaluators().all())
+    for (const auto& [name, spec] : evaluators("detection").all())
       expect_same_in_parts(spec, {.truth = &truth, .per_class = true, .figures = {.iou = iou}}, found);
   const std::vector<float> logits{0.1F, 0.7F, 0.3F, -1, 1e-3F, 0.7F, 2, 2, 5, 0.3F, 0.7F, 1, 0};
   std::vector<Predicted> guesses;
   for (size_t i = 0; i < 6; ++i)
     guesses.push_back({.logits = std::span(logits).subspan(i, 7), .label = static_cast<int64_t>(i)});
-  for (const auto& [name, spec] : classification_evaluators().all()) expect_same_in_parts(spec, {}, guesses);
+  for (const auto& [name, spec] : evaluators("classification").all()) expect_same_in_parts(spec, {}, guesses);
 }
 
 }  // namespace

@@ -65,7 +65,7 @@ TEST(LabelCounts, AreNumpysOnRandomCases) {
 TEST(LabelCounts, MakeTheFiguresOfTheEvaluator) {
   GroundTruth truth;
   truth.categories = {{4, "sky"}, {7, "sea"}, {9, "nowhere"}};
-  const auto evaluator = segmentation_evaluators().find("miou").start({.truth = &truth, .per_class = true});
+  const auto evaluator = evaluators("segmentation").find("miou").start({.truth = &truth, .per_class = true});
   const std::vector<uint16_t> found{0, 0, 1, 1, 2}, labels{0, 1, 1, 1, LabelMap::kIgnored};
   evaluator->add({.labels = found, .true_labels = labels});
   const Evaluation result = evaluator->result();
@@ -77,7 +77,7 @@ TEST(LabelCounts, MakeTheFiguresOfTheEvaluator) {
       << result.json;
   EXPECT_NE(result.table.find("nowhere"), std::string::npos);
   EXPECT_EQ(result.of_classes.size(), 2U);
-  const auto empty = segmentation_evaluators().find("miou").start({.truth = &truth});
+  const auto empty = evaluators("segmentation").find("miou").start({.truth = &truth});
   EXPECT_THROW((void)empty->result(), InputError);
   EXPECT_THROW(LabelCounts(LabelCounts::kMaxClasses + 1), InputError);
 }

@@ -6,7 +6,6 @@
 #include "data/images/resize.h"
 #include "data/pages/chart.h"
 #include "data/pages/picture.h"
-#include "data/pages/sorting.h"
 #include "tests/data/test_files.h"
 
 namespace saccade {
@@ -27,8 +26,12 @@ TEST(Pages, TextFromOutsideIsEscaped) {
   page.add(picture(Image(4, 4), hostile, html("{}", hostile)));
   const std::string text = page.finish(hostile);
   const size_t script = text.find("<script");  // the page's own, and no other
-  EXPECT_EQ(text.substr(script), "<script>" + std::string(kPageScript) + "</script></body></html>\n");
+  EXPECT_EQ(text.substr(script), "<script>\n" + read_bytes(SACCADE_SOURCE_DIR "/data/pages/page.js") +
+                                     "</script></body></html>\n");
   EXPECT_EQ(text.find("\"x\""), std::string::npos);
+  for (const char* load : {"http:", "https:", "url(", "@import", "=\"//", "<link", "<iframe"})
+    EXPECT_EQ(text.find(load), std::string::npos) << load;  // nothing from the network
+  EXPECT_NE(text.find("content=\"default-src 'none'; img-src data:"), std::string::npos);
 }
 
 TEST(Pages, NumbersAreReadable) {

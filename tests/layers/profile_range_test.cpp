@@ -22,14 +22,14 @@ TEST(ProfileRange, NamesModulesAndOpsWhileSomebodyWatches) {
   const Linear linear(3, 2);
   const Var x(Tensor::full({4, 3}, 1));
   profile_hooks = &kRecorder;
-  const Var loss = sum(linear.forward(x));
+  const Var loss = sum(call(linear, x));
   backward(loss);
   profile_hooks = nullptr;
   EXPECT_EQ(depth, 0);
   const std::vector<std::string> expected{"0 Linear", "1 linear", "0 sum", "0 sum backward",
                                           "0 linear backward"};
   EXPECT_EQ(told, expected);
-  linear.forward(x);
+  call(linear, x);
   EXPECT_EQ(told.size(), expected.size());
 }
 

@@ -92,6 +92,49 @@ TEST(DinoV2, OnlyGlobalBlocksLookAcrossWindows) {
   EXPECT_EQ(values(run(images, {0, 1, 2}), 0), values(run(changed, {0, 1, 2}), 0));
 }
 
+// The map's cells are the tokens behind the class token and the registers: their mean is what the class head
+// reads (tests/train/checkpoints/classifiers_test.cpp compares that with transformers).
+TEST(DinoV2, RegistersAreReadByNobody) {
+  NoGrad no_grad;
+  Args section;
+  section.set("type", std::string("dinov2"));
+  for (const auto& [key, value] : {std::pair<const char*, int64_t>{"image_size", 32},
+                                   {"patch", 4},
+                                   {"dim", 16},
+                                   {"depth", 2},
+                                   {"heads", 2},
+                                   {"registers", 3}})
+    section.set(key, value);
+  auto backbone = build_backbone(section, {});
+  auto classifier = backbones().find("dinov2", "type").build_classifier(section, 32);
+  for (Module* model : {static_cast<Module*>(backbone.get()), static_cast<Module*>(classifier.get())}) {
+    model->initialize(3);
+    model->set_training(false);
+    for (const NamedTensor& t : model->named_tensors()) {
+      Var v = t.var;
+      if (t.name == "register_tokens") {
+        ASSERT_EQ(v.shape(), Shape({1, 3, 16}));
+        v.value().copy_from(dino_images(4, 4).reshape({-1}).slice(0, 0, 48).reshape({1, 3, 16}));
+      }
+      if (t.name == "head.weight")
+        for (int64_t i = 0; i < 32 * 32; ++i) v.value().data<float>()[i] = i % 33 == 0 ? 1 : 0;
+    }
+  }
+  const Var images(dino_images(24, 40));
+  const Var map = backbone->forward(images)[0];
+  ASSERT_EQ(map.shape(), Shape({2, 6, 10, 16}));
+  const int cells[] = {1};
+  const auto of_map = mean(reshape(map, {2, 60, 16}), cells).value().to_vector<float>(),
+             read = slice(classifier->forward(images), 1, 16, 32).value().contiguous().to_vector<float>();
+  ASSERT_EQ(read.size(), of_map.size());
+  for (size_t i = 0; i < read.size(); ++i) EXPECT_NEAR(read[i], of_map[i], 1e-5);
+  for (const NamedTensor& t : backbone->named_tensors())
+    if (Var v = t.var; t.name == "register_tokens") v.value().fill(0);
+  EXPECT_NE(backbone->forward(images)[0].value().to_vector<float>(), map.value().to_vector<float>());
+  section.set("style", std::string("cae"));
+  EXPECT_THROW(build_backbone(section, {}), InputError);
+}
+
 // Under heads that want strides of 4 to 32.
 TEST(DinoV2, MayStandInForAPyramid) {
   NoGrad no_grad;

@@ -295,6 +295,10 @@ class ModuleTest(unittest.TestCase):
         refused("image: shape (1, 2, 3, 4, 3)", model, np.zeros((1, 2, 3, 4, 3), np.uint8))
         refused("image: 5 x 0 pixels, expected at least 1 x 1", model, np.zeros((0, 5, 3), np.uint8))
         refused("image: 0 x 5 pixels, expected at least 1 x 1", model, np.zeros((5, 0), np.uint8))
+        bright = np.ma.masked_greater(noise, 200)
+        refused("image: a masked array, expected one without masked pixels", model, bright)
+        refused("image 1: a masked array", model, np.ma.stack([np.ma.array(noise), bright]))
+        self.assertTrue(same(model(np.ma.array(noise), 0), self.want))
         huge = np.broadcast_to(np.uint8(0), (1 << 20, 1 << 20, 3))
         refused("image: 1048576 x 1048576 pixels, expected", model, huge)
         for threshold in (-0.1, 1.1, float("nan"), "a", None, [0.5, 0.5]):
@@ -428,8 +432,8 @@ class ModuleTest(unittest.TestCase):
             source.write_text(f'const char* saccade_version(void) {{ return "{version}"; }}')
             subprocess.run(["cc", "-shared", "-fPIC", source, "-o", f"other_{version}.so"], check=True)
             self.assertIn(text, self.error_of_library(f"{os.getcwd()}/other_{version}.so"))
-        self.assertIn("libm.so.6: is no libsaccade", self.error_of_library("libm.so.6"))
-        self.assertIn("none.so: cannot be loaded: none.so: cannot open", self.error_of_library("none.so"))
+        self.assertIn("SACCADE_LIBRARY: libm.so.6: is no libsaccade", self.error_of_library("libm.so.6"))
+        self.assertIn("SACCADE_LIBRARY: none.so: cannot be loaded: none.so: cannot open", self.error_of_library("none.so"))
 
     @staticmethod
     def error_of_library(path: str) -> str:
@@ -517,7 +521,7 @@ except KeyboardInterrupt:
         kept = os.environ.get("SACCADE_PROGRAM")
         os.environ["SACCADE_PROGRAM"] = "/none/saccade"
         try:
-            with self.assertRaisesRegex(saccade.Error, "^/none/saccade: No such file"):
+            with self.assertRaisesRegex(saccade.Error, "^SACCADE_PROGRAM: /none/saccade: No such file"):
                 saccade.train(output="nothing")
         finally:
             if kept is None:

@@ -85,7 +85,8 @@ TEST(TopK, CountsTheBestAndTheBestFive) {
   options.loader.epochs = 1;
   options.quiet = true;
   const auto set = open_dataset({.images = folder.path(), .wants = {.image_classes = true}});
-  Evaluation evaluation = evaluate_classifier(model, set, classification_evaluators().find("top_k"), options);
+  Evaluation evaluation =
+      evaluate_classifier(model, set, evaluators("classification").find("top_k"), options);
   EXPECT_TRUE(model.training());
   ASSERT_EQ(evaluation.metrics.size(), 3u);
   EXPECT_EQ(evaluation.metrics[0].second, 1.0 / 7);

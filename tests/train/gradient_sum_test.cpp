@@ -5,8 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
+#include "autograd/engine.h"
 #include "autograd/ops.h"
 
 namespace saccade {
@@ -26,6 +28,7 @@ class TwoRanks final : public ProcessGroup {
   void gather(const Tensor&, Tensor&) override {}
   void start_sum(Tensor block) override {
     sizes.push_back(block.numel());
+    if (at_start) at_start(block);
     std::vector<float> sum = block.to_vector<float>();
     for (float& x : sum) x *= kOfBoth;
     open_.emplace_back(block, std::move(sum));
@@ -38,6 +41,7 @@ class TwoRanks final : public ProcessGroup {
   void finish() override {}
 
   std::vector<int64_t> sizes;
+  std::function<void(const Tensor&)> at_start;
   std::string other_uses;  // which parameters have a gradient there
 
  private:
@@ -85,6 +89,53 @@ TEST(GradientSum, AParameterThatNoRankUsesHasNoGradient) {
   expect_grad(used, kOfBoth);
   expect_grad(elsewhere, 0);  // this rank's part of it
   EXPECT_FALSE(nowhere.grad().defined());
+  // What is left of the last step is no gradient.
+  for (Var v : {used, elsewhere}) v.clear_grad();
+  ranks_sum.backward_and_start(sum(elsewhere));
+  ranks_sum.finish(losses, "");
+  expect_grad(used, 0);
+}
+
+// In batches that are added up, by parameters that are used once, twice, and as two inputs of one op.
+TEST(GradientSum, GradientsAreMadeInTheirBlocks) {
+  TwoRanks group;
+  auto values = [](const Shape& shape) {
+    std::vector<float> v(static_cast<size_t>(shape.numel()));
+    for (size_t i = 0; i < v.size(); ++i) v[i] = 0.1F * static_cast<float>(i % 7) - 0.25F;
+    return Tensor::from(shape, v);
+  };
+  const Var once(values({8, 6}), true), twice(values({8, 8}), true), both(values({8}), true);
+  const Var x(values({5, 6}));
+  auto loss = [&] {
+    const Var y = linear(linear(linear(x, once, {}), twice, {}), twice, {});
+    return sum(mul(layer_norm(y, both, both, 1e-5), y));
+  };
+  std::vector<std::vector<float>> expected;
+  for (int batch = 0; batch < 2; ++batch) backward(loss());
+  for (Var v : {once, twice, both}) {
+    expected.push_back(v.grad().to_vector<float>());
+    for (float& g : expected.back()) g *= kOfBoth;
+    v.clear_grad();
+  }
+  GradientSum ranks_sum(group, {once, twice, both});
+  auto lies_in = [](const Tensor& block, const Var& v) {
+    const auto* begin = static_cast<const char*>(block.raw());
+    const auto* grad = static_cast<const char*>(v.grad().raw());
+    return grad >= begin && grad < begin + block.bytes();
+  };
+  std::vector<bool> inside;
+  group.at_start = [&](const Tensor& block) {
+    if (!inside.empty()) return;  // of the losses
+    for (const Var& v : {once, twice, both}) inside.push_back(lies_in(block, v));
+  };
+  backward(loss());
+  ranks_sum.backward_and_start(loss());
+  Tensor losses = Tensor::zeros({1});
+  ranks_sum.finish(losses, "");
+  EXPECT_EQ(inside, (std::vector<bool>{true, true, false}));
+  EXPECT_EQ(once.grad().to_vector<float>(), expected[0]);
+  EXPECT_EQ(twice.grad().to_vector<float>(), expected[1]);
+  EXPECT_EQ(both.grad().to_vector<float>(), expected[2]);
 }
 
 }  // namespace

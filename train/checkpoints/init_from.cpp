@@ -46,7 +46,9 @@ class Filling {
         weights_(weights),
         wanted_(model.named_tensors()),
         class_heads_(model.class_heads()),
-        repeated_heads_(model.repeated_heads()) {
+        repeated_heads_(model.repeated_heads()),
+        query_tables_(model.query_tables()),
+        repeats_rows_(model.repeats_class_rows()) {
     for (const NamedTensor& t : wanted_) by_name_[t.name] = &t;
     choose_relation();
   }
@@ -57,6 +59,7 @@ class Filling {
     reinit_heads_ = options.heads == ClassHeads::kReinitialize ||
                     (options.heads == ClassHeads::kTakeIfSame && (!others.empty() || has_other_head()));
     if (!reinit_heads_ && !class_heads_.empty()) report_.other_classes = others;
+    repeats_rows_ = repeats_rows_ && options.heads == ClassHeads::kTakeIfSame;
     if (reinit_heads_ && options.heads == ClassHeads::kTakeIfSame) match_classes(options.class_names);
     for (const NamedWeight& w : weights_.tensors) plan(w);
     for (const auto& [state, sources] : sources_) check_shared(sources);
@@ -66,13 +69,14 @@ class Filling {
       auto it = sources_.find(t.var.state().get());
       bool head = reinit_heads_ && is_class_head(t.name);
       (it != sources_.end() ? report_.loaded
-       : head               ? report_.reinitialized
+       : head               ? is_repeated(t) ? report_.repeated : report_.reinitialized
                             : report_.missing)
           .push_back(t.name);
       if (it == sources_.end() || !filled.insert(it->first).second) continue;
       Var var = t.var;
       var.value().copy_from(values_for(t, *it->second[0]).to(var.dtype()).to(var.device()));
     }
+    repeat_rows();
     copy_rows_of_classes(options.class_names);
     add_notes(options);
     return std::move(report_);
@@ -114,20 +118,39 @@ class Filling {
     for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
     return text;
   }
+  // Rows of as many values.
+  bool has_rows_of(const NamedTensor& t, const NamedWeight& w) const {
+    const Shape &to = t.var.shape(), &from = w.shape;
+    bool fits = to.rank() == from.rank() && to.rank() > 0 && from[0] > 0 && is_float_dtype(dtype(w));
+    for (int axis = 1; fits && axis < to.rank(); ++axis) fits = to[axis] == from[axis];
+    return fits;
+  }
+  bool is_repeated(const NamedTensor& t) const {
+    return repeats_rows_ && std::ranges::any_of(other_heads_, [&](const auto& head) {
+             return head.first->name == t.name && has_rows_of(t, *head.second);
+           });
+  }
+  void repeat_rows() {
+    for (const auto& [target, weight] : other_heads_) {
+      if (!is_repeated(*target)) continue;
+      Var var = target->var;
+      const Tensor theirs = read_weight(file_, *weight).to(var.dtype()).to(var.device());
+      for (int64_t row = 0, count = theirs.dim(0); row < var.dim(0); ++row)
+        var.value().slice(0, row, row + 1).copy_from(theirs.slice(0, row % count, row % count + 1));
+    }
+  }
   // Heads that start anew take what the file knows of classes of the same names.
   void copy_rows_of_classes(const std::vector<std::string>& class_names) {
     for (const auto& [target, weight] : other_heads_) {
       Var var = target->var;
-      const Shape &to = var.shape(), &from = weight->shape;
-      bool fits = to.rank() == from.rank() && to.rank() > 0 && from[0] >= classes_in_file_ &&
-                  to[0] >= std::ssize(class_names) && is_float_dtype(dtype(*weight));
-      for (int axis = 1; fits && axis < to.rank(); ++axis) fits = to[axis] == from[axis];
-      if (!fits) continue;
+      if (!has_rows_of(*target, *weight) || weight->shape[0] < classes_in_file_ ||
+          var.dim(0) < std::ssize(class_names))
+        continue;
       const Tensor theirs = read_weight(file_, *weight).to(var.dtype()).to(var.device());
       for (const auto& [ours, place] : class_rows_)
         var.value().slice(0, ours, ours + 1).copy_from(theirs.slice(0, place, place + 1));
     }
-    if (other_heads_.empty()) return;
+    if (other_heads_.empty() || class_rows_.empty()) return;
     std::string names;
     for (const auto& [ours, place] : class_rows_)
       names += (names.empty() ? "" : ", ") + printable(class_names[static_cast<size_t>(ours)]);
@@ -196,13 +219,20 @@ class Filling {
     }
     bool head = is_class_head(t->name);
     if (reinit_heads_ && head) {
-      if (!class_rows_.empty()) other_heads_.emplace_back(t, &w);
+      if (!class_rows_.empty() || repeats_rows_) other_heads_.emplace_back(t, &w);
       return;
     }
-    if (!is_float_dtype(dtype(w)) || (t->var.shape() != w.shape && !resize(*t, w)))
+    const bool is_table = std::ranges::count(query_tables_.names, t->name) > 0;
+    const int64_t groups = is_table ? groups_in_file() : 0;
+    const bool same =
+        t->var.shape() == w.shape && (!is_table || groups == 0 || groups == query_tables_.groups);
+    if (!is_float_dtype(dtype(w)) || (!same && !resize(*t, w) && !(is_table && cut_queries(*t, w, groups))))
       fail_input(
-          "{}: tensor \"{}\" is {} {}, the model's \"{}\" has shape {}{}", file_.path(),
+          "{}: tensor \"{}\" is {} {}, the model's \"{}\" has shape {}{}{}", file_.path(),
           printable(w.parts[0]), dtype(w), w.shape.to_string(), t->name, t->var.shape().to_string(),
+          is_table ? fmt::format(" ({} groups of queries in the file, {} in the model)", groups,
+                                 query_tables_.groups)
+                   : "",
           head ? "; --reinit-heads starts the class heads anew" : "; expected weights of the same model");
     sources_[t->var.state().get()].push_back(&w);
   }
@@ -215,6 +245,31 @@ class Filling {
     if (!values.defined()) return false;
     resized_[t.var.state().get()] = values;
     report_.resized.push_back(
+        fmt::format("{} ({} to {})", t.name, w.shape.to_string(), t.var.shape().to_string()));
+    return true;
+  }
+  int64_t groups_in_file() const {
+    int64_t groups = 0;
+    auto has_group = [&](const NamedWeight& w) {
+      return (*relation_)(w.name).starts_with(fmt::format("{}{}.", query_tables_.one_a_group, groups));
+    };
+    while (std::ranges::any_of(weights_.tensors, has_group)) ++groups;
+    return groups;
+  }
+  // Takes the first queries of the first groups; false where the file has too few.
+  bool cut_queries(const NamedTensor& t, const NamedWeight& w, int64_t groups) {
+    const int64_t wanted = t.var.dim(0) / query_tables_.groups;
+    if (!has_rows_of(t, w) || groups < query_tables_.groups || w.shape[0] % groups != 0 ||
+        w.shape[0] / groups < wanted)
+      return false;
+    const Tensor theirs = read_weight(file_, w).to(DType::kF32);
+    Tensor values = Tensor::empty(t.var.shape());
+    for (int64_t g = 0; g < query_tables_.groups; ++g) {
+      const int64_t first = g * (w.shape[0] / groups);
+      values.slice(0, g * wanted, (g + 1) * wanted).copy_from(theirs.slice(0, first, first + wanted));
+    }
+    resized_[t.var.state().get()] = values;
+    report_.cut_queries.push_back(
         fmt::format("{} ({} to {})", t.name, w.shape.to_string(), t.var.shape().to_string()));
     return true;
   }
@@ -261,7 +316,8 @@ class Filling {
   std::vector<std::string> class_heads_, repeated_heads_;
   std::map<std::string, const NamedTensor*> by_name_;
   const Relation* relation_ = nullptr;
-  bool reinit_heads_ = false;
+  QueryTables query_tables_;
+  bool repeats_rows_, reinit_heads_ = false;
   std::vector<std::pair<int64_t, int64_t>> class_rows_;  // in the model, in the file
   int64_t classes_in_file_ = 0;
   std::vector<std::pair<const NamedTensor*, const NamedWeight*>> other_heads_;
@@ -283,6 +339,8 @@ std::vector<std::string> InitReport::lines() const {
   add("loaded", loaded);
   add("in the file only, skipped", skipped);
   add("positions of another image size, resized", resized);
+  add("queries that the model has no place for, left out", cut_queries);
+  add("class heads of other classes, rows repeated or cut", repeated);
   add("class heads, re-initialised", reinitialized);
   add("not in the file, initialised", missing);
   if (!other_classes.empty())

@@ -16,8 +16,10 @@ struct InitReport {
   std::vector<std::string> skipped;        // of the file, without a place in the model
   std::vector<std::string> reinitialized;  // class heads that were asked to start anew
   std::vector<std::string> missing;        // of the model, not in the file: they keep their initial values
-  std::vector<std::string> resized;  // of those loaded: positions of another image size, with both shapes
-  bool has_averages = false;         // the file holds moving averages beside the weights that were taken
+  std::vector<std::string> repeated;       // class heads whose rows are the file's, repeated or cut
+  std::vector<std::string> resized;      // of those loaded: positions of another image size, with both shapes
+  std::vector<std::string> cut_queries;  // the same: tables of which the file holds more queries
+  bool has_averages = false;             // the file holds moving averages beside the weights that were taken
   std::string other_classes;       // what the file's classes are, where the heads were taken and they differ
   std::vector<std::string> notes;  // what else is to be known, a line each
   // One for each that is not empty, with its count and the first names.
@@ -26,7 +28,8 @@ struct InitReport {
 
 // Class heads of the file: all are taken, none, or only those that were trained for the same classes (as
 // many, and of the same names where the file is a checkpoint of ours).
-// What is not taken keeps its initial values.
+// What is not taken keeps its initial values; with kTakeIfSame, rows of classes that the file knows by name
+// are taken, and families that repeat the others (Module::repeats_class_rows) do so.
 enum class ClassHeads { kTake, kReinitialize, kTakeIfSame };
 
 struct InitOptions {

@@ -34,7 +34,7 @@ struct LoadedModel {
 
   template <class M>
   M& as() const {
-    return dynamic_cast<M&>(*module);
+    return model_as<M>(*module);
   }
 };
 

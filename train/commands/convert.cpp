@@ -149,6 +149,7 @@ void write_checkpoint(const ConvertArguments& arguments, const WeightsFile& file
   if (unknown.size() < report.skipped.size()) print_line("the mask head is left out");
   check_weights(*model, file.path());
   print_names("positions of another image size, resized", report.resized);
+  print_names("queries that the model has no place for, left out", report.cut_queries);
   CheckpointInfo info;
   info.config = config_text(config);
   info.class_names = classes.names;

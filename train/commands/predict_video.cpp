@@ -34,6 +34,8 @@ class FrameSource {
   std::optional<VideoFrame> next() { return frames_.pop(); }
   // As it is known before, and with the size of the frames after the first one.
   const VideoInfo& info() const { return reader_.info(); }
+  // After end().
+  double end_seconds() const { return reader_.end_seconds(); }
   // When all is read, or nothing more is wanted: what was not as it should be; "" for nothing.
   std::string end() {
     frames_.close();
@@ -83,10 +85,12 @@ class DrawnVideo {
 
   // Throws what the writing failed with.
   void add(VideoFrame frame, Drawing drawing) {
-    if (!frames_.push({std::move(frame), std::move(drawing)})) end();
+    if (!frames_.push({std::move(frame), std::move(drawing)})) end(0);
   }
-  // Waits until all is written, and throws what it failed with. Returns the codec.
-  std::string end() {
+  // Waits until all is written, the last frame shown until then, and throws what it failed with. Returns the
+  // codec.
+  std::string end(double seconds) {
+    end_seconds_ = seconds;
     frames_.close();
     thread_.join();
     if (failure_) std::rethrow_exception(failure_);
@@ -101,7 +105,7 @@ class DrawnVideo {
         drawn->drawing(drawn->frame.image);
         writer.write(drawn->frame.image, drawn->frame.seconds);
       }
-      writer.finish();
+      writer.finish(end_seconds_);
       codec_ = writer.codec();
     } catch (...) {
       failure_ = std::current_exception();
@@ -112,6 +116,7 @@ class DrawnVideo {
   std::string path_;
   VideoInfo info_;
   int threads_;
+  double end_seconds_ = 0;
   std::string codec_;
   std::exception_ptr failure_;
   BoundedQueue<DrawnFrame> frames_;
@@ -138,16 +143,20 @@ bool predict_video(const PredictInput& input, const PredictArguments& arguments,
   ProgressCounter progress("predict", expected_frames(source.info(), arguments.video), "frames");
   predictor.begin_video();
   int64_t looked_at = 0;
+  bool is_whole = false;  // all frames have been seen
+  double last = 0;        // in seconds
   const int64_t most = arguments.video.max_frames;
   for (bool more = true; more && interrupt_signal() == 0;) {
     std::vector<VideoFrame> frames;
     std::vector<LoadedInput> batch;
     while (std::ssize(frames) < arguments.batch_size && more) {
       std::optional<VideoFrame> frame = source.next();
+      is_whole = !frame;
       if (frame) frames.push_back(std::move(*frame));
       more = frame && !(most > 0 && looked_at + std::ssize(frames) == most);
     }
     if (frames.empty()) break;
+    last = frames.back().seconds;
     for (VideoFrame& frame : frames)
       batch.push_back({&input, std::move(frame.image), FrameTime{frame.number, frame.seconds}});
     std::vector<Drawing> drawings = predictor.predict_frames(batch);
@@ -168,7 +177,11 @@ bool predict_video(const PredictInput& input, const PredictArguments& arguments,
     }
   }
   const std::string losses = source.end();
-  const std::string codec = drawn ? drawn->end() : "";
+  // The frames that --every leaves out belong to the one before them.
+  const double rate = source.info().frames_per_second;
+  const double next = last + static_cast<double>(arguments.video.every) / (rate > 0 ? rate : 25);
+  const double end = is_whole ? source.end_seconds() : std::min(source.end_seconds(), next);
+  const std::string codec = drawn ? drawn->end(end) : "";
   if (looked_at == 0) {  // a signal came first
     progress.clear();
     return false;

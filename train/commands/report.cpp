@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <optional>
 #include <thread>
 
@@ -183,6 +184,7 @@ int run_report(const ReportArguments& arguments) {
   check_run_folder(arguments.run);
   if (arguments.output.empty()) refuse_link(output);
   const std::string checkpoint = chosen_checkpoint(arguments);
+  const std::unique_ptr<MadeFolder> label_errors = make_label_error_folder(arguments.label_errors);
   for (const std::string& path : {output, arguments.json, arguments.csv})
     if (has_image_extension(path))
       fail_input("{}: is the name of an image, expected one that ends in .html, .json or .csv", path);
@@ -194,7 +196,6 @@ int run_report(const ReportArguments& arguments) {
                  {"--detections", arguments.detections},
                  {"the configuration of the run", config_path},
                  {"the metrics of the run", arguments.run + "/metrics.jsonl"}});
-  check_label_error_folder(arguments.label_errors);
   LoadedModel model;
   const DeviceChoice choice = choose_device(arguments.device);
   model.config = config_of_run(arguments.run);

@@ -105,7 +105,7 @@ int run_score(const ScoreArguments& arguments) {
                                                {"--detections", arguments.detections},
                                                {"--checkpoint", arguments.checkpoint}});
   const NamedJson json(arguments.json);
-  const EvaluatorSpec& spec = detection_evaluators().find(arguments.evaluator, "--evaluator");
+  const EvaluatorSpec& spec = evaluators("detection").find(arguments.evaluator, "--evaluator");
   const DataPaths paths = scored_paths(arguments);
   GroundTruth truth = read_ground_truth(paths);
   if (const auto conflicts = category_conflicts(paths.categories, truth.categories, "the model");

@@ -224,14 +224,12 @@ DataSplits data_splits(const Config& config, std::vector<std::string>* notes) {
   return splits;
 }
 
-const EvaluatorSpec& detection_evaluator(const Config& config) {
-  const std::string& name = config.eval().evaluator();
-  return detection_evaluators().find(name.empty() ? "coco" : name, "eval.evaluator");
-}
-
-const EvaluatorSpec& classification_evaluator(const Config& config) {
-  const std::string& name = config.eval().evaluator();
-  return classification_evaluators().find(name.empty() ? "top_k" : name, "eval.evaluator");
+const EvaluatorSpec& evaluator_of(const Config& config) {
+  const Registry<EvaluatorSpec>& known = evaluators(task_name(config));
+  if (config.eval().evaluator().empty())
+    for (const auto& [name, spec] : known.all())
+      if (spec.is_usual) return spec;
+  return known.find(config.eval().evaluator(), "eval.evaluator");
 }
 
 LabelScheme label_scheme(const Config& config) {

@@ -42,10 +42,9 @@ PlaceOptions place_options(const Config& config);
 // Where the splits are: as data.train and data.val say, or found in data.folder and data.more_folders, which
 // is told in lines that are added to notes. Throws InputError where the folders hold no training images.
 DataSplits data_splits(const Config& config, std::vector<std::string>* notes = nullptr);
-// By eval.evaluator, which names one of the model's kind; unset: coco and top_k.
-// Throw InputError for an unknown one.
-const EvaluatorSpec& detection_evaluator(const Config& config);
-const EvaluatorSpec& classification_evaluator(const Config& config);
+// By eval.evaluator, which names one of the model's task; unset: the usual one.
+// Throws InputError for an unknown one.
+const EvaluatorSpec& evaluator_of(const Config& config);
 // The number that a category has for the model.
 LabelScheme label_scheme(const Config& config);
 

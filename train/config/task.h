@@ -1,4 +1,4 @@
-// The kinds of task: detection, classification. One object knows all that is particular to its kind; it
+// The kinds of task: detection, classification, segmentation. One object knows all that is particular to its kind; it
 // registers itself from its own folder (train/tasks), and a model's type names it (models/build.h).
 #pragma once
 
@@ -48,12 +48,6 @@ class Task {
   // Throw InputError.
   virtual void check(const Config& /*config*/) const {}
   virtual void check_split(const std::string& field, const config::Split& split) const = 0;
-  // Fields that say nothing to it, and where: "in a classifier".
-  struct UnreadFields {
-    std::vector<std::string> fields;
-    std::string where;
-  };
-  virtual std::vector<UnreadFields> unread_fields() const { return {}; }
   // Fields, or messages of them, that say nothing to any other task.
   virtual std::vector<std::string> own_fields() const { return {}; }
 

@@ -1,21 +1,17 @@
 #include "train/logs/tensorboard.h"
 
-#include <google/protobuf/io/coded_stream.h>
-#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
-#include <google/protobuf/wire_format_lite.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <filesystem>
-#include <optional>
 
 #include "core/files/file.h"
 #include "core/tensor/error.h"
+#include "train/logs/event.pb.h"
 
 namespace saccade {
 namespace {
@@ -40,28 +36,13 @@ void append_raw(std::string& out, T value) {
   out.append(bytes, sizeof(T));
 }
 
-using Wire = google::protobuf::internal::WireFormatLite;
-using google::protobuf::io::CodedOutputStream;
-
-// The bytes of a protobuf message whose fields `write` writes.
-template <class Write>
-std::string encode(Write write) {
-  std::string bytes;
-  google::protobuf::io::StringOutputStream stream(&bytes);
-  CodedOutputStream out(&stream);
-  write(&out);
-  out.Trim();
-  return bytes;
-}
-
-// Event { double wall_time = 1; int64 step = 2; string file_version = 3; Summary summary = 5; }
-std::string encode_event(int64_t step, int field, const std::string& content) {
+// An event of now.
+logs::Event make_event(int64_t step) {
   const std::chrono::duration<double> now = std::chrono::system_clock::now().time_since_epoch();
-  return encode([&](CodedOutputStream* out) {
-    Wire::WriteDouble(1, now.count(), out);
-    Wire::WriteInt64(2, step, out);
-    Wire::WriteBytes(field, content, out);
-  });
+  logs::Event event;
+  event.set_wall_time(now.count());
+  event.set_step(step);
+  return event;
 }
 
 template <class T>
@@ -104,43 +85,20 @@ class EventReader {
   uint64_t end_ = 0;
 };
 
-struct EventPlace {
-  uint64_t step = 0;
-  bool evaluation = false;
-};
-// Of an event as encode_event writes it.
-EventPlace place_of(std::string_view event) {
-  EventPlace place;
-  google::protobuf::io::CodedInputStream in(reinterpret_cast<const uint8_t*>(event.data()),
-                                            static_cast<int>(event.size()));
-  for (uint32_t tag; (tag = in.ReadTag()) != 0;) {
-    if (Wire::GetTagFieldNumber(tag) == 2 && in.ReadVarint64(&place.step)) continue;
-    if (!Wire::SkipField(&in, tag)) break;
-  }
-  place.evaluation = event.find("eval/") != std::string_view::npos;
-  return place;
-}
-
-// The first event of our files names their writer, in TensorBoard's own field for that. Files of before have
-// their first step written out, though it is 0, which protobuf's own writers, those of all others, leave out.
+// The first event of our files names their writer, in TensorBoard's own field for that. Older files of ours
+// do not, but they state their step, 0, which protobuf's own writers, those of all others, leave out.
 constexpr std::string_view kVersion = "brain.Event:2", kWriter = "saccade";
 
-std::string first_event() {
-  // Event { SourceMetadata source_metadata = 10; }, SourceMetadata { string writer = 1; }
-  return encode_event(0, 3, std::string(kVersion)) + encode([](CodedOutputStream* out) {
-           Wire::WriteBytes(10, encode([](CodedOutputStream* source) {
-                              Wire::WriteBytes(1, std::string(kWriter), source);
-                            }),
-                            out);
-         });
+bool is_first_of_ours(const std::string& bytes) {
+  logs::Event event;
+  return event.ParseFromString(bytes) && event.has_step() && event.step() == 0 &&
+         event.file_version() == kVersion && !event.has_summary() &&
+         (!event.has_source_metadata() || event.source_metadata().writer() == kWriter);
 }
 
-bool is_first_of_ours(const std::string& event) {
-  const std::string ours = first_event();
-  constexpr size_t kTime = 9;  // bytes of the wall time
-  const size_t before = kTime + 2 + 2 + kVersion.size();
-  return (event.size() == ours.size() || event.size() == before) && event[0] == ours[0] &&
-         std::string_view(event).substr(kTime) == std::string_view(ours).substr(kTime, event.size() - kTime);
+bool is_evaluation(const logs::Event& event) {
+  return std::ranges::any_of(event.summary().value(),
+                             [](const auto& value) { return value.tag().starts_with("eval/"); });
 }
 
 }  // namespace
@@ -180,9 +138,9 @@ std::vector<std::string> cut_event_files(const std::string& folder, int64_t step
     uint64_t end = file.end();
     bool whole = false;  // up to here
     while ((whole = file.next(event))) {
-      const EventPlace place = place_of(event);
-      const auto at = static_cast<int64_t>(place.step);
-      if (at > step || (place.evaluation && std::count(early_steps.begin(), early_steps.end(), at) > 0))
+      logs::Event read;
+      if (!read.ParseFromString(event) || read.step() > step ||
+          (is_evaluation(read) && std::ranges::count(early_steps, read.step()) > 0))
         break;
       end = file.end();
     }
@@ -211,7 +169,10 @@ EventWriter::EventWriter(const std::string& folder) {
     if (file_) break;
     if (errno != EEXIST) fail("{}: cannot create: {}", path_, std::strerror(errno));
   }
-  write(first_event());
+  logs::Event event = make_event(0);
+  event.set_file_version(std::string(kVersion));
+  event.mutable_source_metadata()->set_writer(std::string(kWriter));
+  write(event.SerializeAsString());
 }
 
 EventWriter::~EventWriter() { std::fclose(file_); }
@@ -223,39 +184,29 @@ void EventWriter::write(const std::string& event) {
 }
 
 void EventWriter::scalars(int64_t step, const Metrics& values) {
-  // Summary { repeated Value value = 1; }, Value { string tag = 1; float simple_value = 2; }
-  std::string summary = encode([&](CodedOutputStream* out) {
-    for (const auto& [tag, number] : values) {
-      Wire::WriteBytes(1, encode([&, &tag = tag, number = number](CodedOutputStream* value) {
-                         Wire::WriteBytes(1, tag, value);
-                         Wire::WriteFloat(2, static_cast<float>(number), value);
-                       }),
-                       out);
-    }
-  });
-  write(encode_event(step, 5, summary));
+  logs::Event event = make_event(step);
+  logs::Summary& summary = *event.mutable_summary();
+  for (const auto& [tag, number] : values) {
+    logs::Summary::Value& value = *summary.add_value();
+    value.set_tag(tag);
+    value.set_simple_value(static_cast<float>(number));
+  }
+  write(event.SerializeAsString());
 }
 
 void EventWriter::pictures(int64_t step, const std::vector<EventPicture>& pictures) {
   if (pictures.empty()) return;
-  // Value { string tag = 1; Image image = 4 }, Image { int32 height = 1, width = 2, colorspace = 3; bytes
-  // encoded_image_string = 4 }
-  std::string summary = encode([&](CodedOutputStream* out) {
-    for (const EventPicture& p : pictures) {
-      const std::string image = encode([&](CodedOutputStream* content) {
-        Wire::WriteInt32(1, static_cast<int32_t>(p.height), content);
-        Wire::WriteInt32(2, static_cast<int32_t>(p.width), content);
-        Wire::WriteInt32(3, 3, content);  // RGB
-        Wire::WriteBytes(4, std::string(p.bytes.begin(), p.bytes.end()), content);
-      });
-      Wire::WriteBytes(1, encode([&](CodedOutputStream* value) {
-                         Wire::WriteBytes(1, p.tag, value);
-                         Wire::WriteBytes(4, image, value);
-                       }),
-                       out);
-    }
-  });
-  write(encode_event(step, 5, summary));
+  logs::Event event = make_event(step);
+  for (const EventPicture& p : pictures) {
+    logs::Summary::Value& value = *event.mutable_summary()->add_value();
+    value.set_tag(p.tag);
+    logs::Summary::Image& image = *value.mutable_image();
+    image.set_height(static_cast<int32_t>(p.height));
+    image.set_width(static_cast<int32_t>(p.width));
+    image.set_colorspace(3);  // RGB
+    image.set_encoded_image_string(p.bytes.data(), p.bytes.size());
+  }
+  write(event.SerializeAsString());
 }
 
 }  // namespace saccade

@@ -39,6 +39,7 @@ GradientSum::GradientSum(ProcessGroup& group, std::vector<Var> parameters, int64
       const int64_t begin = begins[first - 1 - k];
       slot.place =
           block.all.slice(0, begin, begin + slot.parameter.value().numel()).reshape(slot.parameter.shape());
+      slot.parameter.set_grad_place(slot.place);
       slot.block = blocks_.size() - 1;
       slot.begin = begin;
       block.slots.push_back(k);
@@ -46,6 +47,10 @@ GradientSum::GradientSum(ProcessGroup& group, std::vector<Var> parameters, int64
     first = i;
     begins.clear();
   }
+}
+
+GradientSum::~GradientSum() {
+  for (Slot& slot : slots_) slot.parameter.set_grad_place({});
 }
 
 void GradientSum::backward_and_start(const Var& loss) {
@@ -60,7 +65,7 @@ void GradientSum::backward_and_start(const Var& loss) {
   });
 }
 
-// All gradients in one launch, not each in one of its own.
+// What lies elsewhere in one launch, not each in one of its own.
 void GradientSum::fill(Block& block) {
   std::vector<Tensor> grads;
   std::vector<int64_t> begins;
@@ -70,10 +75,11 @@ void GradientSum::fill(Block& block) {
       slot.place.fill(0);
       continue;
     }
+    if (slot.parameter.grad().raw() == slot.place.raw()) continue;
     grads.push_back(slot.parameter.grad());
     begins.push_back(slot.begin);
   }
-  kernels::copy_parts(block.all, grads, begins);
+  if (!grads.empty()) kernels::copy_parts(block.all, grads, begins);
 }
 
 void GradientSum::start_blocks(bool whole_only) {

@@ -1,5 +1,6 @@
 // The gradients of all ranks, added up in blocks of fixed parameters while the backward pass still makes the
-// others.
+// others. The blocks are where the gradients lie from the start (VarState::grad_place); what a backward
+// function makes elsewhere is copied in.
 #pragma once
 
 #include <map>
@@ -16,6 +17,9 @@ class GradientSum {
   // hold about `block_bytes`, and go from the last parameter to the first, which is the order in which the
   // backward pass is done with them.
   GradientSum(ProcessGroup& group, std::vector<Var> parameters, int64_t block_bytes = int64_t{4} << 20);
+  ~GradientSum();
+  GradientSum(const GradientSum&) = delete;
+  GradientSum& operator=(const GradientSum&) = delete;
 
   // backward(loss), during which the sums of blocks begin when the gradients of all their parameters are
   // final and the blocks before have begun. An undefined loss has no gradients. The last backward of a step.

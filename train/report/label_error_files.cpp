@@ -72,12 +72,15 @@ std::string folder_from(const std::string& folder, const std::string& images) {
 
 }  // namespace
 
-void check_label_error_folder(const LabelErrorOptions& options) {
-  if (options.folder.empty()) return;
+std::unique_ptr<MadeFolder> make_label_error_folder(const LabelErrorOptions& options) {
+  if (options.folder.empty()) return nullptr;
   std::error_code error;
   if (fs::exists(options.folder, error) &&
       (!fs::is_directory(options.folder, error) || !fs::is_empty(options.folder, error)))
     fail_input("--label-errors: {}: is there already, expected a new folder", options.folder);
+  auto folder = std::make_unique<MadeFolder>(options.folder);
+  const Workspace begun(options.folder);
+  return folder;
 }
 
 std::string summary_of(std::span<const LabelErrorEntry> entries) {

@@ -3,10 +3,12 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 
+#include "core/files/temporary.h"
 #include "data/evaluation/label_errors.h"
 #include "data/formats/dataset.h"
 #include "train/inference/arguments.h"
@@ -30,9 +32,9 @@ struct LabelErrorEntry {
   std::optional<double> score = {}, iou = {};  // of the suggestion, and how much it overlaps the label
 };
 
-// Before the evaluation: throws InputError where the folder is there already and not empty,
-// or is the name of something else.
-void check_label_error_folder(const LabelErrorOptions& options);
+// Before the evaluation: the folder, if one is wanted, which goes again if nothing comes into it. Throws
+// InputError where it is there already and not empty, is the name of something else, or cannot be written.
+std::unique_ptr<MadeFolder> make_label_error_folder(const LabelErrorOptions& options);
 
 // label_errors.json and label_errors.csv in the folder, and where `labels` is not null the images that it
 // names as labels of the form, in a folder of its name. Prints what was written.

@@ -18,9 +18,11 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <string>
 #include <string_view>
 #include <utility>
 
+#include "core/files/text.h"
 #include "train/serve/http_server.h"
 
 namespace saccade {
@@ -34,6 +36,8 @@ inline constexpr uint32_t kMaxHead = 16384;
 // Who is refused may still be sending: what comes is thrown away for so long,
 // so that the answer is not lost by a reset.
 inline constexpr std::chrono::milliseconds kLinger{2000};
+
+inline constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
 
 // What the connections share. Of the thread of the server alone, but for the counter.
 struct HttpShared {
@@ -149,12 +153,16 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     return true;
   }
 
+  // A field that is given several times is one list.
+  std::string field(http::field name) const {
+    std::string list;
+    for (auto [at, end] = parser_->get().equal_range(name); at != end; ++at)
+      list.append(list.empty() ? "" : ", ").append(at->value().data(), at->value().size());
+    return list;
+  }
+
   ServiceRequest request() const {
     const auto& message = parser_->get();
-    auto field = [&](http::field name) {
-      const auto value = message[name];
-      return std::string(value.data(), value.size());
-    };
     const auto method = message.method_string(), target = message.target();
     ServiceRequest out;
     out.method = std::string(method.data(), method.size());
@@ -166,9 +174,26 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     return out;
   }
 
+  // A head that another server on the way may understand otherwise (RFC 9112, 3.2 and 6.1), or that announces
+  // a body that is not read here.
+  std::optional<ServiceAnswer> refuse_framing() const {
+    const auto& message = parser_->get();
+    if (const size_t hosts = message.count(http::field::host); speaks_1_1_ ? hosts != 1 : hosts > 1)
+      return error_answer(400, fmt::format("the head has {} fields \"Host\", expected one", hosts));
+    const std::string coding = lower_case(field(http::field::transfer_encoding));
+    if (message.count(http::field::transfer_encoding) == 0 || (coding == "chunked" && speaks_1_1_))
+      return std::nullopt;
+    const bool has_end = speaks_1_1_ && (coding.ends_with(",chunked") || coding.ends_with(" chunked"));
+    return error_answer(has_end ? 501 : 400,
+                        fmt::format("Transfer-Encoding: {}, expected chunked{}", printable(coding),
+                                    speaks_1_1_ ? "" : " and HTTP/1.1"));
+  }
+
   void take_head() {
     const auto& message = parser_->get();
     is_head_ = message.method() == http::verb::head;
+    speaks_1_1_ = message.version() == 11;
+    if (const std::optional<ServiceAnswer> refusal = refuse_framing()) return answer_ourselves(*refusal);
     if (const std::optional<ServiceAnswer> refusal = shared_.handler->refuse(request())) {
       // What is not read would be taken for the next request.
       if (!parser_->is_done()) return answer_ourselves(*refusal);
@@ -176,14 +201,11 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
       shared_.handler->count(refusal->status);
       return write(*refusal);
     }
-    const auto expected = message[http::field::expect];
-    if (expected == "100-continue" && !parser_->is_done()) {
-      static constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
+    if (lower_case(field(http::field::expect)) == "100-continue" && speaks_1_1_ && !parser_->is_done())
       return asio::async_write(socket_, asio::buffer(kContinue),
                                guarded([](HttpConnection& c, Failure failure) {
                                  if (!c.has_failed(failure)) c.read_body();
                                }));
-    }
     read_body();
   }
 
@@ -212,17 +234,36 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     });
   }
 
+  // handler(connection) when the socket is ready for that, as long as this request is served.
+  template <class F>
+  void wait_while_served(tcp::socket::wait_type what, F handler) {
+    socket_.async_wait(what, guarded([turn = turn_, handler](HttpConnection& c, Failure failure) {
+                         if (!failure && c.state_ == State::kServed && c.turn_ == turn) handler(c);
+                       }));
+  }
   // Notices a client that goes away while it is served.
   void watch() {
     if (buffer_.size() > 0) return;
-    socket_.async_wait(tcp::socket::wait_read, guarded([turn = turn_](HttpConnection& c, Failure failure) {
-                         if (failure || c.state_ != State::kServed || c.turn_ != turn) return;
-                         char byte = 0;
-                         Failure problem;
-                         c.socket_.non_blocking(true, problem);
-                         c.socket_.receive(asio::buffer(&byte, 1), tcp::socket::message_peek, problem);
-                         if (problem && problem != asio::error::would_block) c.close();
-                       }));
+    wait_while_served(tcp::socket::wait_read, [](HttpConnection& c) {
+      char byte = 0;
+      Failure problem;
+      c.socket_.non_blocking(true, problem);
+      c.socket_.receive(asio::buffer(&byte, 1), tcp::socket::message_peek, problem);
+      if (problem == asio::error::eof)
+        c.watch_half_closed();
+      else if (problem && problem != asio::error::would_block)
+        c.close();
+    });
+  }
+  // The client sends nothing more. Whether it still listens shows when something is sent to it: the system of
+  // one that is gone resets the connection. Clients pass over this answer, which HTTP/1.0 does not know.
+  void watch_half_closed() {
+    if (!speaks_1_1_) return;
+    Failure problem;
+    const size_t sent = socket_.send(asio::buffer(kContinue), 0, problem);
+    if (problem == asio::error::would_block) return;
+    if (problem || sent != kContinue.size()) return close();
+    wait_while_served(tcp::socket::wait_error, [](HttpConnection& c) { c.close(); });
   }
 
   // With no handler asked, and the connection's end.
@@ -282,7 +323,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   std::optional<http::request_parser<http::string_body> > parser_;
   std::optional<http::response_serializer<http::string_body> > serializer_;
   State state_ = State::kIdle, why_cancelled_ = State::kIdle;
-  bool keeps_alive_ = false, is_head_ = false;
+  bool keeps_alive_ = false, is_head_ = false, speaks_1_1_ = false;
   uint64_t turn_ = 0;  // how many requests have been served
   std::shared_ptr<std::atomic<bool> > is_gone_ = std::make_shared<std::atomic<bool> >(false);
   std::array<char, 16384> rest_{};

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <optional>
+#include <span>
+#include <tuple>
 #include <utility>
 
 #include "core/files/nearest.h"
@@ -47,6 +49,20 @@ std::string_view trimmed(std::string_view text) {
   while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
   while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
   return text;
+}
+
+// "/predict" of "http://host:8080/predict", as clients write it that believe to speak to a proxy (RFC 9112, 3.2.2).
+std::string origin_form(std::string_view target) {
+  const std::string begin = lower_case(std::string(target.substr(0, 8)));
+  for (const std::string_view scheme : {"http://", "https://"}) {
+    if (!begin.starts_with(scheme)) continue;
+    target.remove_prefix(scheme.size());
+    const size_t host = std::min(target.find_first_of("/?"), target.size());
+    if (host == 0) bad_request("the address has no host");
+    target.remove_prefix(host);
+    return (target.starts_with('/') ? "" : "/") + std::string(target);
+  }
+  return std::string(target);
 }
 
 void add_field(std::map<std::string, std::string>& fields, std::string name, std::string value) {
@@ -94,17 +110,56 @@ std::vector<std::string> list_of(const std::string& text) {
   return words;
 }
 
-// The format that Accept names first, where it is that of a picture.
-std::string accepted_format(std::string_view accept) {
-  const std::string first = media_type(accept.substr(0, accept.find(',')));
-  if (first == "image/png") return "png";
-  if (first == "image/jpeg") return "jpg";
-  return "json";
+// From 0 to 1, of "image/png;q=0.5"; nothing for what is none.
+std::optional<double> quality_of(std::string_view range) {
+  const std::string text = media_parameter(range, "q");
+  if (text.empty()) return 1;
+  double quality = 0;
+  if (!parse_number(text, quality) || !(quality >= 0 && quality <= 1)) return std::nullopt;
+  return quality;
+}
+
+// Of the formats that there are, the one that Accept wants most (RFC 9110, 12.5.1): each has the quality of the
+// range that names it most closely; of equal ones the more closely named, then the first, is taken. JSON where
+// none is wanted.
+std::string accepted_format(std::string_view accept, const std::vector<std::string>& picture_formats) {
+  struct Offer {
+    const char *format, *type, *family;
+    double quality = 0;
+    int closeness = 0, place = 0;
+  };
+  Offer offers[] = {{"json", "application/json", "application/*"},
+                    {"png", "image/png", "image/*"},
+                    {"jpg", "image/jpeg", "image/*"}};
+  for (int place = 1; !accept.empty(); ++place) {
+    const std::string_view range = accept.substr(0, accept.find(','));
+    accept.remove_prefix(std::min(range.size() + 1, accept.size()));
+    const std::optional<double> quality = quality_of(range);
+    const std::string type = media_type(range);
+    if (!quality) continue;
+    for (Offer& offer : offers) {
+      const int closeness = type == offer.type ? 3 : type == offer.family ? 2 : type == "*/*" ? 1 : 0;
+      if (closeness > offer.closeness) {
+        offer.quality = *quality;
+        offer.closeness = closeness;
+        offer.place = place;
+      }
+    }
+  }
+  const Offer* best = &offers[0];
+  for (const Offer& offer : std::span(offers).subspan(1))
+    if (std::ranges::find(picture_formats, offer.format) != picture_formats.end() && offer.quality > 0 &&
+        std::tie(offer.quality, offer.closeness, best->place) >
+            std::tie(best->quality, best->closeness, offer.place))
+      best = &offer;
+  return best->format;
 }
 
 }  // namespace
 
-HttpTarget parse_target(std::string_view target) {
+HttpTarget parse_target(std::string_view given) {
+  const std::string origin = origin_form(given);
+  const std::string_view target = origin;
   if (!target.starts_with('/')) bad_request("the address does not begin with /");
   const size_t mark = target.find('?');
   HttpTarget out{.path = decoded(target.substr(0, mark), false), .fields = {}};
@@ -225,7 +280,7 @@ ImageRequest image_request(ServiceRequest request, const std::vector<std::string
                               nearest_name(name, {"threshold", "classes", "format"})));
     }
   }
-  if (!has_format) wanted.format = accepted_format(request.accept);
+  if (!has_format) wanted.format = accepted_format(request.accept, picture_formats);
   std::vector<std::string> formats{"json"};
   formats.insert(formats.end(), picture_formats.begin(), picture_formats.end());
   if (std::ranges::find(formats, wanted.format) == formats.end())

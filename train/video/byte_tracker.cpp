@@ -87,7 +87,7 @@ Box BoxMotion::box() const {
 }
 
 std::vector<ByteTracker::Match> ByteTracker::match(std::vector<size_t>& tracks, std::vector<size_t>& boxes,
-                                                   std::span<const TrackedBox> found, double limit,
+                                                   std::span<const Instance> found, double limit,
                                                    bool with_score) const {
   std::vector<Match> matches;
   if (tracks.empty() || boxes.empty()) return matches;
@@ -136,7 +136,7 @@ void ByteTracker::remove_doubles() {
   tracks_.erase(tracks_.begin() + static_cast<std::ptrdiff_t>(kept), tracks_.end());
 }
 
-std::vector<int64_t> ByteTracker::update(std::span<const TrackedBox> found) {
+std::vector<int64_t> ByteTracker::update(std::span<const Instance> found) {
   ++frame_;
   std::vector<size_t> high, low, known, unsure;
   for (size_t b = 0; b < found.size(); ++b) {

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "core/types/box.h"
+#include "core/types/instance.h"
 
 namespace saccade {
 
@@ -18,12 +18,6 @@ struct TrackerOptions {
   double low = 0.1;                  // smallest score that continues a track
   double match = 0.8;                // greatest distance, 1 - IoU * score, of a track and what continues it
   int64_t buffer = 30;               // frames for which a track that is lost is remembered
-};
-
-struct TrackedBox {
-  Box box;
-  double score = 0;
-  int64_t label = 0;
 };
 
 // The state of a box (centre, aspect, height) and its velocity under constant motion. The noise of the four
@@ -51,7 +45,7 @@ class ByteTracker {
 
   // Of each detection of the next frame the number of its object, from 1; 0: of none so far. After the first
   // frame an object gets its number when it is seen a second time. Objects of different labels are never one.
-  std::vector<int64_t> update(std::span<const TrackedBox> found);
+  std::vector<int64_t> update(std::span<const Instance> found);
   int64_t count() const { return count_; }  // objects so far
 
  private:
@@ -66,7 +60,7 @@ class ByteTracker {
   };
   // The pairs of least total distance below `limit`; both lists lose what is in a pair.
   std::vector<Match> match(std::vector<size_t>& tracks, std::vector<size_t>& boxes,
-                           std::span<const TrackedBox> found, double limit, bool with_score) const;
+                           std::span<const Instance> found, double limit, bool with_score) const;
   void remove_doubles();
 
   TrackerOptions options_;

@@ -19,6 +19,7 @@ VideoReader::~VideoReader() = default;
 const VideoInfo& VideoReader::info() const { fail("[VideoReader] {}", video_problem()); }
 std::optional<VideoFrame> VideoReader::next() { return std::nullopt; }
 std::string VideoReader::losses() const { return ""; }
+double VideoReader::end_seconds() const { return 0; }
 
 class VideoWriter::Encoder {};
 VideoWriter::VideoWriter(const std::string& path, const VideoInfo&, int) {
@@ -26,7 +27,7 @@ VideoWriter::VideoWriter(const std::string& path, const VideoInfo&, int) {
 }
 VideoWriter::~VideoWriter() = default;
 void VideoWriter::write(const Image&, double) {}
-void VideoWriter::finish() {}
+void VideoWriter::finish(double) {}
 std::string VideoWriter::codec() const { return ""; }
 
 }  // namespace saccade

@@ -89,6 +89,11 @@ class VideoReader::Decoder {
     return std::nullopt;
   }
 
+  // The header knows better how long the last frame is shown, but of a video that is cut off.
+  double end_seconds() const {
+    return ended_ && std::abs(missing_seconds()) <= kSlack * frame_seconds() ? expected_end_ : times_.end();
+  }
+
   std::string losses() const {
     std::vector<std::string> parts;
     if (undecodable_ > 0)
@@ -105,13 +110,17 @@ class VideoReader::Decoder {
           times_.steps_back() > 1 ? fmt::format(" and at {} more", times_.steps_back() - 1) : ""));
     if (!end_problem_.empty()) parts.push_back("it ends early" + end_problem_);
     // By the header there should be more.
-    const double missing = expected_end_ - times_.end();
-    if (end_problem_.empty() && interrupt_signal() == 0 && ended_ && missing > 1.5 * frame_seconds())
+    if (end_problem_.empty() && interrupt_signal() == 0 && ended_ &&
+        missing_seconds() > kSlack * frame_seconds())
       parts.push_back(fmt::format("it ends early, at {:.2f} of {:.2f} seconds", times_.end(), expected_end_));
     return parts.empty() ? "" : fmt::format("{}", fmt::join(parts, ", "));
   }
 
  private:
+  static constexpr double kSlack = 1.5;  // frames, of what a header says
+
+  double missing_seconds() const { return expected_end_ - times_.end(); }
+
   void open(const std::string& name) {
     const Ffmpeg& f = ffmpeg();
     FfmpegOptions options;
@@ -339,5 +348,6 @@ VideoReader::~VideoReader() = default;
 const VideoInfo& VideoReader::info() const { return decoder_->info(); }
 std::optional<VideoFrame> VideoReader::next() { return decoder_->next(); }
 std::string VideoReader::losses() const { return decoder_->losses(); }
+double VideoReader::end_seconds() const { return decoder_->end_seconds(); }
 
 }  // namespace saccade

@@ -53,6 +53,8 @@ class VideoReader {
   std::optional<VideoFrame> next();
   // What of it is not as it should be: "3 frames could not be decoded, ..."; "" where all is well.
   std::string losses() const;
+  // When the last frame that was decoded ends, looked at or not.
+  double end_seconds() const;
 
  private:
   class Decoder;
@@ -68,7 +70,8 @@ class VideoWriter {
 
   // Frames in the order of their times; one that is not later than that before is moved behind it.
   void write(const Image& image, double seconds);
-  void finish();
+  // The last frame is shown until then.
+  void finish(double end_seconds);
   // "h264 by libx264"
   std::string codec() const;
 

@@ -16,6 +16,8 @@ namespace {
 constexpr AVRational kTimeBase{
     1, 60000};  // what MPEG-4 can have at most; the usual rates are whole numbers of it
 
+int64_t ticks(double seconds) { return std::llround(seconds * kTimeBase.den / kTimeBase.num); }
+
 int even(int64_t side) { return static_cast<int>(side + side % 2); }
 
 }  // namespace
@@ -45,16 +47,17 @@ class VideoWriter::Encoder {
       std::memcpy(row, image.row(std::min(y, image.height - 1)), static_cast<size_t>(image.width) * 3);
       if (rgb_->width > image.width) std::memcpy(row + image.width * 3, row + image.width * 3 - 3, 3);
     }
-    const Ffmpeg& f = ffmpeg();
-    check(f.av_frame_make_writable(frame_.get()));
+    if (last_ != AV_NOPTS_VALUE) send(frame_.get());  // it is known now that it is not the last
+    check(ffmpeg().av_frame_make_writable(frame_.get()));
     conversion_.run(*rgb_, *frame_);
-    const int64_t time = std::llround(seconds * kTimeBase.den / kTimeBase.num);
+    const int64_t time = ticks(seconds);
     frame_->pts = last_ = last_ == AV_NOPTS_VALUE ? time : std::max(time, last_ + 1);
     frame_->quality = codec_->global_quality;
-    send(frame_.get());
   }
 
-  void finish() {
+  void finish(double end_seconds) {
+    end_ = ticks(end_seconds);
+    if (last_ != AV_NOPTS_VALUE) send(frame_.get());
     send(nullptr);
     check(ffmpeg().av_write_trailer(format_));
     check(ffmpeg().avio_closep(&format_->pb));
@@ -115,6 +118,8 @@ class VideoWriter::Encoder {
     codec_->framerate = {static_cast<int>(std::lround(rate * 1000)), 1000};
     codec_->sample_aspect_ratio = {
         static_cast<int>(std::lround(std::clamp(info.pixel_aspect, 0.01, 100.0) * 1000)), 1000};
+    codec_->max_b_frames =
+        0;  // so that the last frame is the last in the file, too, whose end counts for MP4
     codec_->thread_count = std::clamp(threads, 1, 16);
     if (format_->oformat->flags & AVFMT_GLOBALHEADER) codec_->flags |= AV_CODEC_FLAG_GLOBAL_HEADER;
     constexpr int kQuality = 3;  // of 2 to 31, as MPEG-4 counts
@@ -134,11 +139,13 @@ class VideoWriter::Encoder {
       const int got = f.avcodec_receive_packet(codec_.get(), packet_.get());
       if (got == AVERROR(EAGAIN) || got == AVERROR_EOF) return;
       check(got);
+      // The others last until the next one.
+      if (packet_->pts == last_ && end_ > last_)
+        packet_->duration = end_ - last_;
+      else if (packet_->duration <= 0)
+        packet_->duration = f.av_rescale_q(1, {codec_->framerate.den, codec_->framerate.num}, kTimeBase);
       f.av_packet_rescale_ts(packet_.get(), kTimeBase, stream_->time_base);
       packet_->stream_index = stream_->index;
-      if (packet_->duration <= 0)
-        packet_->duration =
-            f.av_rescale_q(1, {codec_->framerate.den, codec_->framerate.num}, stream_->time_base);
       check(f.av_interleaved_write_frame(format_, packet_.get()));
     }
   }
@@ -163,14 +170,14 @@ class VideoWriter::Encoder {
   FfmpegPointer<AVPacket> packet_;
   FfmpegPointer<AVFrame> frame_, rgb_;
   PixelConversion conversion_;
-  int64_t last_ = AV_NOPTS_VALUE;
+  int64_t last_ = AV_NOPTS_VALUE, end_ = AV_NOPTS_VALUE;  // of the last frame: its time, and its end
 };
 
 VideoWriter::VideoWriter(const std::string& path, const VideoInfo& info, int threads)
     : encoder_(std::make_unique<Encoder>(path, info, threads)) {}
 VideoWriter::~VideoWriter() = default;
 void VideoWriter::write(const Image& image, double seconds) { encoder_->write(image, seconds); }
-void VideoWriter::finish() { encoder_->finish(); }
+void VideoWriter::finish(double end_seconds) { encoder_->finish(end_seconds); }
 std::string VideoWriter::codec() const { return encoder_->codec(); }
 
 }  // namespace saccade

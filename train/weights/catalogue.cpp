@@ -9,10 +9,13 @@
 #include <utility>
 
 #include "core/files/file.h"
+#include "core/files/nearest.h"
 #include "core/files/text.h"
 #include "core/tensor/error.h"
+#include "train/config/recipes.h"
 #include "train/config/schema/config_fields.h"
 #include "train/config/text.h"
+#include "train/logs/print.h"
 #include "train/weights/http.h"
 
 namespace saccade {
@@ -61,7 +64,7 @@ std::string fault_of(const PublishedWeights& w) {
 
 const char* own_catalogue() {
   return
-#include "configs/weights_catalogue.inc"
+#include "train/weights/catalogue.textproto.inc"
       ;
 }
 
@@ -86,11 +89,27 @@ std::vector<PublishedWeights> parse_catalogue(const std::string& text, const std
   return {catalogue.weights().begin(), catalogue.weights().end()};
 }
 
+std::string unknown_recipes(const std::vector<PublishedWeights>& all) {
+  std::vector<std::string> known;
+  for (const Recipe& recipe : recipes()) known.push_back(recipe.name);
+  std::string first;
+  size_t count = 0;
+  for (const PublishedWeights& w : all)
+    for (const std::string& recipe : w.recipe())
+      if (std::ranges::find(known, recipe) == known.end() && ++count == 1)
+        first = fmt::format("weights \"{}\": there is no recipe \"{}\", did you mean \"{}\"?", w.name(),
+                            shortened(recipe), nearest_name(recipe, known));
+  return count > 1 ? fmt::format("{} (and {} more)", first, count - 1) : first;
+}
+
 const std::vector<PublishedWeights>& published_weights() {
   static const std::vector<PublishedWeights> all = [] {
     const char* path = std::getenv(kCatalogueVariable);
-    return path && *path ? parse_catalogue(read_text(path, kConfigFile), path)
-                         : parse_catalogue(own_catalogue(), "catalogue.textproto");
+    if (!path || !*path) return parse_catalogue(own_catalogue(), "catalogue.textproto");
+    std::vector<PublishedWeights> own = parse_catalogue(read_text(path, kConfigFile), path);
+    if (const std::string text = unknown_recipes(own); !text.empty())
+      print_note(fmt::format("note: {}: {}", path, text));
+    return own;
   }();
   return all;
 }

@@ -14,6 +14,8 @@ using config::PublishedWeights;
 
 // In the order of the list. Throws InputError where the list of the environment variable is wrong.
 const std::vector<PublishedWeights>& published_weights();
+// Of weights whose recipe the program does not have, as a list of one's own may name them; "": none.
+std::string unknown_recipes(const std::vector<PublishedWeights>& all);
 // The same of a text, for messages under that name.
 std::vector<PublishedWeights> parse_catalogue(const std::string& text, const std::string& name);
 // The list that is part of the program.

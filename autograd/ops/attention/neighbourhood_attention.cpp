@@ -40,7 +40,7 @@ struct NeighbourhoodAttention {
     Gradients grads(2);
     const Tensor& qkv = ctx.saved(0);
     if (ctx.needs(0)) grads[0] = qkv.empty_like();
-    if (ctx.needs(1)) grads[1] = ctx.saved(1).empty_like();
+    grads[1] = ctx.new_gradient(1, ctx.saved(1));
     Tensor g = dy.to(qkv.dtype()).contiguous();
     kernels::neighbourhood_attention_backward(qkv, ctx.saved(1), ctx.saved(2), params, ctx.saved(3), g,
                                               grads[0], grads[1]);

@@ -47,8 +47,9 @@ struct WindowAttention {
     Gradients grads(3);
     const Tensor& qkv = ctx.saved(0);
     if (ctx.needs(0)) grads[0] = qkv.empty_like();
-    if (ctx.needs(1)) grads[1] = ctx.saved(1).empty_like();
-    if (ctx.needs(2)) grads[2] = Tensor::empty(ctx.saved(2).shape(), sum_dtype(qkv.dtype()), qkv.device());
+    grads[1] = ctx.new_gradient(1, ctx.saved(1));
+    if (ctx.needs(2))
+      grads[2] = ctx.new_gradient(2, ctx.saved(2).shape(), sum_dtype(qkv.dtype()), qkv.device());
     Tensor g = dy.to(qkv.dtype()).contiguous();
     kernels::window_attention_backward(qkv, ctx.saved(1), ctx.saved(2), ctx.saved(3), params, ctx.saved(4), g,
                                        grads[0], grads[1], grads[2]);

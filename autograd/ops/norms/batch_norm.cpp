@@ -66,8 +66,8 @@ struct BatchNorm {
     const Tensor& mean = ctx.saved(3);
     Tensor dx = ctx.needs(0) ? x.empty_like() : Tensor();
     if (group) return backward_with_others(ctx, detail::as_rows(dy), dx, dy.shape());
-    Tensor dweight = ctx.needs(1) ? mean.empty_like() : Tensor();
-    Tensor dbias = ctx.needs(2) ? mean.empty_like() : Tensor();
+    Tensor dweight = ctx.new_gradient(1, mean);
+    Tensor dbias = ctx.new_gradient(2, mean);
     kernels::batch_norm_backward(detail::as_rows(dy), x, ctx.saved(1), ctx.saved(2), mean, ctx.saved(4), p,
                                  dx, dweight, dbias);
     return {dx.defined() ? dx.reshape(dy.shape()) : dx, dweight, dbias};

@@ -33,8 +33,8 @@ struct GroupNorm {
   Gradients backward(const Context& ctx, const Tensor& dy) const {
     const Tensor &x = ctx.saved(0), &weight = ctx.saved(1);
     Tensor dx = ctx.needs(0) ? x.empty_like() : Tensor();
-    Tensor dweight = ctx.needs(1) ? weight.empty_like() : Tensor();
-    Tensor dbias = ctx.needs(2) ? weight.empty_like() : Tensor();
+    Tensor dweight = ctx.new_gradient(1, weight);
+    Tensor dbias = ctx.new_gradient(2, weight);
     kernels::group_norm_backward(as_samples(dy), x, weight, ctx.saved(2), ctx.saved(3), dx, dweight, dbias);
     return {dx.defined() ? dx.reshape(dy.shape()) : dx, dweight, dbias};
   }

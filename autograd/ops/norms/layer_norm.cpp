@@ -28,8 +28,8 @@ struct LayerNorm {
   Gradients backward(const Context& ctx, const Tensor& dy) const {
     const Tensor &x = ctx.saved(0), &weight = ctx.saved(1);
     Tensor dx = ctx.needs(0) || ctx.needs(3) ? x.empty_like() : Tensor();
-    Tensor dweight = ctx.needs(1) ? weight.empty_like() : Tensor();
-    Tensor dbias = ctx.needs(2) ? weight.empty_like() : Tensor();
+    Tensor dweight = ctx.new_gradient(1, weight);
+    Tensor dbias = ctx.new_gradient(2, weight);
     kernels::layer_norm_backward(detail::as_rows(dy), x, weight, ctx.saved(2), ctx.saved(3), dx, dweight,
                                  dbias);
     if (dx.defined()) dx = dx.reshape(dy.shape());
@@ -70,8 +70,8 @@ struct DropoutNorm {
     // Without dropout, and of one dtype, the two gradients are one.
     const bool differ = p > 0 || narrow != sum.dtype();
     Tensor dx = ctx.needs(0) && differ ? Tensor::empty(sum.shape(), narrow, sum.device()) : Tensor();
-    Tensor dweight = ctx.needs(1) ? weight.empty_like() : Tensor();
-    Tensor dbias = ctx.needs(2) ? weight.empty_like() : Tensor();
+    Tensor dweight = ctx.new_gradient(1, weight);
+    Tensor dbias = ctx.new_gradient(2, weight);
     kernels::dropout_norm_backward(detail::as_rows(dy), sum, weight, ctx.saved(2), ctx.saved(3), drop,
                                    dresidual, dx, dweight, dbias);
     auto shaped = [&](const Tensor& t) { return t.reshape(dy.shape()); };

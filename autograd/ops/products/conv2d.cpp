@@ -58,14 +58,14 @@ struct Conv2d {
     int64_t channels = w_shape[0];
     Tensor dx, dw, db,
         rows = dy.contiguous().reshape({dy.numel() / std::max<int64_t>(channels, 1), channels});
-    if (ctx.needs(2)) db = Tensor::empty({channels}, sum_dtype(type), dy.device());
+    if (ctx.needs(2)) db = ctx.new_gradient(2, {channels}, sum_dtype(type), dy.device());
     dz = detail::product_gradient(act, rows, saved, type, false, db).reshape(dy.shape());
     if (ctx.needs(0)) {
       dx = Tensor::empty(x_shape, type, dy.device());
       kernels::conv2d_backward_data(dz, w, p, dx);
     }
     if (ctx.needs(1)) {
-      dw = Tensor::empty(w_shape, sum_dtype(type), dy.device());
+      dw = ctx.new_gradient(1, w_shape, sum_dtype(type), dy.device());
       kernels::conv2d_backward_weight(dz, x, p, dw);
     }
     return {dx, dw, db};

@@ -42,7 +42,7 @@ struct Linear {
     const bool ours_alone = dy.unique();  // then it may be changed
     int64_t n = dy.dim(-1), rows = n == 0 ? 0 : dy.numel() / n;
     Tensor dx, dw, db;
-    if (ctx.needs(2)) db = Tensor::empty({n}, sum_dtype(type), dy.device());
+    if (ctx.needs(2)) db = ctx.new_gradient(2, {n}, sum_dtype(type), dy.device());
     const Tensor g = stays_wide(dy) ? dy : dy.to(type);
     Tensor dz = detail::product_gradient(act, g.contiguous().reshape({rows, n}), saved, type, ours_alone, db);
     if (ctx.needs(0)) {
@@ -53,7 +53,7 @@ struct Linear {
       dx = dx.reshape(shape);
     }
     if (ctx.needs(1)) {
-      dw = Tensor::empty({n, x.dim(1)}, sum_dtype(type), dy.device());
+      dw = ctx.new_gradient(1, {n, x.dim(1)}, sum_dtype(type), dy.device());
       kernels::linear_backward_weight(dz, x, dw);
     }
     return {dx, dw, db};

@@ -51,8 +51,8 @@ struct Slice {
     from = in[0].shape();
     return in[0].slice(axis, begin, end);
   }
-  Gradients backward(const Context&, const Tensor& dy) const {
-    Tensor dx = Tensor::empty(from, dy.dtype(), dy.device());
+  Gradients backward(const Context& ctx, const Tensor& dy) const {
+    Tensor dx = ctx.new_gradient(0, from, dy.dtype(), dy.device());
     kernels::copy_into_zeros(dy, axis, begin, dx);
     return {dx};
   }

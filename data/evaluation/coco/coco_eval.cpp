@@ -112,15 +112,17 @@ class CocoEvaluator final : public Evaluator {
   std::vector<Detection> detections_;
 };
 
-[[maybe_unused]] const bool coco_evaluator_registered = detection_evaluators().add(
-    {.name = "coco",
-     .summary = "average precision and recall of boxes or masks, as pycocotools computes them",
-     .primary = {"AP", "AP50", "AP75", "AP_small", "AP_medium", "AP_large"},
-     .start = [](const EvaluatorSpec::Options& options) -> std::unique_ptr<Evaluator> {
-       return std::make_unique<CocoEvaluator>(options);
-     },
-     .file = __FILE__,
-     .has_masks = true});
+[[maybe_unused]] const bool coco_evaluator_registered =
+    evaluators("detection")
+        .add({.name = "coco",
+              .summary = "average precision and recall of boxes or masks, as pycocotools computes them",
+              .primary = {"AP", "AP50", "AP75", "AP_small", "AP_medium", "AP_large"},
+              .start = [](const EvaluatorSpec::Options& options) -> std::unique_ptr<Evaluator> {
+                return std::make_unique<CocoEvaluator>(options);
+              },
+              .file = __FILE__,
+              .is_usual = true,
+              .has_masks = true});
 
 }  // namespace
 

@@ -116,6 +116,9 @@ def main():
             image_size=32, num_encoder_blocks=3, depths=[1, 2, 1], hidden_sizes=[8, 16, 24], num_attention_heads=[1, 1, 1],
             mlp_ratios=[4, 2, 2], sequence_reduction_ratios=[4, 2, 1], patch_sizes=[4, 2, 2], strides=[4, 2, 2],
             num_labels=7)), 32, 0.875, True, IMAGENET),
+        ("hf_dinov2_registers", "hf", hf.Dinov2WithRegistersForImageClassification(hf.Dinov2WithRegistersConfig(
+            image_size=32, patch_size=8, hidden_size=16, num_hidden_layers=2, num_attention_heads=1, mlp_ratio=2,
+            num_register_tokens=3, num_labels=7)), 224, 0.875, True, IMAGENET),
     ]
     lines = []
     for seed, (name, kind, model, side, center, bicubic, norm) in enumerate(cases):

@@ -6,7 +6,6 @@
 
 #include "autograd/engine.h"
 #include "core/tensor/execution.h"
-#include "layers/module_scope.h"
 #include "models/segmentation/encoder_decoder.h"
 #include "models/summary.h"
 #include "tests/input_error.h"

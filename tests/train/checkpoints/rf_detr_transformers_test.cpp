@@ -24,20 +24,6 @@ TEST_P(WindowedDetrs, LogitsAndBoxesAreTransformers) {
   expect_results(*model, file("golden"));
 }
 
-// The official container says what the weights do not, but for the blocks whose maps are taken.
-TEST(RfDetrFiles, TheOfficialFileIsTheSameModel) {
-  const std::string folder = SACCADE_SOURCE_DIR "/tests/golden/rf_detr/";
-  auto model = load_detector(folder + "official/model.pth", [](Config& config) {
-    EXPECT_EQ(config.model().lw_detr().cross_heads(), 8);
-    EXPECT_EQ(config.data().val_height(), 64);
-    for (const char* set : {"model.backbone.outputs=[1, 3]", "model.backbone.arg.windowed_blocks=[0, 2]",
-                            "model.backbone.arg.heads=2"})
-      apply_set(config, set);
-  });
-  ASSERT_NE(model, nullptr);
-  expect_results(*model, folder + "golden.safetensors");
-}
-
 TEST_P(WindowedDetrs, LossesAndGradientsAreThoseOfThePapers) {
   auto model = load();
   model->set_training(true);

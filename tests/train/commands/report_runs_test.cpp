@@ -191,6 +191,27 @@ TEST_F(ReportRuns, CorrectedLabelsAreOfTheFormThatIsAskedFor) {
   EXPECT_FALSE(fs::exists(dir_ / "none/coco"));
 }
 
+// With no detections and no images to look at: whatever cannot be written is refused before them.
+TEST_F(ReportRuns, OutputsAreTriedFirst) {
+  const std::string json = dir_ / "same";
+  for (const std::vector<std::string>& outputs :
+       std::vector<std::vector<std::string>>{{"--label-errors", "/proc/x"},
+                                             {"--label-errors", dir_ / "run/metrics.jsonl"},
+                                             {"--label-errors", dir_ / "run/metrics.jsonl/x"},
+                                             {"--label-errors", json, "--json", json},
+                                             {"--label-errors", dir_ / "new", "--json", "/proc/x.json"},
+                                             {"--csv", "/proc/x.csv"},
+                                             {"--output", "/proc/x.html"}}) {
+    std::vector<std::string> words{dir_ / "run", "--detections", dir_ / "nothing.json"};
+    words.insert(words.end(), outputs.begin(), outputs.end());
+    const Reported refused = report(words);
+    EXPECT_EQ(refused.status, 2);
+    EXPECT_EQ(refused.text.find("nothing.json"), std::string::npos) << refused.text;
+    EXPECT_EQ(std::ranges::count(refused.text, '\n'), 1) << refused.text;
+  }
+  for (const char* name : {"same", "new"}) EXPECT_FALSE(fs::exists(dir_ / name)) << name;
+}
+
 // All metrics of any line; what was not logged, or is no number, is empty.
 // Names of classes are fields, whatever they hold.
 TEST_F(ReportRuns, CurvesAreValuesWithCommas) {

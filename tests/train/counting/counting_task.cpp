@@ -172,7 +172,7 @@ class CountingTask final : public Task {
     return evaluation.json;
   }
   ModelSummary summarize(Module& model, int64_t height, int64_t width) const override {
-    return saccade::summarize(dynamic_cast<Classifier&>(model), height, width);
+    return saccade::summarize(model_as<Classifier>(model), height, width);
   }
 };
 

@@ -2,7 +2,6 @@
 // Nothing outside of this file knows of it.
 #include "layers/conv2d.h"
 #include "layers/mlp.h"
-#include "layers/module_scope.h"
 #include "models/backbone.h"
 #include "models/build.h"
 #include "models/common/token_maps.h"
@@ -27,18 +26,16 @@ class CellMasks : public SetDetector {
   }
 
   SetOutput predict(const DetectorInput& input) override {
-    ModuleScope scope(*this);
-    const std::vector<Var> maps = backbone_->forward(input.images);
-    const Var map = conv_->forward(maps.back(), Activation::kRelu), pixels = pixels_->forward(maps.front());
+    const std::vector<Var> maps = backbone_(input.images);
+    const Var map = conv_(maps.back(), Activation::kRelu), pixels = pixels_(maps.front());
     const int64_t N = map.dim(0), h = pixels.dim(1), w = pixels.dim(2), C = pixels.dim(3);
     Var cells = reshape(map, {N, map.dim(1) * map.dim(2), C});
     const Proposals around = make_proposals(make_token_maps(FeatureLevels{{map.dim(1), map.dim(2)}}, input));
     cells = masked_fill(cells, around.invalid.unsqueeze(-1), 0);
     const int last_two[] = {0, 2, 1};
-    const Var masks = matmul(mask_embed_->forward(cells), permute(reshape(pixels, {N, h * w, C}), last_two));
+    const Var masks = matmul(mask_embed_(cells), permute(reshape(pixels, {N, h * w, C}), last_two));
     SetOutput output;
-    output.layers.push_back({class_embed_->forward(cells),
-                             sigmoid(add(bbox_embed_->forward(cells), Var(around.logits))),
+    output.layers.push_back({class_embed_(cells), sigmoid(add(bbox_embed_(cells), Var(around.logits))),
                              reshape(masks, {N, masks.dim(1), h, w})});
     output.canvas = {input.images.dim(1), input.images.dim(2)};
     return output;
@@ -46,10 +43,10 @@ class CellMasks : public SetDetector {
   std::string type_name() const override { return "CellMasks"; }
 
  private:
-  std::shared_ptr<Backbone> backbone_;
-  std::shared_ptr<Conv2d> pixels_, conv_;
-  std::shared_ptr<Linear> class_embed_;
-  std::shared_ptr<Mlp> bbox_embed_, mask_embed_;
+  Child<Backbone> backbone_;
+  Child<Conv2d> pixels_, conv_;
+  Child<Linear> class_embed_;
+  Child<Mlp> bbox_embed_, mask_embed_;
 };
 
 [[maybe_unused]] const bool cell_masks_registered = model_types().add(

@@ -97,17 +97,19 @@ TEST_F(HttpFront, ServesOneRequestAfterAnother) {
   EXPECT_EQ(client.receive().body, "3");
   EXPECT_EQ(client.receive().body, "4");
   EXPECT_EQ(
-      client.ask("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n")
+      client
+          .ask(
+              "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n")
           .body,
       "5");
   // An error of the handler's does not end the connection, as there was no body.
   EXPECT_EQ(client.ask(http_get("/refused")).status, 404);
-  client.send("HEAD / HTTP/1.1\r\n\r\n");
+  client.send("HEAD / HTTP/1.1\r\nHost: x\r\n\r\n");
   const HttpReply head = client.receive(false);
   EXPECT_EQ(head.status, 200);
   EXPECT_EQ(head.header("content-length"), "1");
   // The body is asked for.
-  client.send("POST / HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n");
+  client.send("POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-Continue\r\nContent-Length: 4\r\n\r\n");
   EXPECT_EQ(client.receive().status, 100);
   EXPECT_EQ(client.ask("1234").body, "4");
   client.send("GET / HTTP/1.0\r\n\r\n");
@@ -118,28 +120,44 @@ TEST_F(HttpFront, ServesOneRequestAfterAnother) {
 
 TEST_F(HttpFront, RefusesWhatIsNoRequest) {
   restart({.max_bytes = 1000});
-  const std::string long_head = "GET / HTTP/1.1\r\nX: " + std::string(20000, 'x') + "\r\n\r\n";
+  const std::string long_head = "GET / HTTP/1.1\r\nHost: x\r\nX: " + std::string(20000, 'x') + "\r\n\r\n";
   const std::string megabyte(1 << 20, 'x'), chunk = "400\r\n" + std::string(1024, 'x') + "\r\n";
   struct Row {
     std::string bytes;
     int status;
     std::string part;
   };
-  for (const Row& row : {
-           Row{"\x16\x03\x01\x02" + megabyte, 400, "no HTTP/1.1"},
-           Row{"GET /\r\n\r\n", 400, "no HTTP/1.1"},
-           Row{"GET / HTTP/9.9\r\n\r\n", 400, "no HTTP/1.1"},
-           Row{"POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\n", 400, "no HTTP/1.1"},
-           Row{"POST / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab", 400, "no HTTP/1.1"},
-           Row{"POST / HTTP/1.1\r\nContent-Length: 99999999999999999999999\r\n\r\n", 400, "no HTTP/1.1"},
-           Row{"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 400, "no HTTP/1.1"},
-           Row{long_head, 431, "the head has more than 16384 bytes"},
-           Row{http_post("/", "image/png", megabyte), 413, "the body has more than 1000 bytes"},
-           Row{"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk + chunk, 413,
-               "more than 1000"},
-           Row{"POST / HTTP/1.1\r\nContent-Length: 1000000000\r\n\r\n", 413, "more than 1000"},
-           Row{"POST /refused HTTP/1.1\r\nContent-Length: 1000\r\n\r\n", 404, "not here"},
-       }) {
+  for (
+      const Row& row : {
+          Row{"\x16\x03\x01\x02" + megabyte, 400, "no HTTP/1.1"},
+          Row{"GET /\r\n\r\n", 400, "no HTTP/1.1"},
+          Row{"GET / HTTP/9.9\r\n\r\n", 400, "no HTTP/1.1"},
+          Row{"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n", 400, "no HTTP/1.1"},
+          Row{"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab", 400,
+              "no HTTP/1.1"},
+          Row{"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999999999999999\r\n\r\n", 400,
+              "no HTTP/1.1"},
+          Row{"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 400, "no HTTP/1.1"},
+          Row{"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", 501,
+              "Transfer-Encoding: gzip, chunked, expected chunked"},
+          Row{"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n",
+              501, "gzip, chunked, expected"},
+          Row{"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\n\r\n", 400, "gzip, expected chunked"},
+          Row{"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked, gzip\r\n\r\n", 400,
+              "chunked, gzip, expected"},
+          Row{"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n",
+              400, ""},
+          Row{"POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400, "chunked and HTTP/1.1"},
+          Row{"GET / HTTP/1.1\r\n\r\n", 400, "the head has 0 fields \\\"Host\\\", expected one"},
+          Row{"GET / HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n", 400, "has 2 fields"},
+          Row{"GET / HTTP/1.1\r\nHost : x\r\n\r\n", 400, "no HTTP/1.1"},
+          Row{long_head, 431, "the head has more than 16384 bytes"},
+          Row{http_post("/", "image/png", megabyte), 413, "the body has more than 1000 bytes"},
+          Row{"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk + chunk, 413,
+              "more than 1000"},
+          Row{"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000\r\n\r\n", 413, "more than 1000"},
+          Row{"POST /refused HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n", 404, "not here"},
+      }) {
     SCOPED_TRACE(row.bytes.substr(0, 60));
     RawClient client(port());
     client.send(row.bytes);
@@ -195,9 +213,37 @@ TEST_F(HttpFront, NoticesWhoGoesAway) {
   handler_.answer_later();
   {
     RawClient half(port()), nothing(port());
-    half.send("POST / HTTP/1.1\r\nContent-Length: 100\r\n\r\n123");
+    half.send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n123");
   }
   EXPECT_TRUE(comes_true([&] { return server_->connections() == 0; }));
+}
+
+// As `nc -N` does it.
+TEST_F(HttpFront, AnswersWhoSendsNothingMore) {
+  for (const char* version : {"1.1", "1.0"}) {
+    SCOPED_TRACE(version);
+    RawClient client(port());
+    client.send(fmt::format("GET /later HTTP/{}\r\nHost: x\r\n\r\n", version));
+    client.end_sending();
+    handler_.wait_for_later(1);
+    if (version == std::string("1.1")) {
+      EXPECT_EQ(client.receive().status, 100);
+    }
+    EXPECT_FALSE(handler_.first_is_gone());
+    handler_.answer_later();
+    EXPECT_EQ(client.receive().body, "0");
+    EXPECT_TRUE(client.is_ended());
+  }
+  RawClient quick(port());
+  quick.send(http_post("/a", "image/png", "12345"));
+  quick.end_sending();
+  HttpReply reply = quick.receive();
+  if (reply.status == 100) reply = quick.receive();
+  EXPECT_EQ(reply.body, "5");
+  RawClient half(port());  // the request, too
+  half.send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n123");
+  half.end_sending();
+  EXPECT_EQ(half.receive().status, 400);
 }
 
 TEST_F(HttpFront, BoundsItsConnections) {
@@ -213,7 +259,7 @@ TEST_F(HttpFront, BoundsItsConnections) {
 TEST_F(HttpFront, StopsWithAnswers) {
   RawClient idle(port()), half(port()), served(port());
   idle.ask(http_get("/"));
-  half.send("POST / HTTP/1.1\r\nContent-Length: 100\r\n\r\n123");
+  half.send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n123");
   served.send(http_get("/later"));
   handler_.wait_for_later(1);
   EXPECT_TRUE(comes_true([&] { return server_->connections() == 3; }));

@@ -33,9 +33,16 @@ TEST(ImageRequests, Addresses) {
   EXPECT_EQ(target.fields.at("threshold"), "0.3");
   EXPECT_EQ(target.fields.at("x"), "");
   EXPECT_EQ(parse_target("/a+b").path, "/a+b");
+  EXPECT_EQ(parse_target("HTTP://127.0.0.1:8080/predict?threshold=0.3").path, "/predict");
+  EXPECT_EQ(parse_target("https://host/a?threshold=0.3").fields.at("threshold"), "0.3");
+  EXPECT_EQ(parse_target("http://host").path, "/");
+  EXPECT_EQ(parse_target("http://host?x=1").fields.at("x"), "1");
+  EXPECT_EQ(parse_target("/http://host/a").path, "/http://host/a");
   for (const auto& [bad, error] :
        {std::pair{"predict", "400 the address does not begin with /"},
         std::pair{"", "400 the address does not begin with /"},
+        std::pair{"ftp://host/predict", "400 the address does not begin with /"},
+        std::pair{"http:///predict", "400 the address has no host"},
         std::pair{"/%4", "400 the address: /%4: % without two digits"},
         std::pair{"/?a=%zz", "400 the address: %zz: % without two digits"},
         std::pair{"/?a=1&a=2", "400 a: is given twice"},
@@ -94,9 +101,25 @@ TEST(ImageRequests, WhatIsWanted) {
   };
   EXPECT_EQ(wanted("/predict").format, "json");
   EXPECT_FALSE(wanted("/predict").options.threshold);
-  EXPECT_EQ(wanted("/predict", "image/png").format, "png");
-  EXPECT_EQ(wanted("/predict", "image/jpeg;q=0.9, */*").format, "jpg");
-  EXPECT_EQ(wanted("/predict", "text/html, image/png").format, "json");
+  for (const auto& [accept, format] : {
+           std::pair{"image/png", "png"},
+           std::pair{"image/jpeg, image/png", "jpg"},
+           std::pair{"image/jpeg, */*;q=0.8", "jpg"},
+           std::pair{"image/jpeg, */*", "jpg"},
+           std::pair{"image/*", "png"},
+           std::pair{"image/png;q=0, image/*", "jpg"},
+           std::pair{"text/html, image/png", "png"},
+           std::pair{"application/json;q=0.4, IMAGE/JPEG ; Q=0.5", "jpg"},
+           std::pair{"application/json, image/png", "json"},
+           std::pair{"image/png;q=0.9, application/json", "json"},
+           std::pair{"image/jpeg;q=0.9, */*", "json"},
+           std::pair{"*/*", "json"},
+           std::pair{"text/html", "json"},
+           std::pair{"image/png;q=0", "json"},
+           std::pair{"image/png;q=0.000, image/jpeg;q=0", "json"},
+           std::pair{"image/png;q=2, ,;q", "json"},
+       })
+    EXPECT_EQ(wanted("/predict", accept).format, format) << accept;
   EXPECT_EQ(wanted("/predict?format=json", "image/png").format, "json");
   const ImageRequest all = wanted("/predict?threshold=0.25&classes=a,b%20c&format=jpg");
   EXPECT_EQ(all.options.threshold, 0.25);

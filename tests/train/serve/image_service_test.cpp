@@ -429,7 +429,7 @@ TEST_F(Serve, EndsAtTheSecondSignal) {
       std::string::npos)
       << text;
   RawClient refused(static_cast<uint16_t>(std::atoi(text.c_str() + text.find("http://0.0.0.0:") + 15)));
-  refused.send("POST /predict HTTP/1.1\r\nContent-Type: text/plain\r\nContent-Length: 10\r\n\r\n");
+  refused.send("POST /predict HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\nContent-Length: 10\r\n\r\n");
   EXPECT_EQ(refused.receive().status, 415);  // and is given two seconds to read it
   program.signal(SIGINT);
   std::this_thread::sleep_for(milliseconds(300));

@@ -54,6 +54,9 @@ class RawClient {
     return true;
   }
 
+  // The other side reads an end; what it sends is still received.
+  void end_sending() const { ::shutdown(socket_, SHUT_WR); }
+
   // The next reply; has_body: of HEAD there is none.
   HttpReply receive(bool has_body = true) {
     HttpReply reply;

@@ -44,7 +44,7 @@ Followed follow(const WalkScene& scene, const TrackerOptions& options = {}, uint
   auto random = [&] { return static_cast<double>(rng.next() % 1000003) / 1000003; };
   std::map<size_t, int64_t> last;
   for (int64_t frame = 0; frame < 100; ++frame) {
-    std::vector<TrackedBox> found;
+    std::vector<Instance> found;
     std::vector<size_t> whose;
     for (size_t w = 0; w < scene.walkers.size(); ++w) {
       const Walker& walker = scene.walkers[w];
@@ -56,7 +56,7 @@ Followed follow(const WalkScene& scene, const TrackerOptions& options = {}, uint
       const double score = scene.hidden_low && hidden > 0.2 ? 0.3 : 0.9;
       const Box box =
           moved(walker.box(frame), scene.jitter * (random() - 0.5), scene.jitter * (random() - 0.5));
-      found.push_back({box, score, walker.label});
+      found.push_back({.label = walker.label, .box = box, .score = score});
       whose.push_back(w);
     }
     const std::vector<int64_t> ids = tracker.update(found);
@@ -104,15 +104,17 @@ TEST(ByteTracker, IsDeterministic) {
   EXPECT_EQ(follow(scene).numbers, follow(scene).numbers);
 }
 
+Instance box_of_score(const Box& box, double score) { return {.box = box, .score = score}; }
+
 // Detections with high scores before `gap` and after it, so many frames later.
 std::vector<int64_t> numbers_around_gap(int64_t gap, const TrackerOptions& options) {
   ByteTracker tracker(options);
   std::vector<int64_t> ids;
   for (int64_t frame = 0; frame < 10; ++frame)
-    ids = tracker.update(std::vector{TrackedBox{kRight.box(frame), 0.9}});
+    ids = tracker.update(std::vector{box_of_score(kRight.box(frame), 0.9)});
   for (int64_t frame = 0; frame < gap; ++frame) tracker.update({});
   const std::vector<int64_t> before = ids;
-  ids = tracker.update(std::vector{TrackedBox{kRight.box(10 + gap), 0.9}});
+  ids = tracker.update(std::vector{box_of_score(kRight.box(10 + gap), 0.9)});
   return {before[0], ids[0]};
 }
 
@@ -127,10 +129,10 @@ TEST(ByteTracker, RemembersWhatIsLostForABufferOfFrames) {
 }
 
 TEST(ByteTracker, ScoresBeginAndContinueTracks) {
-  const TrackedBox sure{kRight.box(0), 0.9}, doubtful{kRight.box(0), 0.55}, low{kRight.box(0), 0.3},
-      nothing{kRight.box(0), 0.05};
+  const Instance sure = box_of_score(kRight.box(0), 0.9), doubtful = box_of_score(kRight.box(0), 0.55),
+                 low = box_of_score(kRight.box(0), 0.3), nothing = box_of_score(kRight.box(0), 0.05);
   using Ids = std::vector<int64_t>;
-  auto after_sure = [&](const TrackedBox& next) {
+  auto after_sure = [&](const Instance& next) {
     ByteTracker tracker({});
     EXPECT_EQ(tracker.update(std::vector{sure}), Ids{1});
     return tracker.update(std::vector{next});
@@ -139,7 +141,7 @@ TEST(ByteTracker, ScoresBeginAndContinueTracks) {
   EXPECT_EQ(after_sure(low), Ids{1});
   EXPECT_EQ(after_sure(nothing), Ids{0});
   // None of them begins one.
-  for (const TrackedBox& box : {doubtful, low, nothing}) {
+  for (const Instance& box : {doubtful, low, nothing}) {
     ByteTracker tracker({});
     for (int frame = 0; frame < 5; ++frame) EXPECT_EQ(tracker.update(std::vector{box}), Ids{0}) << box.score;
     EXPECT_EQ(tracker.count(), 0);
@@ -150,7 +152,7 @@ TEST(ByteTracker, ScoresBeginAndContinueTracks) {
   EXPECT_EQ(tracker.update(std::vector{sure}), Ids{0});
   EXPECT_EQ(tracker.update(std::vector{sure}), Ids{1});
   // Another class is another object.
-  TrackedBox other = sure;
+  Instance other = sure;
   other.label = 3;
   EXPECT_EQ(tracker.update(std::vector{other}), Ids{0});
   EXPECT_EQ(tracker.update(std::vector{other}), Ids{2});

@@ -72,6 +72,16 @@ TEST_F(PredictVideo, FramesAsAsked) {
        {"\"frame\": 0, \"time\": 0,", "\"frame\": 5, \"time\": 0.2,", "\"frame\": 10, \"time\": 0.4,"})
     EXPECT_EQ(count_in(list, frame), 2) << list;
   EXPECT_EQ(frames_in("fifths/square.mp4"), 3);
+  // The video lasts as long as what was looked at of the given one: 12 frames, 25 a second.
+  expect_works(kBestTwo + "one --every 99 square.mp4");
+  expect_works(kBestTwo + "two --every 5 --max-frames 2 square.mp4");
+  for (const auto& [video, end] :
+       {std::pair{"fifths", 0.48}, std::pair{"one", 0.48}, std::pair{"two", 0.4}}) {
+    VideoReader drawn((scratch() / video / "square.mp4").string(), 1, 1);
+    while (drawn.next()) {
+    }
+    EXPECT_NEAR(drawn.end_seconds(), end, 1e-3) << video;
+  }
   expect_works(kBestTwo + "four --max-frames 4 --no-pictures square.mp4");
   EXPECT_EQ(count_in(written_file("four/detections.json"), "\"file_name\""), 8);
   EXPECT_FALSE(fs::exists(scratch() / "four/square.mp4"));

@@ -76,11 +76,12 @@ TEST(VideoFiles, TimesMayBeUneven) {
   VideoWriter writer(path, {.size = {48, 64}, .frames_per_second = 25}, 1);
   for (size_t i = 0; i < times.size(); ++i)
     writer.write(moving_square(48, 64, static_cast<int64_t>(i)), times[i]);
-  writer.finish();
+  writer.finish(2.5);
   VideoReader reader(path, 1, 1);
   const std::vector<VideoFrame> frames = frames_of(reader);
   ASSERT_EQ(frames.size(), times.size());
   for (size_t i = 0; i < times.size(); ++i) EXPECT_NEAR(frames[i].seconds, times[i], 1e-4) << i;
+  EXPECT_NEAR(reader.end_seconds(), 2.5, 1e-4);
   EXPECT_EQ(reader.losses(), "");
 }
 

@@ -32,7 +32,7 @@ inline void write_moving_square(const std::string& path, int64_t height, int64_t
   VideoWriter writer(path, info, 1);
   for (int64_t i = 0; i < frames; ++i)
     writer.write(moving_square(height, width, i), static_cast<double>(i) / 25);
-  writer.finish();
+  writer.finish(static_cast<double>(frames) / 25);
 }
 
 // Nothing about videos can be tested without FFmpeg. The reason is printed.

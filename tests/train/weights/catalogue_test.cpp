@@ -68,6 +68,13 @@ TEST(WeightsCatalogue, SaysWhatIsWrongWithAList) {
     EXPECT_EQ(line.find('\n'), std::string::npos);
   }
   EXPECT_EQ(parse_catalogue("weights { " + good + " }", "mine").size(), 1u);
+  const std::string begin =
+      "weights { name: \"a\" data: \"coco\" url: \"https://x/y\" recipe: \"quickstart\" ";
+  EXPECT_EQ(unknown_recipes(parse_catalogue(begin + "}", "mine")), "");
+  EXPECT_EQ(unknown_recipes(parse_catalogue(begin + "recipe: \"quikstart\" }", "mine")),
+            "weights \"a\": there is no recipe \"quikstart\", did you mean \"quickstart\"?");
+  EXPECT_TRUE(unknown_recipes(parse_catalogue(begin + "recipe: \"b\" recipe: \"c\" }", "mine"))
+                  .ends_with(" (and 1 more)"));
 }
 
 TEST(WeightsCatalogue, ArgumentsNameFilesOrWeights) {

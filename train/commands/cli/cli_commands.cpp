@@ -66,9 +66,7 @@ void add_train(CLI::App& app, Action& action) {
       "--official-recipe", a->official_recipe,
       "with --model and --init-from: keep the published settings instead of fitting them to fine-tuning on "
       "few images");
-  option(c, "--freeze", a->freeze, "REGEX", "do not train parameters whose names match (repeatable)")
-      ->expected(1)
-      ->take_all();
+  repeated(c, "--freeze", a->freeze, "REGEX", "do not train parameters whose names match (repeatable)");
   option(
       c, "--overfit", a->overfit, "N",
       "sanity check: train 1000 steps on N images without augmentation and evaluate on the same images; AP "
@@ -136,8 +134,7 @@ void add_figures(CLI::App* c, FigureOptions& figures) {
   option(c, "--max-detections", figures.max_detections, "N",
          "number of detections per image and class that count, at least 11 (for AR_10; default 100, as in "
          "pycocotools)")
-      ->check(number<int64_t>("a whole number from 11 to 1000000",
-                              [](int64_t n) { return n >= 11 && n <= 1'000'000; }));
+      ->check(whole(11, 1'000'000));
   c->add_option_function<std::string>(
        "--area-ranges",
        [&figures](const std::string& text) {
@@ -195,7 +192,7 @@ void add_score(CLI::App& app, Action& action) {
   add_figures(c, a->figures);
   option(
       c, "--evaluator", a->evaluator, "NAME",
-      fmt::format("evaluator: {} (default coco)", fmt::join(detection_evaluators().names(), ", ")).c_str());
+      fmt::format("evaluator: {} (default coco)", fmt::join(evaluators("detection").names(), ", ")).c_str());
   c->footer(
       "Examples:\n"
       "  saccade score --annotations val.json --detections detections.json --json figures.json\n"
@@ -205,9 +202,7 @@ void add_score(CLI::App& app, Action& action) {
 void add_bench(CLI::App& app, Action& action) {
   auto [c, a] =
       add_command(app, action, "bench", "measure a checkpoint's inference speed on random images", run_bench);
-  c->add_option("CKPT", a->checkpoint, "a checkpoint that train or convert wrote")
-      ->required()
-      ->check(not_empty());
+  positional(c, "CKPT", a->checkpoint, "a checkpoint that train or convert wrote");
   add_batch_size(c, a->batch_size, "batch size (default 1)");
   option(c, "--height", a->height, "H", "image height (default: the recipe's)")->check(at_least(1));
   option(c, "--width", a->width, "W", "image width (default: the recipe's)")->check(at_least(1));
@@ -223,10 +218,8 @@ void add_bench(CLI::App& app, Action& action) {
 void add_export(CLI::App& app, Action& action) {
   static constexpr int64_t kMaxBatch = 1024;
   auto [c, a] = add_command(app, action, "export", "write a checkpoint as an ONNX file", run_export);
-  c->add_option("CKPT", a->checkpoint, "a checkpoint, or a recipe (*.textproto) for random weights")
-      ->required()
-      ->check(not_empty());
-  c->add_option("OUT", a->output, "the file to write (*.onnx)")->required()->check(not_empty());
+  positional(c, "CKPT", a->checkpoint, "a checkpoint, or a recipe (*.textproto) for random weights");
+  positional(c, "OUT", a->output, "the file to write (*.onnx)");
   option(c, "--height", a->height, "H", "image height (default: the recipe's)")->check(at_least(1));
   option(c, "--width", a->width, "W", "image width (default: the recipe's)")->check(at_least(1));
   add_image_size(c, a->image_size, "image size, as for train --image-size, instead of height and width");
@@ -279,15 +272,15 @@ void add_report(CLI::App& app, Action& action) {
   auto [c, a] = add_command(
       app, action, "report",
       "write an HTML page with the curves of a run and an evaluation of its best checkpoint", run_report);
-  c->add_option("RUN", a->run, "the folder of the run")->required()->check(not_empty());
-  c->add_option("MORE", a->others, "further runs to compare with it")->check(not_empty());
+  positional(c, "RUN", a->run, "the folder of the run");
+  positional(c, "MORE", a->others, "further runs to compare with it", false);
   option(c, "--output", a->output, "FILE",
          "the page (default RUN/report.html, or of several runs comparison.html)");
   add_json(c, a->json);
   option(c, "--csv", a->csv, "FILE", "write the logged metrics, a line for each step and evaluation");
   option(c, "--threshold", a->threshold, "T",
          "lowest score that counts in the confusion matrix (default: the one with the best F1)")
-      ->check(between_0_and_1());
+      ->check(real(0, 1));
   option(c, "--checkpoint", a->checkpoint, "FILE", "checkpoint to evaluate (default: the run's best)");
   option(c, "--detections", a->detections, "FILE",
          "use these detections of the validation set, as for score, instead of evaluating");
@@ -307,7 +300,7 @@ void add_report(CLI::App& app, Action& action) {
       ->needs("--label-errors");
   option(c, "--suspicion", a->label_errors.least_suspicion, "T",
          "lowest suspicion of a label error that is reported (default 0.5)")
-      ->check(between_0_and_1());
+      ->check(real(0, 1));
   c->add_flag("--curves-only", a->curves_only, "show only what the run has logged, without an evaluation");
   add_batch_size(c, a->batch_size, "batch size");
   add_allow_outside(c, a->allow_outside);
@@ -322,12 +315,10 @@ void add_report(CLI::App& app, Action& action) {
 
 void add_convert(CLI::App& app, Action& action) {
   auto [c, a] = add_command(app, action, "convert", "convert published weights to a checkpoint", run_convert);
-  c->add_option(
-       "IN", a->input,
-       "a safetensors file (or its *.index.json), a .pth file of PyTorch, or the name of published weights")
-      ->required()
-      ->check(not_empty());
-  c->add_option("OUT", a->output, "the file to write, named *.safetensors")->required()->check(not_empty());
+  positional(
+      c, "IN", a->input,
+      "a safetensors file (or its *.index.json), a .pth file of PyTorch, or the name of published weights");
+  positional(c, "OUT", a->output, "the file to write, named *.safetensors");
   option(c, "--config", a->config, "FILE", "recipe of the model, if the weights do not identify it");
   add_set(c, a->set);
   option(c, "--annotations", a->annotations, "FILE", "COCO json with the names of the classes");
@@ -343,11 +334,10 @@ void add_describe(CLI::App& app, Action& action) {
   auto [c, a] = add_command(app, action, "describe",
                             "describe a layer (arguments, shapes, cost), a recipe, or the fields of a config",
                             run_describe);
-  c->add_option(
-       "LAYER", a->layer,
-       "name of a layer or a recipe; \"models\" lists the recipes, \"config\" every field of a config; "
-       "without a name, the layers are listed")
-      ->check(not_empty());
+  positional(c, "LAYER", a->layer,
+             "name of a layer or a recipe; \"models\" lists the recipes, \"config\" every field of a config; "
+             "without a name, the layers are listed",
+             false);
   c->footer("Examples:\n  saccade describe ms_deform_attn\n  saccade describe rt_detr_r18");
 }
 

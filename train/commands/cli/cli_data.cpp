@@ -69,8 +69,7 @@ void add_data_commands(CLI::App& app, Action& action) {
   option(show, "--batches", w->batches, "N", "number of batches (default 1)")->check(at_least(1));
   option(show, "--images", w->images, "N", "number of images, instead of whole batches")->check(at_least(1));
   option(show, "--step", w->step, "K", "begin with the batch of training step K (default 1)")
-      ->check(number<int64_t>("a whole number from 1 to 1000000000",
-                              [](int64_t step) { return step >= 1 && step <= 1'000'000'000; }));
+      ->check(whole(1, 1'000'000'000));
   show->footer(
       "Examples:\n"
       "  saccade data show --data my_images --model rt_detr_r18 --output seen\n"
@@ -79,17 +78,11 @@ void add_data_commands(CLI::App& app, Action& action) {
       "--images 20");
   auto [convert, v] = add_command(
       *c, action, "convert", "convert the annotations of a data set to another format", run_data_convert);
-  convert
-      ->add_option("IN", v->input,
-                   "data set folder, as for train --data, or an annotation file with --images")
-      ->required()
-      ->check(not_empty());
-  convert
-      ->add_option(
-          "OUT_DIR", v->output,
-          "folder for train.json, val.json, test.json, or annotations.json; for other formats a new folder")
-      ->required()
-      ->check(not_empty());
+  positional(convert, "IN", v->input,
+             "data set folder, as for train --data, or an annotation file with --images");
+  positional(
+      convert, "OUT_DIR", v->output,
+      "folder for train.json, val.json, test.json, or annotations.json; for other formats a new folder");
   option(convert, "--images", v->images, "DIR", "image folder of the file IN");
   add_data(convert, v->data, "further data set folders to combine with IN");
   add_classes(convert, v->classes, "use only these classes");
@@ -105,9 +98,7 @@ void add_data_commands(CLI::App& app, Action& action) {
          "rename a class, or merge it with an existing class (repeatable)")
       ->expected(1)
       ->take_all();
-  option(convert, "--drop", v->drop, "NAME", "remove a class; its images stay (repeatable)")
-      ->expected(1)
-      ->take_all();
+  repeated(convert, "--drop", v->drop, "NAME", "remove a class; its images stay (repeatable)");
   convert->add_flag("--drop-empty", v->drop_empty,
                     "remove images without boxes of the classes that are kept");
   option(convert, "--split", v->shares, "SHARE,...",

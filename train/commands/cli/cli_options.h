@@ -46,8 +46,13 @@ inline CLI::Validator at_least(int64_t low) {
   return number<int64_t>(fmt::format("a whole number of at least {}", low),
                          [low](int64_t value) { return value >= low; });
 }
-inline CLI::Validator between_0_and_1() {
-  return number<double>("a number from 0 to 1", [](double value) { return value >= 0 && value <= 1; });
+inline CLI::Validator whole(int64_t low, int64_t high) {
+  return number<int64_t>(fmt::format("a whole number from {} to {}", low, high),
+                         [=](int64_t value) { return value >= low && value <= high; });
+}
+inline CLI::Validator real(double low, double high) {
+  return number<double>(fmt::format("a number from {} to {}", low, high),
+                        [=](double value) { return value >= low && value <= high; });
 }
 
 // Of files and folders: an empty word names none.
@@ -61,6 +66,16 @@ CLI::Option* option(CLI::App* command, const char* flag, T& value, const char* t
   CLI::Option* added = command->add_option(flag, value, text)->type_name(type);
   const std::string_view kind = type;
   return kind == "FILE" || kind == "DIR" ? added->check(not_empty()) : added;
+}
+// One that may come again: each adds to the list.
+inline CLI::Option* repeated(CLI::App* command, const char* flag, std::vector<std::string>& values,
+                             const char* type, const char* text) {
+  return option(command, flag, values, type, text)->expected(1)->take_all();
+}
+// A word without a flag.
+template <class T>
+void positional(CLI::App* command, const char* name, T& value, const char* text, bool is_required = true) {
+  command->add_option(name, value, text)->required(is_required)->check(not_empty());
 }
 template <class T>
 CLI::Option* required(CLI::App* command, const char* flag, T& value, const char* type, const char* text) {
@@ -77,13 +92,10 @@ inline void add_json(CLI::App* command, std::string& json) {
 
 inline CLI::Option* add_set(CLI::App* command, std::vector<std::string>& set,
                             const char* text = "change a config field: path.to.field=value (repeatable)") {
-  return option(command, "--set", set, "PATH=VALUE", text)
-      ->expected(1)
-      ->take_all()
-      ->each([](const std::string& assignment) {
-        const std::string path = assignment.substr(0, assignment.find('=')), today = path_of_today(path);
-        if (path != today) print_note(fmt::format("note: --set {}: is now {}", shortened(path), today));
-      });
+  return repeated(command, "--set", set, "PATH=VALUE", text)->each([](const std::string& assignment) {
+    const std::string path = assignment.substr(0, assignment.find('=')), today = path_of_today(path);
+    if (path != today) print_note(fmt::format("note: --set {}: is now {}", shortened(path), today));
+  });
 }
 // Of a checkpoint: what inference alone depends on. Other arguments may follow.
 inline void add_inference_set(CLI::App* command, std::vector<std::string>& set) {
@@ -96,24 +108,19 @@ inline void add_precision(CLI::App* c, std::string& precision) {
       ->check(CLI::IsMember({"f32", "tf32", "bf16"}));
 }
 
-inline CLI::Validator batch_sizes() {
-  return number<int64_t>("a whole number from 1 to 65536", [](int64_t n) { return n >= 1 && n <= 65536; });
-}
+inline CLI::Validator batch_sizes() { return whole(1, 65536); }
 inline void add_batch_size(CLI::App* c, int64_t& size, const char* text) {
   option(c, "--batch-size,--batch", size, "N", text)->check(batch_sizes());
 }
 
 // What most trainings change.
 inline CLI::Option* add_image_size(CLI::App* command, int64_t& size, const char* text) {
-  return option(command, "--image-size", size, "N", text)
-      ->check(number<int64_t>("a whole number from 16 to 16384",
-                              [](int64_t n) { return n >= 16 && n <= 16384; }));
+  return option(command, "--image-size", size, "N", text)->check(whole(16, 16384));
 }
 inline void add_quick_flags(CLI::App* command, QuickFlags& flags) {
   option(command, "--epochs", flags.epochs, "N",
          "passes over the training images; settings that start or end at an epoch move in proportion")
-      ->check(number<int64_t>("a whole number from 1 to 1000000",
-                              [](int64_t n) { return n >= 1 && n <= 1'000'000; }));
+      ->check(whole(1, 1'000'000));
   option(command, "--batch", flags.batch, "N",
          "batch size; batches are accumulated so that a step has about as many images as before")
       ->check(batch_sizes());
@@ -128,7 +135,7 @@ inline void add_quick_flags(CLI::App* command, QuickFlags& flags) {
 
 // Data sets in folders of the usual layouts; several are united.
 inline CLI::Option* add_data(CLI::App* command, std::vector<std::string>& data, const char* text) {
-  return option(command, "--data", data, "DIR", text)->expected(1)->take_all();
+  return repeated(command, "--data", data, "DIR", text);
 }
 inline void add_classes(CLI::App* command, std::vector<std::string>& classes, const char* text) {
   option(command, "--classes", classes, "NAME,...", text)

@@ -14,8 +14,7 @@ void add_predict_command(CLI::App& app, Action& action) {
   required(c, "--checkpoint", a->checkpoint, "FILE", "a checkpoint that train wrote");
   required(c, "--output", a->output, "DIR",
            "folder for the pictures and detections.json or predictions.json");
-  option(c, "--threshold", a->threshold, "T", "lowest score that is drawn (default 0.5)")
-      ->check(between_0_and_1());
+  option(c, "--threshold", a->threshold, "T", "lowest score that is drawn (default 0.5)")->check(real(0, 1));
   add_classes(c, a->classes, "keep only these classes, by name or category id");
   option(c, "--max", a->max, "N", "keep at most N detections per image, those with the best scores")
       ->check(at_least(1));
@@ -38,7 +37,7 @@ void add_predict_command(CLI::App& app, Action& action) {
       ->check(CLI::IsMember({"png", "jpg"}));
   option(c, "--line-width", a->style.line_width, "PIXELS",
          "line width of the boxes (default: grows with the picture)")
-      ->check(number<int64_t>("a whole number from 1 to 100", [](int64_t n) { return n >= 1 && n <= 100; }));
+      ->check(whole(1, 100));
   option(c, "--letter-size", a->style.letter_size, "PIXELS",
          "letter size of names and scores; 0 for none (default: grows with the picture)")
       ->check(number<int64_t>("0, or a whole number from 6 to 400",
@@ -51,19 +50,18 @@ void add_predict_command(CLI::App& app, Action& action) {
   TrackerOptions& tracking = a->video.tracking;
   option(c, "--track-threshold", tracking.high, "T",
          "detections with scores of at least T are matched first (default 0.5)")
-      ->check(between_0_and_1())
+      ->check(real(0, 1))
       ->needs("--track");
   option(c, "--track-new", tracking.begin, "T",
          "lowest score that begins a new track (default: that of --track-threshold + 0.1)")
-      ->check(between_0_and_1())
+      ->check(real(0, 1))
       ->needs("--track");
   option(c, "--track-match", tracking.match, "D",
          "largest distance, 1 - IoU x score, between a track and its next detection (default 0.8)")
-      ->check(between_0_and_1())
+      ->check(real(0, 1))
       ->needs("--track");
   option(c, "--track-buffer", tracking.buffer, "N", "keep a lost track for N frames (default 30)")
-      ->check(number<int64_t>("a whole number from 0 to 1000000",
-                              [](int64_t n) { return n >= 0 && n <= 1'000'000; }))
+      ->check(whole(0, 1'000'000))
       ->needs("--track");
   c->add_flag("--recursive", a->recursive, "also search sub-folders");
   option(c, "--tile", a->tile, "PIXELS",
@@ -71,7 +69,7 @@ void add_predict_command(CLI::App& app, Action& action) {
       ->check(at_least(16));
   option(c, "--tile-overlap", a->tile_overlap, "FRACTION",
          "overlap of neighbouring tiles, as a fraction of their side (default 0.25)")
-      ->check(number<double>("a number from 0 to 0.9", [](double s) { return s >= 0 && s <= 0.9; }))
+      ->check(real(0, 0.9))
       ->needs("--tile");
   add_device(c, a->device);
   add_precision(c, a->precision);
@@ -79,10 +77,10 @@ void add_predict_command(CLI::App& app, Action& action) {
   add_image_size(c, a->image_size, "image size, as for train --image-size (default: as in training)");
   option(c, "--list", a->list, "FILE", "also process the images listed in this file, one per line");
   add_batch_size(c, a->batch_size, "batch size (default 1); images of different sizes may be padded");
-  c->add_option("IMAGE", a->images,
-                "image files, folders of images, patterns ('shots/*.jpg'), - for the standard input; videos, "
-                "cameras (camera:0), streams (rtsp://...)")
-      ->check(not_empty());
+  positional(c, "IMAGE", a->images,
+             "image files, folders of images, patterns ('shots/*.jpg'), - for the standard input; videos, "
+             "cameras (camera:0), streams (rtsp://...)",
+             false);
   c->footer(
       "Examples:\n"
       "  saccade predict --checkpoint best.safetensors --output pictures photo.jpg more_photos/\n"

@@ -11,27 +11,24 @@ void add_serve_command(CLI::App& app, Action& action) {
                   "answer requests over HTTP with the objects or classes in their images", run_serve);
   required(c, "CKPT", a->checkpoint, "FILE", "a checkpoint that train wrote");
   option(c, "--port", a->port, "N", "port to listen on (default 8080); 0 for a free one, which is printed")
-      ->check(
-          number<int64_t>("a whole number from 0 to 65535", [](int64_t n) { return n >= 0 && n <= 65535; }));
+      ->check(whole(0, 65535));
   option(c, "--host", a->host, "ADDRESS",
          "address to listen on (default 127.0.0.1, only this machine; 0.0.0.0 for everyone)")
       ->check(not_empty());
   option(c, "--threshold", a->threshold, "T", "lowest score, unless a request sets its own (default 0.5)")
-      ->check(between_0_and_1());
+      ->check(real(0, 1));
   option(c, "--max-batch", a->max_batch, "N", "largest number of images in a batch (default 8)")
       ->check(batch_sizes());
   option(c, "--queue", a->queue, "N",
          "number of requests that may wait or be processed (default 64); others get status 503")
-      ->check(
-          number<int64_t>("a whole number from 1 to 65536", [](int64_t n) { return n >= 1 && n <= 65536; }));
+      ->check(whole(1, 65536));
   option(c, "--max-bytes", a->max_bytes, "N", "largest request in bytes (default 20971520)")
-      ->check(number<int64_t>("a whole number from 1 to 1073741824",
-                              [](int64_t n) { return n >= 1 && n <= int64_t{1} << 30; }));
+      ->check(whole(1, int64_t{1} << 30));
   option(c, "--max-pixels", a->max_pixels, "N", "largest image, in height times width (default 50000000)")
       ->check(at_least(1));
   option(c, "--timeout", a->timeout, "SECONDS",
          "time limit to send a request, and to receive its answer (default 30)")
-      ->check(number<double>("a number from 0.1 to 86400", [](double s) { return s >= 0.1 && s <= 86400; }));
+      ->check(real(0.1, 86400));
   add_device(c, a->device);
   add_precision(c, a->precision);
   add_inference_set(c, a->set);

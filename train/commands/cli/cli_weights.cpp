@@ -15,7 +15,7 @@ void add_weights_commands(CLI::App& app, Action& action) {
   auto [fetch, f] =
       add_command(*weights, action, "fetch",
                   "download weights to the cache, or continue an interrupted download", run_weights_fetch);
-  fetch->add_option("NAME", f->names, "a name from saccade weights list")->required()->check(not_empty());
+  positional(fetch, "NAME", f->names, "a name from saccade weights list");
   fetch->footer(
       "The cache is $SACCADE_CACHE, else $XDG_CACHE_HOME/saccade, else ~/.cache/saccade. $https_proxy is used.\n"
       "Example:\n  saccade weights fetch dfine_n_coco");
@@ -23,8 +23,8 @@ void add_weights_commands(CLI::App& app, Action& action) {
   auto [verify, v] =
       add_command(*weights, action, "verify", "compare the files in the cache with their checksums (SHA-256)",
                   run_weights_verify);
-  verify->add_option("NAME", v->names, "a name from saccade weights list (default: everything in the cache)")
-      ->check(not_empty());
+  positional(verify, "NAME", v->names, "a name from saccade weights list (default: everything in the cache)",
+             false);
   verify->footer("Example:\n  saccade weights verify");
 }
 

@@ -9,6 +9,7 @@
 #include "core/tensor/error.h"
 #include "data/evaluation/evaluators.h"
 #include "data/formats/data_format.h"
+#include "data/labels/label_forms.h"
 #include "layers/attention.h"
 #include "train/commands/commands.h"
 #include "train/config/config.h"
@@ -27,71 +28,15 @@ namespace {
 using Words = std::vector<std::string>;
 
 // Each asks the program with the words up to the cursor, and takes its answer or the names of files.
-constexpr std::string_view kBashScript = R"SH(# bash completion of saccade
-_saccade() {
-  local line=${COMP_LINE:0:COMP_POINT} words=() word= before= opened= quote= in_word= path i c
-  for ((i = 0; i < ${#line}; ++i)); do
-    c=${line:i:1}
-    case "$quote:$c" in
-      "':'" | '":"') quote= ;;
-      '":\') [[ ${line:i+1:1} == [\"\\\$\`] ]] && c=${line: ++i:1}; word+=$c ;;
-      "':"* | '":'*) word+=$c ;;
-      :\' | :\") quote=$c in_word=1 opened=$word ;;
-      :\\) word+=${line: ++i:1} in_word=1 ;;
-      :[[:space:]]) [[ $in_word ]] && words+=("$word"); word= before= in_word= ;;
-      *) word+=$c in_word=1; [[ $c == [=:] ]] && before=$word ;;
-    esac
-  done
-  words+=("$word")
-  mapfile -t COMPREPLY < <("${words[0]}" --complete "${words[@]}" 2> /dev/null)
-  path=${word#--*=}
-  case "${COMPREPLY[*]}" in
-    FILES) compopt -o filenames; mapfile -t COMPREPLY < <(compgen -f -- "$path") ;;
-    FOLDERS) compopt -o filenames; mapfile -t COMPREPLY < <(compgen -d -- "$path") ;;
-    *) path=$word ;;
-  esac
-  # A word begins after "=", ":" and an open quote for bash, which puts the answer in place of what comes after them.
-  [[ $quote ]] && before=$opened
-  for i in "${!COMPREPLY[@]}"; do
-    c=${word%"$path"}${COMPREPLY[i]}
-    COMPREPLY[i]=${c#"$before"}
-  done
-  [[ ${#COMPREPLY[@]} == 1 && ${COMPREPLY[0]} == *[.=] ]] && compopt -o nospace
-}
-complete -F _saccade saccade
-)SH";
-
-constexpr std::string_view kZshScript = R"(#compdef saccade
-# zsh completion of saccade
-_saccade() {
-  local -a answers
-  answers=("${(@f)$("$words[1]" --complete "${(@Q)words[1,CURRENT-1]}" "${(Q)PREFIX}" 2> /dev/null)}")
-  [[ $answers == (FILES|FOLDERS) && $words[CURRENT] == --*=* ]] && compset -P 1 '*='
-  case "$answers" in
-    FILES) _files ;;
-    FOLDERS) _files -/ ;;
-    *) local -a open=(${(M)answers:#*[.=]}) closed=(${answers:#*[.=]})
-       compadd -S '' -- $open; compadd -- $closed ;;
-  esac
-}
-if [ "$funcstack[1]" = _saccade ]; then _saccade "$@"; else compdef _saccade saccade; fi
-)";
-
-constexpr std::string_view kFishScript = R"(# fish completion of saccade
-function __saccade_complete
-    set -l words (commandline -opc)
-    set -l answers ($words[1] --complete $words (commandline -ct) 2> /dev/null)
-    switch "$answers"
-        case FILES
-            __fish_complete_path (commandline -ct)
-        case FOLDERS
-            __fish_complete_directories (commandline -ct)
-        case '*'
-            printf '%s\n' $answers
-    end
-end
-complete -c saccade -f -a '(__saccade_complete)'
-)";
+constexpr std::string_view kBashScript =
+#include "train/commands/shell/completion.bash.inc"
+    ;
+constexpr std::string_view kZshScript =
+#include "train/commands/shell/completion.zsh.inc"
+    ;
+constexpr std::string_view kFishScript =
+#include "train/commands/shell/completion.fish.inc"
+    ;
 
 Words beginning_with(const std::string& start, const Words& words) {
   Words fitting;
@@ -114,9 +59,14 @@ Words known_values(const std::string& name) {
        [] {
          return Words{"auto", "cpu", "cuda"};
        }},
-      {"evaluator", [] { return detection_evaluators().names(); }},
+      {"evaluator", [] { return evaluators("detection").names(); }},
       {"from", [] { return formats_with({.boxes = true}); }},
-      {"to", [] { return Words{"coco"}; }},
+      {"to",
+       [] {
+         Words names = readable_forms();
+         names.push_back("label_maps");
+         return names;
+       }},
       {"LAYER",
        [] {
          Words names = attention_layers().names(), more = recipe_names();

@@ -79,6 +79,9 @@ const Dependence kDependences[] = {
     {{"data.augment.color_probability"},
      changes_colours,
      "without data.augment.brightness, contrast, saturation or hue"},
+    {{"data.augment.min_area_ratio", "data.augment.min_box_side"},
+     [](const Config& c) { return task_of(c).needs(c).boxes; },
+     "without boxes"},
     {{"data.augment.mosaic_side"},
      [](const Config& c) { return c.data().augment().mosaic() > 0; },
      "without data.augment.mosaic"},
@@ -155,8 +158,6 @@ const Dependence kDependences[] = {
 
 // Where the task does not read the field, in words; "": it does.
 std::string unread_where(const Config& config, const std::string& field) {
-  for (const Task::UnreadFields& unread : task_of(config).unread_fields())
-    if (std::ranges::find(unread.fields, field) != unread.fields.end()) return unread.where;
   for (const auto& [name, registered] : tasks().all())
     for (const std::string& own : registered.task->own_fields())
       if (name != task_name(config) && (field == own || field.starts_with(own + ".")))

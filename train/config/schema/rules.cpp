@@ -22,15 +22,6 @@ namespace saccade {
 namespace pb = google::protobuf;
 using pb::FieldDescriptor;
 
-namespace {
-
-std::vector<std::string> united(std::vector<std::string> names, const std::vector<std::string>& more) {
-  names.insert(names.end(), more.begin(), more.end());
-  return names;
-}
-
-}  // namespace
-
 std::vector<std::string> registered_names(const std::string& registry) {
   using Names = std::vector<std::string>;
   static const std::map<std::string, Names (*)()> kRegistries = {
@@ -39,8 +30,10 @@ std::vector<std::string> registered_names(const std::string& registry) {
       {"data format", [] { return data_formats().names(); }},
       {"evaluator",
        [] {
-         return united(united(detection_evaluators().names(), classification_evaluators().names()),
-                       segmentation_evaluators().names());
+         Names names;
+         for (const auto& [task, known] : evaluators_by_task())
+           for (const std::string& name : known.names()) names.push_back(name);
+         return names;
        }},
       {"model", [] { return model_types().names(); }},
       {"optimizer", [] { return kernels::optimizers().names(); }},

@@ -52,6 +52,8 @@ class Picture:
             raise InputError(f"{name}: {array.dtype} pixels, expected uint8, 0 to 255")
         if 0 in array.shape:
             raise InputError(f"{name}: {array.shape[1]} x {array.shape[0]} pixels, expected at least 1 x 1")
+        if np.ma.is_masked(array):  # what is under a mask has no value
+            raise InputError(f"{name}: a masked array, expected one without masked pixels; image.filled(0) makes them black")
         side = 1 if array.ndim == 2 else 3
         rows = array.strides[0] >= array.shape[1] * side and array.strides[1:] == ((1,) if side == 1 else (3, 1))
         if not rows:

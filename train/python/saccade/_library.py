@@ -65,23 +65,25 @@ def one_line(error: object) -> str:
 def library() -> ctypes.CDLL:
     """The library of $SACCADE_LIBRARY, else that of the wheel, else the system's."""
     bundled = FOLDER / "lib" / "libsaccade.so"
-    path = os.environ.get("SACCADE_LIBRARY") or (str(bundled) if bundled.exists() else SONAME)
+    given = os.environ.get("SACCADE_LIBRARY")
+    path = given or (str(bundled) if bundled.exists() else SONAME)
+    name = f"SACCADE_LIBRARY: {path}" if given else path
     if path == str(bundled):
         check_processor()
     try:
         found = ctypes.CDLL(path)
     except OSError as error:
-        raise Error(f"{path}: cannot be loaded: {one_line(error)}") from None
+        raise Error(f"{name}: cannot be loaded: {one_line(error)}") from None
     try:
         found.saccade_version.restype = c_char_p
         version = found.saccade_version().decode()
         if version.split(".")[:2] != __version__.split(".")[:2]:
-            raise Error(f"{path}: libsaccade {version}, expected {__version__}, the version of this module")
-        for name, (result, arguments) in FUNCTIONS.items():
-            function = getattr(found, name)
+            raise Error(f"{name}: libsaccade {version}, expected {__version__}, the version of this module")
+        for symbol, (result, arguments) in FUNCTIONS.items():
+            function = getattr(found, symbol)
             function.restype, function.argtypes = result, arguments
     except AttributeError as error:
-        raise Error(f"{path}: is no libsaccade {__version__}: {one_line(error)}") from None
+        raise Error(f"{name}: is no libsaccade {__version__}: {one_line(error)}") from None
     return found
 
 

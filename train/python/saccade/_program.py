@@ -57,7 +57,8 @@ def start_program(command: str, words: Sequence[str], **options: Any) -> "subpro
     try:
         return subprocess.Popen([path, command, *words], stdin=subprocess.DEVNULL, **options)
     except OSError as error:
-        raise Error(f"{path}: {error.strerror}") from None
+        name = f"SACCADE_PROGRAM: {path}" if os.environ.get("SACCADE_PROGRAM") else path
+        raise Error(f"{name}: {error.strerror}") from None
 
 
 def run_program(command: str, arguments: Sequence[str], flags: Dict[str, Any]) -> None:

@@ -3,6 +3,7 @@
 
 #include "core/tensor/error.h"
 #include "data/images/draw.h"
+#include "models/build.h"
 #include "models/classifier.h"
 #include "models/summary.h"
 #include "models/weights/imagenet_names.h"
@@ -19,7 +20,7 @@ namespace {
 class ClassificationTask final : public Task {
  public:
   void check(const Config& config) const override {
-    classification_evaluator(config);
+    evaluator_of(config);
     const auto& data = config.data();
     if (data.augment().height() == 0)
       fail_input("data.augment.height: not set, expected the size of a classifier's training images");
@@ -42,15 +43,7 @@ class ClassificationTask final : public Task {
                  field, split.annotations(), field);
     need(field + ".images", split.images(), "a folder with one sub-folder of images for each class");
   }
-  std::vector<UnreadFields> unread_fields() const override {
-    return {{{"data.augment.min_area_ratio", "data.augment.min_box_side"}, "without boxes, in a classifier"},
-            {{"criterion.class_loss", "criterion.class_weight", "criterion.bbox_weight",
-              "criterion.giou_weight", "criterion.focal_alpha", "criterion.focal_gamma",
-              "criterion.no_object_weight", "criterion.cost_class", "criterion.cost_bbox",
-              "criterion.cost_giou", "criterion.cost_alpha", "criterion.cost_gamma",
-              "criterion.extra_group_repeat", "data.labels", "eval.max_detections", "eval.nms"},
-             "in a classifier"}};
-  }
+  std::vector<std::string> own_fields() const override { return {"criterion.label_smoothing"}; }
 
   Contents needs(const Config&) const override { return {.image_classes = true}; }
   UsualClasses usual_classes() const override { return {1000, "ImageNet"}; }
@@ -99,7 +92,7 @@ class ClassificationTask final : public Task {
     return train_classifier(config);
   }
   std::vector<std::string> primary_metrics(const Config& config) const override {
-    return classification_evaluator(config).primary;
+    return evaluator_of(config).primary;
   }
   std::vector<MetricChart> charts() const override {
     return {
@@ -125,7 +118,7 @@ class ClassificationTask final : public Task {
     return add_classification_sections(page, options);
   }
   ModelSummary summarize(Module& model, int64_t height, int64_t width) const override {
-    return saccade::summarize(dynamic_cast<Classifier&>(model), height, width);
+    return saccade::summarize(model_as<Classifier>(model), height, width);
   }
 };
 

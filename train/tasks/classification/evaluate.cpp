@@ -54,7 +54,7 @@ Evaluation evaluate_classes(const EvalArguments& arguments, const LoadedModel& m
   const auto images = open_dataset(paths, LabelScheme::kContiguous, &notes);
   for (std::string& note : notes_on_judged(*images, paths, model, training)) notes.push_back(std::move(note));
   for (const std::string& note : notes) print_line(note);
-  return evaluate_classifier(model.as<Classifier>(), images, classification_evaluator(model.config), options);
+  return evaluate_classifier(model.as<Classifier>(), images, evaluator_of(model.config), options);
 }
 
 }  // namespace saccade

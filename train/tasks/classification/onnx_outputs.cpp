@@ -23,7 +23,7 @@ class ClassifierOutputs : public ModelOutputs {
 
 std::vector<std::pair<std::string, Tensor>> ClassifierOutputs::run(Module& model,
                                                                    const Tensor& images) const {
-  return {{"logits", dynamic_cast<Classifier&>(model).forward(Var(images)).value()}};
+  return {{"logits", call(dynamic_cast<Classifier&>(model), Var(images)).value()}};
 }
 
 void ClassifierOutputs::lower(OutputWriter& writer, const std::vector<Raw>& raw) const {

@@ -176,7 +176,7 @@ std::string add_classification_sections(Page& page, const ReportOptions& options
   const auto images = open_dataset(paths, LabelScheme::kContiguous, &notes);
   for (std::string& line : notes_on_judged(*images, paths, model)) notes.push_back(std::move(line));
   for (const std::string& line : notes) print_line(line);
-  const auto evaluator = classification_evaluator(model.config).start({});
+  const auto evaluator = evaluator_of(model.config).start({});
   std::vector<Guess> guesses;
   ClassifierRunner runner(model.as<Classifier>(), options.evaluation.normalization);
   for_each_batch(model.as<Classifier>(), images, options.evaluation, [&](const Batch& batch) {

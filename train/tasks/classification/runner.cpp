@@ -13,7 +13,7 @@ namespace saccade {
 std::vector<float> ClassifierRunner::run(const Batch& batch) {
   const Tensor images = normalized_images(batch, normalization_, model_.device()).value();
   const Tensor logits =
-      forward_.run({}, images, [&](const Tensor& x) { return model_.forward(Var(x)); }).value();
+      forward_.run({}, images, [&](const Tensor& x) { return call(model_, Var(x)); }).value();
   std::vector<float> values = logits.to(DType::kF32).to_vector<float>();
   const size_t classes = static_cast<size_t>(logits.dim(1));
   for (size_t i = 0; i < values.size(); ++i)

@@ -49,7 +49,7 @@ class ClassifierTraining final : public ImageTrainingTask {
       : ImageTrainingTask(config),
         normalization_(image_normalization(config)),
         evaluation_(evaluator_options(config)),
-        evaluator_(classification_evaluator(config)),
+        evaluator_(evaluator_of(config)),
         smoothing_(config.criterion().label_smoothing()) {
     const int64_t classes = train_set_->num_classes();
     if (int64_t wanted = config.model().num_classes(); wanted > 0 && wanted != classes)
@@ -66,7 +66,7 @@ class ClassifierTraining final : public ImageTrainingTask {
   }
   TrainingLoss loss(const Batch& batch, const StepImages& step,
                     const std::function<void()>& forward_done) override {
-    Var logits = model_->forward(normalized_images(batch, normalization_, model_->device()));
+    Var logits = call(*model_, normalized_images(batch, normalization_, model_->device()));
     forward_done();
     const double images = std::max(1.0, static_cast<double>(step.images()));
     Var total = mul_scalar(soft_target_loss(logits, batch, smoothing_), 1 / images);

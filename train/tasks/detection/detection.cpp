@@ -3,6 +3,7 @@
 
 #include "core/tensor/error.h"
 #include "data/images/draw.h"
+#include "models/build.h"
 #include "models/detector.h"
 #include "models/summary.h"
 #include "train/config/options.h"
@@ -19,7 +20,7 @@ namespace {
 class DetectionTask final : public Task {
  public:
   void check(const Config& config) const override {
-    detection_evaluator(config);
+    evaluator_of(config);
     if (const double part = config.data().val_crop_pct(); part > 0)
       fail_input(
           "data.val_crop_pct: {} cuts the centre out of a classifier's images, expected 0 for a detector, whose boxes are of the whole image",
@@ -34,8 +35,15 @@ class DetectionTask final : public Task {
     need(field + ".annotations", split.annotations(), "a file of annotations (COCO json), or data.folder");
     need(field + ".images", split.images(), "the folder of the images");
   }
-  std::vector<UnreadFields> unread_fields() const override {
-    return {{{"criterion.label_smoothing"}, "in a detector"}};
+  std::vector<std::string> own_fields() const override {
+    return {"criterion.class_loss",         "criterion.class_weight",
+            "criterion.bbox_weight",        "criterion.giou_weight",
+            "criterion.focal_alpha",        "criterion.focal_gamma",
+            "criterion.no_object_weight",   "criterion.cost_class",
+            "criterion.cost_bbox",          "criterion.cost_giou",
+            "criterion.cost_alpha",         "criterion.cost_gamma",
+            "criterion.extra_group_repeat", "data.labels",
+            "eval.max_detections",          "eval.nms"};
   }
 
   Contents needs(const Config& config) const override { return {.boxes = true, .masks = has_masks(config)}; }
@@ -82,7 +90,7 @@ class DetectionTask final : public Task {
     return train_detector(config);
   }
   std::vector<std::string> primary_metrics(const Config& config) const override {
-    return detection_evaluator(config).primary;
+    return evaluator_of(config).primary;
   }
   std::vector<MetricChart> charts() const override {
     return {
@@ -114,7 +122,7 @@ class DetectionTask final : public Task {
     return add_detection_sections(page, options);
   }
   ModelSummary summarize(Module& model, int64_t height, int64_t width) const override {
-    return saccade::summarize(dynamic_cast<Detector&>(model), height, width);
+    return saccade::summarize(model_as<Detector>(model), height, width);
   }
 };
 

@@ -72,7 +72,7 @@ std::shared_ptr<const Dataset> keep_classes(const std::shared_ptr<const Dataset>
 }
 
 FigureOptions figures_of(const Config& config, FigureOptions asked) {
-  const bool both = has_masks(config) && detection_evaluator(config).has_masks;
+  const bool both = has_masks(config) && evaluator_of(config).has_masks;
   if (!asked.iou) asked.iou = both ? IouType::kBoth : IouType::kBoxes;
   return asked;
 }
@@ -148,7 +148,7 @@ Evaluation evaluate_detections(const EvalArguments& arguments, const LoadedModel
         .metrics = {},
         .table = fmt::format("{} detections in {} images; no figures, as {} has no \"annotations\" list\n",
                              detections.size(), truth.images.size(), escaped(dataset->name()))};
-  const auto evaluator = detection_evaluator(model.config)
+  const auto evaluator = evaluator_of(model.config)
                              .start({.truth = &truth,
                                      .source = arguments.checkpoint,
                                      .per_class = arguments.per_class,

@@ -98,7 +98,7 @@ int64_t DetectorOutputs::count_of(const Shape& logits) const {
 
 std::vector<std::pair<std::string, Tensor>> DetectorOutputs::run(Module& model, const Tensor& images) const {
   std::vector<std::pair<std::string, Tensor>> outputs;
-  const auto output = dynamic_cast<Detector&>(model).forward({.images = Var(images), .sizes = {}});
+  const auto output = call(dynamic_cast<Detector&>(model), DetectorInput{.images = Var(images), .sizes = {}});
   for (const auto& [name, value] : output->results()) outputs.emplace_back(name, value.value());
   return outputs;
 }

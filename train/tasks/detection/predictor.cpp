@@ -162,9 +162,8 @@ class BoxPredictor : public Predictor {
   // Lists a frame's detections, of what is followed those that have a track, and says how they are drawn.
   Drawing add_frame(const LoadedInput& frame, Found found) {
     if (arguments_.video.track) {
-      std::vector<TrackedBox> boxes;
-      for (const ImageDetection& d : found.objects) boxes.push_back({d.box, d.score, d.label});
-      const std::vector<int64_t> ids = tracker_.update(boxes);
+      const std::vector<int64_t> ids =
+          tracker_.update(std::vector<Instance>(found.objects.begin(), found.objects.end()));
       size_t kept = 0;
       for (size_t k = 0; k < ids.size(); ++k) {
         if (ids[k] == 0) continue;

@@ -9,11 +9,11 @@ namespace saccade {
 std::shared_ptr<const DetectorOutput> DetectorRunner::run(const Batch& batch, bool record_sampling) {
   DetectorInput input = detector_input(batch, normalization_, model_.device());
   input.record_sampling = record_sampling;
-  if (record_sampling) return model_.forward(input);
+  if (record_sampling) return call(model_, input);
   CacheKey key;
   for (const ImageSize& size : input.sizes) key.add(size.height, size.width);
   return forward_.run(key, input.images.value(), [&](const Tensor& images) {
-    return model_.forward({.images = Var(images), .sizes = input.sizes});
+    return call(model_, DetectorInput{.images = Var(images), .sizes = input.sizes});
   });
 }
 

@@ -33,7 +33,7 @@ class DetectorTraining final : public ImageTrainingTask {
       : ImageTrainingTask(config),
         normalization_(image_normalization(config)),
         evaluation_(evaluator_options(config)),
-        evaluator_(detection_evaluator(config)),
+        evaluator_(evaluator_of(config)),
         figures_(figures_of(config)) {
     int64_t known = train_set_->num_classes();
     int64_t classes = config.model().num_classes() > 0 ? config.model().num_classes() : known;
@@ -90,7 +90,7 @@ class DetectorTraining final : public ImageTrainingTask {
     DetectorInput input = detector_input(batch, normalization_, model_->device());
     input.targets = &batch.targets;
     input.most_objects = batch.most_objects;
-    const auto output = model_->forward(input);
+    const auto output = call(*model_, input);
     forward_done();
     DetectionLoss loss = model_->loss(*output, batch.targets, step);
     return {loss.total, loss.parts, [metrics = loss.metrics] { return metrics; }, loss.problems};

@@ -58,11 +58,6 @@ class OtherViews {
 
 }  // namespace
 
-const EvaluatorSpec& segmentation_evaluator(const Config& config) {
-  const std::string& name = config.eval().evaluator();
-  return segmentation_evaluators().find(name.empty() ? "miou" : name, "eval.evaluator");
-}
-
 Evaluation evaluate_segmenter(Segmenter& model, const Config& config,
                               const std::shared_ptr<const Dataset>& images, const EvaluatorSpec& spec,
                               const EvaluatorOptions& options, bool per_class, const SeenLabels& seen) {
@@ -114,8 +109,8 @@ Evaluation evaluate_labels(const EvalArguments& arguments, const LoadedModel& mo
   for (std::string& note : notes_on_judged(*images, paths, model, training)) notes.push_back(std::move(note));
   for (const std::string& note : notes) print_line(note);
   check_categories(*images, model.category_ids, model.class_names, arguments.checkpoint);
-  return evaluate_segmenter(model.as<Segmenter>(), model.config, images, segmentation_evaluator(model.config),
-                            options, arguments.per_class);
+  return evaluate_segmenter(model.as<Segmenter>(), model.config, images, evaluator_of(model.config), options,
+                            arguments.per_class);
 }
 
 }  // namespace saccade

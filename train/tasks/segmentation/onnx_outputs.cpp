@@ -26,7 +26,7 @@ class SegmenterOutputs : public ModelOutputs {
 };
 
 std::vector<std::pair<std::string, Tensor>> SegmenterOutputs::run(Module& model, const Tensor& images) const {
-  const Var logits = dynamic_cast<Segmenter&>(model).forward(Var(images)).logits;
+  const Var logits = call(dynamic_cast<Segmenter&>(model), Var(images)).logits;
   std::vector<std::pair<std::string, Tensor>> outputs{{"logits", logits.value()}};
   if (choice_.postprocess)
     outputs.emplace_back("pixels", logits_at(logits, images.dim(1), images.dim(2)).value());

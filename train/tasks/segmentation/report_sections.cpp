@@ -141,7 +141,7 @@ std::string add_segmentation_sections(Page& page, const ReportOptions& options) 
     worst.add(image, truth, found);
   };
   const Evaluation evaluation =
-      evaluate_segmenter(model.as<Segmenter>(), model.config, images, segmentation_evaluator(model.config),
+      evaluate_segmenter(model.as<Segmenter>(), model.config, images, evaluator_of(model.config),
                          options.evaluation, false, seen);
 
   page.section("Label maps");

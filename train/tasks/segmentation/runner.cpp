@@ -75,7 +75,7 @@ SegmenterRunner::SegmenterRunner(Segmenter& model, const Config& config, int64_t
 SegmenterRunner::Logits SegmenterRunner::forward(const Batch& batch) {
   const Tensor images = normalized_images(batch, normalization_, model_.device()).value();
   const Tensor logits =
-      forward_.run({}, images, [&](const Tensor& x) { return model_.forward(Var(x)).logits; }).value();
+      forward_.run({}, images, [&](const Tensor& x) { return call(model_, Var(x)).logits; }).value();
   Logits out{logits.to(DType::kF32).to_vector<float>(), logits.dim(1), logits.dim(2), logits.dim(3)};
   for (size_t i = 0; i < out.values.size(); ++i)
     if (!std::isfinite(out.values[i])) {

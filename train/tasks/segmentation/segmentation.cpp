@@ -3,6 +3,7 @@
 
 #include "core/tensor/error.h"
 #include "data/pages/label_picture.h"
+#include "models/build.h"
 #include "models/summary.h"
 #include "train/config/options.h"
 #include "train/config/task.h"
@@ -16,7 +17,7 @@ namespace {
 class SegmentationTask final : public Task {
  public:
   void check(const Config& config) const override {
-    segmentation_evaluator(config);
+    evaluator_of(config);
     const config::Data& data = config.data();
     for (auto [name, value] : {std::pair{"data.augment.batch_mixup", data.augment().batch_mixup()},
                                std::pair{"data.mix.mixup_alpha", data.mix().mixup_alpha()},
@@ -39,17 +40,6 @@ class SegmentationTask final : public Task {
     need(field + ".annotations", split.annotations(),
          "a folder of label maps, a list in ImageSets/Segmentation, a file of masks, or data.folder");
     need(field + ".images", split.images(), "the folder of the images");
-  }
-  std::vector<UnreadFields> unread_fields() const override {
-    return {
-        {{"data.augment.min_area_ratio", "data.augment.min_box_side"},
-         "without boxes, in a model of label maps"},
-        {{"criterion.class_loss", "criterion.class_weight", "criterion.bbox_weight", "criterion.giou_weight",
-          "criterion.focal_alpha", "criterion.focal_gamma", "criterion.no_object_weight",
-          "criterion.cost_class", "criterion.cost_bbox", "criterion.cost_giou", "criterion.cost_alpha",
-          "criterion.cost_gamma", "criterion.extra_group_repeat", "criterion.label_smoothing", "data.labels",
-          "eval.max_detections", "eval.nms"},
-         "in a model of label maps"}};
   }
   std::vector<std::string> own_fields() const override {
     return {"criterion.class_weights",
@@ -122,7 +112,7 @@ class SegmentationTask final : public Task {
     return train_segmenter(config);
   }
   std::vector<std::string> primary_metrics(const Config& config) const override {
-    return segmentation_evaluator(config).primary;
+    return evaluator_of(config).primary;
   }
   std::vector<MetricChart> charts() const override {
     return {{.title = "Validation", .metrics = {{"mIoU", "mIoU"}, {"mAcc", "mAcc"}, {"aAcc", "aAcc"}}},
@@ -147,7 +137,7 @@ class SegmentationTask final : public Task {
     return add_segmentation_sections(page, options);
   }
   ModelSummary summarize(Module& model, int64_t height, int64_t width) const override {
-    return saccade::summarize(dynamic_cast<Segmenter&>(model), height, width);
+    return saccade::summarize(model_as<Segmenter>(model), height, width);
   }
 };
 

@@ -19,9 +19,6 @@
 
 namespace saccade {
 
-// eval.evaluator; throws InputError for an unknown one.
-const EvaluatorSpec& segmentation_evaluator(const Config& config);
-
 // Images with label maps, the model's cross entropy of their pixels, mean IoU.
 std::unique_ptr<TrainingTask> train_segmenter(const Config& config);
 // i64 [N, H, W] of a batch: the class, -1 for pixels of none and in the padding.

@@ -23,7 +23,7 @@ class SegmenterTraining final : public ImageTrainingTask {
       : ImageTrainingTask(config),
         normalization_(image_normalization(config)),
         evaluation_(evaluator_options(config)),
-        evaluator_(segmentation_evaluator(config)) {
+        evaluator_(evaluator_of(config)) {
     const int64_t known = train_set_->num_classes();
     const int64_t classes = config.model().num_classes() > 0 ? config.model().num_classes() : known;
     if (classes < known)
@@ -56,8 +56,7 @@ class SegmenterTraining final : public ImageTrainingTask {
   }
   TrainingLoss loss(const Batch& batch, const StepImages& step,
                     const std::function<void()>& forward_done) override {
-    const SegmenterOutput output =
-        model_->forward(normalized_images(batch, normalization_, model_->device()));
+    const SegmenterOutput output = call(*model_, normalized_images(batch, normalization_, model_->device()));
     forward_done();
     const SegmentationLoss loss = model_->loss(output, label_tensor(batch, model_->device()),
                                                std::max(1.0, static_cast<double>(step.counted())));

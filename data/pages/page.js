@@ -1,12 +1,3 @@
-// What a page's tables do on a click: the one script of a page. Without scripts all is there,
-// in its first order.
-#pragma once
-
-namespace saccade {
-
-// A click on a heading (or Enter) sorts by it, numbers falling first;
-// what has no number ("–") is last both ways.
-inline constexpr const char* kPageScript = R"js(
 'use strict';
 for (const table of document.querySelectorAll('table.sortable')) {
   const heads = [...table.tHead.rows[0].cells], body = table.tBodies[0];
@@ -33,6 +24,3 @@ for (const table of document.querySelectorAll('table.sortable')) {
     head.addEventListener('keydown', (event) => { if (event.key === 'Enter') sort(head, k); });
   });
 }
-)js";
-
-}  // namespace saccade
