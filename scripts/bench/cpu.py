@@ -149,13 +149,11 @@ def pyramid_programs(peers, model, infer, height):
         if subprocess.run([python, "-c", "import torchvision"], capture_output=True).returncode:
             print(f"torch from {name}: left out, without torchvision")
             continue
-        script = [python, "scripts/bench/torchvision_detector.py", "--model", model, "--steps", "4" if short else "2"] + size
+        script = [python, "scripts/bench/torchvision_detector.py", "--model", model, "--steps", "3" if short else "1"] + size
         programs[f"torch {name}, channels last"] = (script, TORCH_ENVIRONMENT)
-        if short:
-            programs[f"torch {name}"] = (script + ["--contiguous"], TORCH_ENVIRONMENT)
-    ours = ["build/detector_bench", "--config", f"configs/{recipe}.textproto", "--steps", "5" if short else "3"] + size
+    ours = ["build/detector_bench", "--config", f"configs/{recipe}.textproto", "--steps", "4" if short else "2"] + size
     ours += [part for value in sets + ["model.backbone.frozen_batch_norm=true"] for part in ("--set", value)]
-    for precision in ("f32", "tf32"):
+    for precision in ("f32", "tf32") if short else ("f32",):
         programs[f"saccade {precision}"] = (ours + ["--precision", precision], None)
     return programs
 
