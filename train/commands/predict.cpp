@@ -87,12 +87,12 @@ std::optional<Image> good_image(PictureSource::Picture picture, const std::strin
 // in the workspace. Returns how many images are not bad.
 size_t predict_all(const std::vector<PredictInput>& images, size_t batch_size, Predictor& predictor,
                    Workspace& workspace, PictureNames& names, OutputFile& list, SeveralPictures& several) {
-  constexpr int kMostWriters = 8;
+  constexpr int kMaxWriters = 8;
   size_t done = 0;
   std::vector<LoadedInput> batch;
   ProgressCounter progress("predict", static_cast<int64_t>(images.size()), "images");
   PictureSource source(images, batch_size);
-  PictureWriter writer(workspace, std::min(thread_count(), kMostWriters));
+  PictureWriter writer(workspace, std::min(thread_count(), kMaxWriters));
   auto list_new = [&] {
     const std::string elements = predictor.take_list();
     list.write(elements.data(), elements.size());
