@@ -46,8 +46,8 @@ Registry<ModelSpec>& model_types();
 // As ModelSpec::build, of the type that the section names. criterion: that of a classifier is not read.
 std::shared_ptr<Module> build_model(const Args& model, int64_t classes, const Args& criterion = {});
 // A model as what its task works with: a Detector, a Classifier, a Segmenter. Throws Error for another.
-template <class M>
-M& model_as(Module& module) {
+template <class M, class AnyModule>
+M& model_as(AnyModule& module) {
   auto* model = dynamic_cast<M*>(&module);
   SACCADE_CHECK(model != nullptr, "[model] {} is a model of another task", module.type_name());
   return *model;

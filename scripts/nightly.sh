@@ -103,6 +103,7 @@ part mutation "$(pick 50 5) changes of each group of sources: do the tests notic
 part torture "$(pick 100 10) killed and damaged trainings, $(pick 5000 500) steps with every option" \
   scripts/torture.sh --trials "$(pick 100 10)" --steps "$(pick 5000 500)"
 part onnx "every recipe's export in onnxruntime" onnx
+part costs "the MACs of detectors with a pyramid beside the published ones" scripts/checks/check_macs.sh build
 part plans "cuDNN's plans for every recipe's convolutions on all described GPUs" plans
 part tidy "clang-tidy over the whole tree" scripts/checks/clang_tidy.sh
 part toolkits "the CUDA backend with CUDA 12.4's headers, clang 19 and the newest nvcc" scripts/checks/check_cuda_compilers.sh

@@ -18,7 +18,9 @@ namespace saccade {
 
 struct Detection {
   int64_t image_id = 0, category_id = 0;
-  std::array<double, 4> bbox{};  // x, y, width, height in pixels of the original image
+  // x, y, width, height in pixels of the original image. No Box, whose corners would round them anew: lists
+  // are written as they were read, and overlaps are pycocotools' to the bit.
+  std::array<double, 4> bbox{};
   double score = 0;
   std::shared_ptr<const Mask> mask = {};  // of the size of its image; null: none, or not asked for
   // Its area is the mask's where boxes are compared, too. So pycocotools has it of lists without boxes.

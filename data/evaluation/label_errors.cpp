@@ -173,19 +173,18 @@ double UsualScores::confidence(int64_t class_id, double score) const {
   return std::clamp(usual.sum > 0 ? score * usual.count / usual.sum : score, 0.0, 1.0);
 }
 
-const char* word_of(LabelErrorKind kind) {
-  switch (kind) {
-    case LabelErrorKind::kMissing:
-      return "missing";
-    case LabelErrorKind::kWrongClass:
-      return "wrong_class";
-    case LabelErrorKind::kWrongBox:
-      return "wrong_box";
-    case LabelErrorKind::kNotFound:
-      return "not_found";
-  }
-  fail("[word_of] unknown kind of label error");
-}
+namespace {
+
+constexpr std::pair<const char*, const char*> kWords[] = {
+    {"missing", "Missing: found, but no label says so"},
+    {"wrong_class", "Wrong class: found as another class"},
+    {"wrong_box", "Wrong box: found in another place or size"},
+    {"not_found", "Not found: nothing is found there"}};
+
+}  // namespace
+
+const char* word_of(LabelErrorKind kind) { return kWords[static_cast<size_t>(kind)].first; }
+const char* title_of(LabelErrorKind kind) { return kWords[static_cast<size_t>(kind)].second; }
 
 std::vector<LabelError> find_label_errors(const GroundTruth& truth, std::span<const Detection> detections,
                                           double least_suspicion) {

@@ -21,8 +21,9 @@ enum class LabelErrorKind {
 };
 inline constexpr LabelErrorKind kLabelErrorKinds[] = {LabelErrorKind::kMissing, LabelErrorKind::kWrongClass,
                                                       LabelErrorKind::kWrongBox, LabelErrorKind::kNotFound};
-// As it is written in files: "missing", "wrong_class", "wrong_box", "not_found".
+// As it is written in files: "missing", "wrong_class", "wrong_box", "not_found"; and in pages.
 const char* word_of(LabelErrorKind kind);
+const char* title_of(LabelErrorKind kind);
 
 struct LabelError {
   LabelErrorKind kind{};

@@ -280,15 +280,9 @@ GroundTruth read_per_image(const AnnotationFiles& files, const std::vector<Annot
                             .width = is_sized ? r.file.width : 0,
                             .height = is_sized ? r.file.height : 0,
                             .place = file});
-    for (const ImageObject& object : r.file.objects) {
-      const auto id = ids.find(object.name);
-      if (id == ids.end()) {
-        report(fmt::format("{}: the class \"{}\" is not one of the {}",
-                           truth.text_of({file.file, object.number}), object.name, known_classes(ids)));
-        continue;
-      }
-      add_object(truth, object, id->second, file, paths, report);
-    }
+    for (const ImageObject& object : r.file.objects)
+      if (const auto id = id_of_class(object.name, ids, truth, {file.file, object.number}, report))
+        add_object(truth, object, *id, file, paths, report);
   }
   add_notes(files, others, read, paths.images, truth);
   return truth;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <map>
 #include <unordered_set>
 
@@ -294,8 +293,7 @@ void keep_first(GroundTruth& truth, int64_t most) {
     if (std::ssize(kept) < most && (with_objects.contains(image.id) || !image.label_file.empty()))
       kept.insert(image.id);
   if (kept.empty()) return;
-  std::erase_if(truth.images, [&](const ImageInfo& i) { return !kept.contains(i.id); });
-  std::erase_if(truth.annotations, [&](const Annotation& a) { return !kept.contains(a.image_id); });
+  keep_images(truth, [&](int64_t id) { return kept.contains(id); });
   int64_t next = 0;  // images that no list numbers are numbered by their places
   for (ImageInfo& image : truth.images)
     if (image.category_id) image.id = next++;
@@ -306,25 +304,29 @@ GroundTruth drawn_part(GroundTruth truth, const DataPaths& paths) {
   if (count < 2)
     fail_input("{}: {} images, expected at least 2 where validation images are drawn", paths.annotations,
                count);
-  std::vector<std::pair<uint64_t, const ImageInfo*>> drawn;
-  const uint64_t key = paths.seed ^ hash_name("validation split");
-  for (const ImageInfo& image : truth.images)
-    drawn.emplace_back(mix_key(key, hash_name(image.file_name)), &image);
-  std::sort(drawn.begin(), drawn.end(), [](const auto& a, const auto& b) {
-    return a.first != b.first ? a.first < b.first : a.second->file_name < b.second->file_name;
-  });
+  std::vector<const ImageInfo*> drawn = drawn_order(truth, paths.seed ^ hash_name("validation split"));
   const auto wanted = std::llround(paths.val_fraction * static_cast<double>(count));
   drawn.resize(static_cast<size_t>(std::clamp<int64_t>(wanted, 1, count - 1)));
   std::unordered_set<int64_t> ids;
-  for (const auto& [order, image] : drawn) ids.insert(image->id);
+  for (const ImageInfo* image : drawn) ids.insert(image->id);
   const bool wants_drawn = paths.part == Part::kValidation;
-  std::erase_if(truth.images, [&](const ImageInfo& i) { return ids.contains(i.id) != wants_drawn; });
-  std::erase_if(truth.annotations,
-                [&](const Annotation& a) { return ids.contains(a.image_id) != wants_drawn; });
+  keep_images(truth, [&](int64_t id) { return ids.contains(id) == wants_drawn; });
   return truth;
 }
 
 }  // namespace
+
+std::vector<const ImageInfo*> drawn_order(const GroundTruth& truth, uint64_t key) {
+  std::vector<std::pair<uint64_t, const ImageInfo*>> keys;
+  for (const ImageInfo& image : truth.images)
+    keys.emplace_back(mix_key(key, hash_name(image.file_name)), &image);
+  std::ranges::sort(keys, [](const auto& a, const auto& b) {
+    return a.first != b.first ? a.first < b.first : a.second->file_name < b.second->file_name;
+  });
+  std::vector<const ImageInfo*> order;
+  for (const auto& [at, image] : keys) order.push_back(image);
+  return order;
+}
 
 GroundTruth part_of(GroundTruth truth, const DataPaths& paths) {
   if (paths.part != Part::kAll) truth = drawn_part(std::move(truth), paths);

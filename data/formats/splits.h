@@ -50,6 +50,14 @@ std::vector<std::string> remarks_on_lone_classes(const GroundTruth& training, co
 // All of it about a set beside its training set.
 std::vector<std::string> remarks_on_split(const GroundTruth& training, const DataPaths& training_paths,
                                           const GroundTruth& truth, const DataPaths& paths);
+// The images in an order that depends on the key and their names alone.
+std::vector<const ImageInfo*> drawn_order(const GroundTruth& truth, uint64_t key);
+// Leaves the images of which stays(id) says so, and their objects.
+template <class Stays>
+void keep_images(GroundTruth& truth, Stays stays) {
+  std::erase_if(truth.images, [&](const ImageInfo& i) { return !stays(i.id); });
+  std::erase_if(truth.annotations, [&](const Annotation& a) { return !stays(a.image_id); });
+}
 // The images of a split that is drawn, or all; at most paths.most of them.
 GroundTruth part_of(GroundTruth truth, const DataPaths& paths);
 

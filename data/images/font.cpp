@@ -1,6 +1,5 @@
 #include "data/images/font.h"
 
-#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <vector>

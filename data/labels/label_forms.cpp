@@ -4,7 +4,6 @@
 #include <cmath>
 #include <filesystem>
 #include <map>
-#include <set>
 #include <unordered_map>
 
 namespace saccade {
@@ -64,9 +63,12 @@ int64_t own_areas(const LabelList& list) {
   });
 }
 
-std::string left_out_note(const LabelList& list, int64_t count, const std::string& what) {
-  if (count == 0) return "";
-  return fmt::format("{}{}{} {}", list.split, list.split.empty() ? "" : ": ", count, what);
+void note_left_out(LabelFiles& files, const LabelList& list,
+                   std::initializer_list<std::pair<int64_t, const char*>> counts) {
+  for (const auto& [count, what] : counts)
+    if (count > 0)
+      files.notes.push_back(
+          fmt::format("{}{}{} {}", list.split, list.split.empty() ? "" : ": ", count, what));
 }
 
 }  // namespace saccade

@@ -1,8 +1,10 @@
 // Images and boxes as the label files of other programs.
 #pragma once
 
+#include <initializer_list>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/runtime/registry.h"
@@ -57,7 +59,8 @@ void check_label_names(const GroundTruth& truth, const std::string& ending, cons
 const std::string& category_name(const GroundTruth& truth, int64_t id);
 // Objects, not crowds, without a mask whose area is known, and not that of their box.
 int64_t own_areas(const LabelList& list);
-// "3 crowds are left out: YOLO has none"; "" for 0.
-std::string left_out_note(const LabelList& list, int64_t count, const std::string& what);
+// Notes like "3 crowds are left out: YOLO has none" for counts above 0.
+void note_left_out(LabelFiles& files, const LabelList& list,
+                   std::initializer_list<std::pair<int64_t, const char*>> counts);
 
 }  // namespace saccade

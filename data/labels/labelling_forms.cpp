@@ -100,9 +100,7 @@ LabelFiles write_studio(std::span<const LabelList> lists) {
       text += "]}]}";
     }
     out.files.push_back({(list.split.empty() ? "tasks" : list.split) + ".json", text + "\n]\n"});
-    if (std::string note = left_out_note(list, masks, "masks are left out: their boxes are written");
-        !note.empty())
-      out.notes.push_back(std::move(note));
+    note_left_out(out, list, {{masks, "masks are left out: their boxes are written"}});
   }
   std::string view =
       "<View>\n  <Image name=\"image\" value=\"$image\"/>\n  <RectangleLabels name=\"label\" toName=\"image\">\n";

@@ -70,15 +70,12 @@ LabelFiles write_yolo(std::span<const LabelList> lists) {
       out.files.push_back({"labels" + folder + "/" + label_name(image, ".txt"),
                            yolo_lines(image, annotations[i], categories, polygons, counts)});
     }
-    for (
-        const auto& [count, what] :
-        {std::pair{counts.crowds, "crowds are left out: YOLO has none"},
-         std::pair{own_areas(list), "areas of objects are left out: YOLO has none, those of the boxes count"},
-         std::pair{
-             counts.masks,
-             "masks are left out: YOLO has polygons only where every object has one, and its box is around it"}})
-      if (std::string note = left_out_note(list, count, what); !note.empty())
-        out.notes.push_back(std::move(note));
+    note_left_out(
+        out, list,
+        {{counts.crowds, "crowds are left out: YOLO has none"},
+         {own_areas(list), "areas of objects are left out: YOLO has none, those of the boxes count"},
+         {counts.masks,
+          "masks are left out: YOLO has polygons only where every object has one, and its box is around it"}});
     if (list.split.empty()) continue;
     out.pictures.push_back({"images" + folder, static_cast<size_t>(&list - lists.data())});
     yaml += fmt::format("{0}: images/{0}\n", list.split);

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstring>
 
-#include "core/tensor/error.h"
 #include "data/images/resize.h"
 #include "data/loading/mix.h"
 

@@ -19,11 +19,10 @@ constexpr std::string_view kScript =
 #include "data/pages/page.js.inc"
     ;
 
-}  // namespace
-
-std::string html_escaped(std::string_view text) {
+// Text without characters of markup.
+std::string without_markup(std::string_view text) {
   std::string out;
-  for (char c : escaped(text)) {
+  for (char c : text) {
     switch (c) {
       case '&':
         out += "&amp;";
@@ -46,6 +45,10 @@ std::string html_escaped(std::string_view text) {
   }
   return out;
 }
+
+}  // namespace
+
+std::string html_escaped(std::string_view text) { return without_markup(escaped(text)); }
 
 std::string count_text(int64_t count) {
   const std::string digits = std::to_string(count < 0 ? -count : count);
@@ -116,6 +119,10 @@ Html grid(const char* kind, const std::vector<Html>& elements) {
   for (const Html& e : elements) out += e;
   out.code += "</div>\n";
   return out;
+}
+
+Html preformatted(const std::string& text) {
+  return html("<pre>{}</pre>", Html{without_markup(escaped_lines(text))});
 }
 
 Html details(const std::string& title, const Html& content) {

@@ -41,6 +41,16 @@ Html html(fmt::string_view format, const A&... arguments) {
   return {fmt::format(fmt::runtime(format), html_argument(arguments)...)};
 }
 
+// The cells of a row, of text and Html.
+template <class... A>
+std::vector<Html> cells(const A&... values) {
+  return {html("{}", values)...};
+}
+template <class... A>
+void add_cells(std::vector<Html>& row, const A&... values) {
+  (row.push_back(html("{}", values)), ...);
+}
+
 // "118,287"
 std::string count_text(int64_t count);
 // Three significant digits, and no exponent for what people read without one: "0.00312", "1,840", "12.5".
@@ -66,6 +76,18 @@ Html note(const Html& text);
 Html note(const std::string& text);
 // Elements side by side, as many as have room: "charts" or "pictures".
 Html grid(const char* kind, const std::vector<Html>& elements);
+// Of these, in their order, the first `most` of which `show` makes something.
+template <class Things, class Show>
+std::vector<Html> first_shown(const Things& things, size_t most, Show show) {
+  std::vector<Html> shown;
+  for (const auto& thing : things) {
+    if (shown.size() == most) break;
+    if (Html one = show(thing); !one.code.empty()) shown.push_back(std::move(one));
+  }
+  return shown;
+}
+// Lines of text as they are.
+Html preformatted(const std::string& text);
 // What is shown on a click only.
 Html details(const std::string& title, const Html& content);
 

@@ -7,7 +7,6 @@
 #include "core/files/text.h"
 #include "core/tensor/error.h"
 #include "data/images/draw.h"
-#include "data/images/resize.h"
 #include "data/pages/picture.h"
 
 namespace saccade {

@@ -48,6 +48,7 @@ WeightRules hugging_face_names() {
   return rules;
 }
 
+constexpr const char *kRtDetrV4 = "official RT-DETRv4", *kFeatureProjector = "encoder.feature_projector.";
 constexpr const char* kQualityHead = "decoder.lqe_layers.0.reg_conf.layers.0.weight";
 
 [[maybe_unused]] const bool hugging_face_d_fine =
@@ -56,6 +57,14 @@ constexpr const char* kQualityHead = "decoder.lqe_layers.0.reg_conf.layers.0.wei
                           .rules = hugging_face_names(),
                           .scope = WeightNaming::kDetector,
                           .has_copies = true});
+
+// D-FINE with SiLU, trained towards another network's features through a layer that is not used any more.
+[[maybe_unused]] const bool official_rt_detr_v4 = weight_namings().add({.name = kRtDetrV4,
+                                                                        .file = __FILE__,
+                                                                        .markers = {kFeatureProjector},
+                                                                        .rules = {},
+                                                                        .place = WeightNaming::kDetector,
+                                                                        .unused = {kFeatureProjector}});
 
 }  // namespace
 
@@ -83,6 +92,8 @@ bool infer_d_fine(Inference& in) {
     const auto activation = in.json().find<std::string>("decoder_activation_function");
     if (activation)
       in.set(own + "decoder_activation", *activation);
+    else if (in.naming() == kRtDetrV4)
+      in.set(own + "decoder_activation", "silu");
     else
       in.assumed.push_back(own + "decoder_activation: relu");
   }

@@ -48,6 +48,7 @@ std::shared_ptr<Module> build_rcnn(const Args& model, int64_t classes, const Arg
     fail_input("{}.class_loss: \"{}\", but R-CNN learns with softmax alone", criterion.path(), loss);
   AnchorOptions anchors{
       .strides = {}, .scales = {own.get_float("anchor_scale")}, .whole_pixels = like_torchvision};
+  for (double scale : own.get_floats("more_anchor_scales", {})) anchors.scales.push_back(scale);
   for (int64_t l = 0; l <= kRcnnMaps; ++l) anchors.strides.push_back(kRcnnStride << l);
   const BoxCoder coder{.limits_shrinking = !like_torchvision};
   RoiAlignOptions regions{.strides = {anchors.strides.begin(), anchors.strides.end() - 1},

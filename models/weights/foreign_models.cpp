@@ -25,6 +25,8 @@ constexpr ForeignModel kForeign[] = {
     {"feat_map.", "bert.", "Grounding DINO"},
     {"embeddings.detection_tokens", "", "YOLOS"},
     {"class_predictor.", "pixel_level_module.", "MaskFormer"},
+    {"swish_ffn.", "lqe_layers.", "DEIMv2"},
+    {"gate_proj.", "lqe_layers.", "DEIMv2"},
 };
 
 // Whether some name has this, from the beginning of one of its parts on: "bbox_head." is not in

@@ -149,12 +149,12 @@ def pyramid_programs(peers, model, infer, height):
         if subprocess.run([python, "-c", "import torchvision"], capture_output=True).returncode:
             print(f"torch from {name}: left out, without torchvision")
             continue
-        script = [python, "scripts/bench/torchvision_detector.py", "--model", model, "--steps", "5" if short else "2"] + size
+        script = [python, "scripts/bench/torchvision_detector.py", "--model", model, "--steps", "3" if short else "1"] + size
         programs[f"torch {name}, channels last"] = (script, TORCH_ENVIRONMENT)
-        programs[f"torch {name}"] = (script + ["--contiguous"], TORCH_ENVIRONMENT)
-    ours = ["build/detector_bench", "--config", f"configs/{recipe}.textproto", "--steps", "7" if short else "3"] + size
+    ours = ["build/detector_bench", "--config", f"configs/{recipe}.textproto", "--steps", "4" if short else "2"] + size
     ours += [part for value in sets + ["model.backbone.frozen_batch_norm=true"] for part in ("--set", value)]
-    programs["saccade f32"] = (ours, None)
+    for precision in ("f32", "tf32") if short else ("f32",):
+        programs[f"saccade {precision}"] = (ours + ["--precision", precision], None)
     return programs
 
 
@@ -169,6 +169,8 @@ def bench_pyramid(peers, rounds):
                     for name, (command, environment) in programs.items():
                         text, _, peak = run(command, environment)
                         times[name].append(json.loads(text.strip().splitlines()[-1])["ms"])
+                        work = ", inference" if infer else ""
+                        print(f"{model}, {height}{work}, {name}: {times[name][-1]:.0f} ms, {peak:.0f} MB", flush=True)
                         memory[name].append(peak)
                 work = "inference, one image" if infer else "training step of 2"
                 title = f"{model}, ResNet-50, {work}, {height} x {PYRAMID_SIZES[height]}"

@@ -9,6 +9,8 @@ done
 mapfile -t shell < <(git ls-files -- .ci/run '*.sh')
 # SC2317, code that is never reached: it does not see functions that are called by their name in a variable.
 shellcheck --exclude=SC2317 "${shell[@]}"
+# `local word= quote=` sets both to nothing, and a backslash in quotes is itself.
+shellcheck --shell=bash --exclude=SC1003,SC1007 train/commands/shell/completion.bash
 mapfile -t python < <(git ls-files -- '*.py')
 .cache/ruff/bin/ruff check -q "${python[@]}"
 echo "scripts: ${#shell[@]} of the shell and ${#python[@]} of Python are clean"

@@ -4,11 +4,14 @@
 //   [--precision f32|tf32|bf16] [--infer]
 //                  [--batch 4] [--height 800] [--width 1066 | --sizes scripts/bench/coco_batches.txt]
 //                  [--steps 20] [--set path=value]... [--rank 0 --ranks 2 --master 127.0.0.1:29500]
+//                  [--ops FILE]
 // prints {"ms": mean of the steps after the first fifth, "host_ms": the processor time of the thread that
 // starts the work, "images_per_second": ..., "peak_bytes": ...} and on a GPU "launches", "host_syncs",
 // "uploaded_bytes" and "allocations" of a step. The clock stops after the GPU has finished the last step.
 // scripts/bench/gpu.sh runs it beside PyTorch. Under the emulated GPU with SACCADE_EMULATOR_DRY=1 what is
-// left of a step is the host's work. Of several ranks, each trains on a batch of its own.
+// left of a step is the host's work. Of several ranks, each trains on a batch of its own. --ops writes a line
+// for every op of a forward pass and the losses: its name, multiply-accumulates, and the bytes of its inputs
+// and of its output (scripts/bench/predict_gpu.py).
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
@@ -21,7 +24,9 @@
 #include <vector>
 
 #include "autograd/engine.h"
+#include "autograd/scope.h"
 #include "core/distributed/process_group.h"
+#include "core/files/output_file.h"
 #include "core/runtime/gpu.h"
 #include "core/tensor/allocator.h"
 #include "core/tensor/philox.h"
@@ -38,7 +43,7 @@ namespace {
 constexpr int64_t kClasses = 91;
 
 struct Options {
-  std::string config, device = "cpu", precision = "f32", sizes;
+  std::string config, device = "cpu", precision = "f32", sizes, ops;
   RankFlags ranks;
   std::vector<std::string> sets;
   bool infer = false;
@@ -100,6 +105,21 @@ Batch random_batch(const std::vector<ImageSize>& sizes, Rng& rng) {
   return batch;
 }
 
+// What each op asks of a device; views ask nothing.
+class OpList final : public OpObserver {
+ public:
+  void observe(const Op& op) override {
+    size_t bytes = 0;
+    for (const Tensor& input : op.inputs) {
+      if (!input.defined()) continue;
+      if (input.storage() == op.output.storage()) return;
+      bytes += input.bytes();
+    }
+    lines += fmt::format("{}\t{}\t{}\t{}\n", op.name, op.macs, bytes, op.output.bytes());
+  }
+  std::string lines;
+};
+
 int bench(const Options& o) {
   Config config = load_config(o.config);
   apply_set(config, "precision=" + o.precision);
@@ -148,6 +168,13 @@ int bench(const Options& o) {
   int64_t warm = std::max<int64_t>(1, o.steps / 5), timed = std::max<int64_t>(1, o.steps - warm);
   for (int64_t i = 0; i < warm; ++i) step();
   finish();
+  if (!o.ops.empty()) {
+    OpList list;
+    execution().observer = &list;
+    step();
+    execution().observer = nullptr;
+    write_file(o.ops, std::string_view(list.lines));
+  }
   auto thread_ms = [] {
     timespec t{};
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
@@ -199,6 +226,7 @@ int main(int argc, char** argv) {
   app.add_option("--width", o.width);
   app.add_option("--sizes", o.sizes);
   app.add_option("--steps", o.steps);
+  app.add_option("--ops", o.ops);
   app.add_option("--rank", o.ranks.rank);
   app.add_option("--ranks", o.ranks.size);
   app.add_option("--master", o.ranks.master);

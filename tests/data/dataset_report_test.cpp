@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "core/files/output_file.h"
-#include "data/report/dataset_page.h"
-#include "data/report/odd_boxes.h"
+#include "data/pages/dataset_page.h"
+#include "data/pages/odd_boxes.h"
 #include "tests/data/test_files.h"
 
 namespace saccade {

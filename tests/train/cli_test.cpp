@@ -61,6 +61,15 @@ TEST(CliStart, Describe) {
   EXPECT_NE(one.out.find("points       int     default 4, 1 to 64"), std::string::npos) << one.out;
   EXPECT_NE(run("describe models").out.find("rt_detr_r18  "), std::string::npos);
   EXPECT_EQ(run("describe quickstart").out, read_bytes(SACCADE_SOURCE_DIR "/configs/quickstart.textproto"));
+  // What is known of published weights comes behind the recipe, as comments.
+  const std::string published = run("describe dfine_n").out;
+  EXPECT_TRUE(published.starts_with(read_bytes(SACCADE_SOURCE_DIR "/configs/dfine_n.textproto")));
+  for (const char* part :
+       {"\n# coco: dfine_n_coco, AP 42.8, 15.5 MB, licence Apache-2.0, SHA-256 41973938d2784d38",
+        "\n#   https://github.com/Peterande/storage/", "\n# imagenet: "})
+    EXPECT_NE(published.find(part), std::string::npos) << part << published;
+  EXPECT_NE(run("describe dfine_s").out.find("size unknown, licence Apache-2.0, its SHA-256 is learnt"),
+            std::string::npos);
 }
 
 // Through the real loader, model and criterion: a run that stopped and went on ends with the same bytes.
@@ -486,7 +495,7 @@ TEST_F(Cli, CompletesCommandsFlagsAndConfigurations) {
       {"train --set data.val.format=c", "data.val.format=coco data.val.format=csv data.val.format=cvat"},
       {"train --set eval.evaluator=", "eval.evaluator=top_k eval.evaluator=coco eval.evaluator=miou"},
       {"data convert --from c", "coco csv cvat"},
-      {"data convert --to ", "coco voc yolo label_maps"},
+      {"data convert --to ''", "coco voc yolo label_maps"},
       {"train --set=precision=b", "--set=precision=bf16"},
       {"train --resume --set deterministic=", "deterministic=false deterministic=true"},
       {"train --set optimizer.group.0.lr_m", "optimizer.group.0.lr_mult="},

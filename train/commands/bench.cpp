@@ -10,7 +10,6 @@
 #include "core/runtime/gpu.h"
 #include "core/tensor/allocator.h"
 #include "core/tensor/philox.h"
-#include "data/images/image.h"
 #include "train/checkpoints/load_model.h"
 #include "train/commands/commands.h"
 #include "train/config/options.h"
@@ -50,7 +49,7 @@ double percentile(const std::vector<double>& sorted, double share) {
 
 int run_bench(const BenchArguments& arguments) {
   check_outputs({{"--json", arguments.json}}, {{"CKPT", arguments.checkpoint}});
-  const NamedJson json(arguments.json);
+  const NamedFile json(arguments.json);
   const DeviceChoice choice = choose_device(arguments.device);
   LoadedModel model = load_trained_model(arguments.checkpoint, choice.device, arguments.precision);
   if (!choice.notice.empty()) print_line(choice.notice);

@@ -11,6 +11,7 @@
 #include "train/config/schema/rules.h"
 #include "train/logs/print.h"
 #include "train/weights/catalogue.h"
+#include "train/weights/http.h"
 
 namespace saccade {
 
@@ -46,7 +47,27 @@ void list_recipes() {
       "Recipes (saccade describe NAME prints one, saccade train --model NAME --data FOLDER trains with it):\n");
   print_rows(rows);
   print_text(
-      "[weights: DATA]: published ones, which train --init-from DATA fetches (saccade weights list).\n");
+      "[weights: DATA]: published ones, which train --init-from DATA fetches; saccade describe NAME and saccade weights list "
+      "say what is known of them.\n");
+}
+
+// The file, and what is known of its weights as comments behind it.
+void describe_recipe(const Recipe& recipe) {
+  print_text("{}", recipe.text);
+  const std::vector<const PublishedWeights*> all = weights_of_recipe(recipe.name);
+  if (all.empty()) return;
+  print_text("\n# Published weights (saccade train --model {} --init-from DATA fetches them):\n",
+             recipe.name);
+  for (const PublishedWeights* w : all) {
+    const std::string figure = figure_text(*w);
+    const bool is_whole = w->sha256().size() == 64;
+    print_text("# {}: {}, {}{}, licence {}, {}\n#   {}\n", w->data(), w->name(),
+               figure.empty() ? "" : figure + ", ", size_text(*w),
+               w->has_licence() ? w->licence() : "not stated",
+               !w->has_sha256() ? "its SHA-256 is learnt at the first fetch"
+                                : fmt::format("SHA-256 {}{}", w->sha256(), is_whole ? "" : "..."),
+               without_passwords(w->url()));
+  }
 }
 
 void describe_layer(const AttentionSpec& spec) {
@@ -95,7 +116,7 @@ int run_describe(const DescribeArguments& arguments) {
   } else if (name == "config") {
     print_text("{}", config_tables());
   } else if (recipe != recipes().end()) {
-    print_text("{}", recipe->text);
+    describe_recipe(*recipe);
   } else if (layers.contains(name)) {
     describe_layer(layers.at(name));
   } else {

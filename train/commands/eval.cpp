@@ -20,7 +20,7 @@ int run_eval(const EvalArguments& arguments) {
   for (const std::string& output : {arguments.detections, arguments.json})
     if (has_image_extension(output))
       fail_input("{}: is the name of an image, expected one that ends in .json", output);
-  const NamedJson json(arguments.json), detections(arguments.detections);
+  const NamedFile json(arguments.json), detections(arguments.detections);
   const DeviceChoice choice = choose_device(arguments.device);
   LoadedModel model = load_trained_model(arguments.checkpoint, choice.device, arguments.precision,
                                          arguments.set, arguments.image_size);

@@ -8,8 +8,6 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <map>
 
 #include "core/files/descriptors.h"

@@ -25,7 +25,6 @@
 
 #include "core/distributed/rank_channel.h"
 #include "core/files/text.h"
-#include "core/runtime/cpu/processors.h"
 #include "core/runtime/interrupt.h"
 #include "core/tensor/error.h"
 #include "train/commands/commands.h"

@@ -1,10 +1,13 @@
 // saccade predict: the predictions of a checkpoint for images, as a list and, of a detector, as pictures.
 #include <algorithm>
+#include <exception>
 #include <filesystem>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "core/files/output_file.h"
+#include "core/runtime/cpu/thread_team.h"
 #include "core/runtime/interrupt.h"
 #include "core/tensor/error.h"
 #include "data/formats/checks/image_check.h"
@@ -20,6 +23,7 @@
 #include "train/inference/predictor.h"
 #include "train/logs/print.h"
 #include "train/logs/progress.h"
+#include "train/video/bounded_queue.h"
 #include "train/video/video.h"
 
 namespace saccade {
@@ -31,42 +35,83 @@ struct SeveralPictures {
   std::string first;
 };
 
-// Nothing, when the file is bad and has been reported.
-std::optional<Image> read_or_report(const std::string& path, ProgressCounter& progress,
-                                    SeveralPictures& several) {
-  try {
+// Reads the pictures on a thread of its own, some ahead.
+class PictureSource {
+ public:
+  struct Picture {
+    std::optional<Image> image;
     bool has_more = false;
-    Image image = read_image(path, &has_more);
-    if (has_more && ++several.count == 1) several.first = path;
-    return image;
-  } catch (const InputError& error) {
-    progress.clear();
-    print_error(error.what());
-    return std::nullopt;
+    std::string problem;  // of a bad file
+  };
+  PictureSource(const std::vector<PredictInput>& inputs, size_t ahead)
+      : inputs_(inputs), pictures_(ahead), thread_([this] { read(); }) {}
+  ~PictureSource() { pictures_.close(); }
+  // Of the next input.
+  Picture next() { return pictures_.pop().value(); }
+
+ private:
+  void read() {
+    try {
+      for (const PredictInput& input : inputs_) {
+        Picture picture;
+        try {
+          picture.image = read_image(input.path, &picture.has_more);
+        } catch (const InputError& error) {
+          picture.problem = error.what();
+        }
+        if (!pictures_.push(std::move(picture))) return;
+      }
+    } catch (...) {
+      pictures_.close(std::current_exception());
+    }
   }
+
+  const std::vector<PredictInput>& inputs_;
+  BoundedQueue<Picture> pictures_;
+  std::jthread thread_;  // the last: it ends first
+};
+
+// Nothing, when the file is bad, which is reported.
+std::optional<Image> good_image(PictureSource::Picture picture, const std::string& path,
+                                ProgressCounter& progress, SeveralPictures& several) {
+  if (!picture.image) {
+    progress.clear();
+    print_error(picture.problem);
+  } else if (picture.has_more && ++several.count == 1) {
+    several.first = path;
+  }
+  return std::move(picture.image);
 }
 
 // Works through the images, so many at a time; pictures come to their place as they are made. The list grows
 // in the workspace. Returns how many images are not bad.
 size_t predict_all(const std::vector<PredictInput>& images, size_t batch_size, Predictor& predictor,
                    Workspace& workspace, PictureNames& names, OutputFile& list, SeveralPictures& several) {
+  constexpr int kMaxWriters = 8;
   size_t done = 0;
   std::vector<LoadedInput> batch;
   ProgressCounter progress("predict", static_cast<int64_t>(images.size()), "images");
+  PictureSource source(images, batch_size);
+  PictureWriter writer(workspace, std::min(thread_count(), kMaxWriters));
+  auto list_new = [&] {
+    const std::string elements = predictor.take_list();
+    list.write(elements.data(), elements.size());
+  };
   for (const PredictInput& input : images) {
-    if (std::optional<Image> image = read_or_report(input.path, progress, several))
+    if (std::optional<Image> image = good_image(source.next(), input.path, progress, several))
       batch.push_back({&input, std::move(*image)});
     else
       progress.add(1);
     if (batch.empty() || (batch.size() < batch_size && &input != &images.back())) continue;
     const size_t count = batch.size();
-    for (const std::string& picture : predictor.predict(std::exchange(batch, {}), workspace, names))
-      workspace.publish(picture);
-    const std::string elements = predictor.take_list();
-    list.write(elements.data(), elements.size());
+    predictor.predict(std::exchange(batch, {}), names, writer);
+    list_new();
     done += count;
     progress.add(static_cast<int64_t>(count));
   }
+  predictor.finish(names, writer);
+  list_new();
+  writer.end();
   if (done == 0)
     progress.clear();
   else

@@ -5,9 +5,7 @@
 #include <fstream>
 #include <memory>
 #include <optional>
-#include <thread>
 
-#include "core/files/file.h"
 #include "core/files/output_file.h"
 #include "core/runtime/cpu/thread_team.h"
 #include "core/tensor/error.h"
@@ -26,6 +24,7 @@
 #include "train/logs/print.h"
 #include "train/report/evaluation_sections.h"
 #include "train/report/label_error_files.h"
+#include "train/report/run_csv.h"
 #include "train/report/run_metrics.h"
 
 namespace saccade {
@@ -146,9 +145,7 @@ void add_facts(Page& page, const std::string& checkpoint, const Config& config, 
       break;
     }
   std::vector<std::vector<Html>> rows;
-  auto add = [&](const char* name, const std::string& value) {
-    rows.push_back({html("{}", name), html("{}", value)});
-  };
+  auto add = [&](const char* name, const std::string& value) { rows.push_back(cells(name, value)); };
   if (!checkpoint.empty()) {
     const SafetensorsReader file(checkpoint);
     const CheckpointInfo saved = read_checkpoint_info(file);
@@ -162,17 +159,7 @@ void add_facts(Page& page, const std::string& checkpoint, const Config& config, 
   add("This page was made on",
       fmt::format("{}, {} threads{}", processor, thread_count(), device == Device::kCpu ? "" : ", a GPU"));
   page.add(html_table({{"", false}, {"", false}}, rows));
-  page.add(details("The whole configuration",
-                   html("<pre>{}</pre>", Html{[&] {
-                          std::string lines;
-                          std::string text = config_text(config);
-                          for (size_t begin = 0; begin < text.size();) {
-                            const size_t end = std::min(text.find('\n', begin), text.size());
-                            lines += html_escaped(text.substr(begin, end - begin)) + "\n";
-                            begin = end + 1;
-                          }
-                          return lines;
-                        }()})));
+  page.add(details("The whole configuration", preformatted(config_text(config))));
 }
 
 }  // namespace
@@ -226,9 +213,7 @@ int run_report(const ReportArguments& arguments) {
   if (paths && is_of_run && !checkpoint.empty())
     if (const std::string remark = remark_on_other_images(run, checkpoint); !remark.empty())
       print_line(remark);
-  const bool replaces = replaces_page(output);
-  const NamedJson json(arguments.json);
-  const RunsCsv csv(arguments.csv);
+  const NamedFile file = page_file(output), json(arguments.json), csv(arguments.csv, {".csv"});
   find_as_many_as_count(model.config, arguments.figures);
   Page page("Run " + arguments.run,
             html("{}, trained on {} for {} steps.", model.config.model().type(),
@@ -261,12 +246,9 @@ int run_report(const ReportArguments& arguments) {
                  path == &arguments.json ? "are no figures" : "is nothing that contradicts a label");
   json.write(figures);
   const NamedRun logged{arguments.run, metrics};
-  csv.write({&logged, 1});
+  csv.write(runs_csv({&logged, 1}));
   add_facts(page, checkpoint, model.config, choice.device);
-  const std::string text = page.finish("Written by saccade " SACCADE_VERSION ".");
-  write_file(output, std::string_view(text));
-  print_line("{}: a page of {} KB", output, text.size() / 1000);
-  if (replaces) print_line("{}: replaces the file that was there", output);
+  write_page(file, output, page);
   return 0;
 }
 

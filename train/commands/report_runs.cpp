@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <set>
 
 #include "core/files/output_file.h"
 #include "core/tensor/error.h"
@@ -15,6 +14,7 @@
 #include "train/inference/picture_files.h"
 #include "train/logs/print.h"
 #include "train/report/run_comparison.h"
+#include "train/report/run_csv.h"
 
 namespace saccade {
 namespace {
@@ -100,13 +100,12 @@ std::string evaluation_flags(const ReportArguments& arguments) {
   return fmt::format("{}", fmt::join(flags, ", "));
 }
 
-RunsCsv::RunsCsv(std::string path)
-    : path_(std::move(path)), replaces_(!path_.empty() && replaces_file(path_, {".csv"})) {}
+NamedFile page_file(const std::string& path) { return NamedFile(path, {".html", ".htm"}); }
 
-void RunsCsv::write(std::span<const NamedRun> runs) const {
-  if (path_.empty()) return;
-  write_file(path_, std::string_view(runs_csv(runs)));
-  if (replaces_) print_line("{}: replaces the file that was there", path_);
+void write_page(const NamedFile& file, const std::string& path, const Page& page) {
+  const std::string text = page.finish("Written by saccade " SACCADE_VERSION ".");
+  file.write(text);
+  print_line("{}: a page of {} KB", path, text.size() / 1000);
 }
 
 int compare_runs(const ReportArguments& arguments) {
@@ -130,8 +129,7 @@ int compare_runs(const ReportArguments& arguments) {
                     {{"a file of a run", fmt::format("{}/{}", name, file)}});
     runs.push_back(compared(name));
   }
-  const bool replaces = replaces_page(output);
-  const RunsCsv csv(arguments.csv);
+  const NamedFile file = page_file(output), csv(arguments.csv, {".csv"});
   std::vector<std::string> kinds;
   std::vector<NamedRun> logged;
   for (const ComparedRun& run : runs) {
@@ -149,11 +147,8 @@ int compare_runs(const ReportArguments& arguments) {
   Page page(fmt::format("{} runs", runs.size()), html("{}.", fmt::format("{}", fmt::join(names, ", "))));
   if (!different.empty()) page.add(note(different));
   add_comparison(page, runs);
-  const std::string text = page.finish("Written by saccade " SACCADE_VERSION ".");
-  csv.write(logged);
-  write_file(output, std::string_view(text));
-  print_line("{}: a page of {} KB", output, text.size() / 1000);
-  if (replaces) print_line("{}: replaces the file that was there", output);
+  csv.write(runs_csv(logged));
+  write_page(file, output, page);
   return 0;
 }
 

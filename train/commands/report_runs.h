@@ -1,12 +1,12 @@
 // Runs as `saccade report` takes them, and several of them beside each other.
 #pragma once
 
-#include <span>
 #include <string>
 
+#include "data/pages/html.h"
 #include "train/commands/commands.h"
 #include "train/config/config.h"
-#include "train/report/run_csv.h"
+#include "train/inference/picture_files.h"
 
 namespace saccade {
 
@@ -21,17 +21,10 @@ std::string main_figure_of(const Config& config);
 // but for --checkpoint; "": none is there.
 std::string evaluation_flags(const ReportArguments& arguments);
 
-// A file of what runs have logged; "": none.
-class RunsCsv {
- public:
-  // Throws InputError where it would replace a file that is not named *.csv.
-  explicit RunsCsv(std::string path);
-  void write(std::span<const NamedRun> runs) const;
-
- private:
-  std::string path_;
-  bool replaces_ = false;
-};
+// A page's file, before the long work. Throws InputError where it would replace something else.
+NamedFile page_file(const std::string& path);
+// Says so, and what it replaces.
+void write_page(const NamedFile& file, const std::string& path, const Page& page);
 
 // The page of arguments.run and arguments.others.
 int compare_runs(const ReportArguments& arguments);

@@ -2,6 +2,8 @@
 // but for the classes of a checkpoint.
 #include <fmt/ranges.h>
 
+#include <set>
+
 #include "core/files/output_file.h"
 #include "core/tensor/error.h"
 #include "data/evaluation/chosen_classes.h"
@@ -36,8 +38,9 @@ LoadedModel classes_of(const std::string& checkpoint) {
   model.config = parse_config(saved.config, checkpoint + ": its configuration");
   model.class_names = saved.class_names;
   model.category_ids = saved.category_ids;
-  if (model.class_names.size() != model.category_ids.size())
-    fail_input("{}: is a classifier, expected a detector with the annotations' classes", checkpoint);
+  if (!task_of(model.config).needs(model.config).boxes ||
+      model.class_names.size() != model.category_ids.size())
+    fail_input("{}: finds no objects, expected a detector with the annotations' classes", checkpoint);
   return model;
 }
 
@@ -98,13 +101,27 @@ DataPaths scored_paths(const ScoreArguments& arguments) {
   return paths;
 }
 
+// A list of a part of the images, as of a split, whose figures are those of all; "": it is not one.
+std::string note_on_missing(const std::string& name, const GroundTruth& truth,
+                            const std::vector<Detection>& detections) {
+  std::set<int64_t> labelled, seen;
+  for (const Annotation& a : truth.annotations) labelled.insert(a.image_id);
+  for (const Detection& d : detections)
+    if (labelled.contains(d.image_id)) seen.insert(d.image_id);
+  if (labelled.empty() || 2 * seen.size() > labelled.size()) return "";
+  return fmt::format(
+      "note: {}: has nothing for {} of the {} images with labels, which count as not found; a list of eval on "
+      "images that training drew is scored with --data and --checkpoint",
+      name, labelled.size() - seen.size(), labelled.size());
+}
+
 }  // namespace
 
 int run_score(const ScoreArguments& arguments) {
   check_outputs({{"--json", arguments.json}}, {{"--annotations", arguments.annotations},
                                                {"--detections", arguments.detections},
                                                {"--checkpoint", arguments.checkpoint}});
-  const NamedJson json(arguments.json);
+  const NamedFile json(arguments.json);
   const EvaluatorSpec& spec = evaluators("detection").find(arguments.evaluator, "--evaluator");
   const DataPaths paths = scored_paths(arguments);
   GroundTruth truth = read_ground_truth(paths);
@@ -119,6 +136,8 @@ int run_score(const ScoreArguments& arguments) {
       read_detections(arguments.detections, &truth, &notes, paths.wants.masks, paths.choice);
   for (const std::string& line : keep_classes(arguments.classes, truth, detections))
     notes.push_back(fmt::format("note: {}: {}", paths.annotations, line));
+  if (const std::string note = note_on_missing(arguments.detections, truth, detections); !note.empty())
+    notes.push_back(note);
   const auto evaluator = spec.start({.truth = &truth,
                                      .source = arguments.detections,
                                      .per_class = arguments.per_class,

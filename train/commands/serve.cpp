@@ -1,6 +1,5 @@
 // saccade serve: the predictions of a checkpoint over HTTP (docs/serve.md).
 #include <chrono>
-#include <utility>
 
 #include "core/runtime/interrupt.h"
 #include "core/tensor/error.h"

@@ -2,7 +2,6 @@
 #include "models/summary.h"
 
 #include "core/files/output_file.h"
-#include "core/tensor/error.h"
 #include "train/checkpoints/load_model.h"
 #include "train/commands/commands.h"
 #include "train/config/options.h"
@@ -54,7 +53,7 @@ void print_table(const ModelSummary& summary) {
 
 int run_summary(const SummaryArguments& arguments) {
   check_outputs({{"--json", arguments.json}}, {{"--config", arguments.config}});
-  const NamedJson json(arguments.json);
+  const NamedFile json(arguments.json);
   std::vector<std::string> notes;
   Config config = chosen_recipe(arguments.config, arguments.model, {}, arguments.set, notes);
   for (const std::string& note : notes) print_line(note);

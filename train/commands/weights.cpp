@@ -46,7 +46,7 @@ std::string weights_json(const PublishedWeights& w) {
 }  // namespace
 
 int run_weights_list(const WeightsListArguments& arguments) {
-  const NamedJson json(arguments.json);
+  const NamedFile json(arguments.json);
   const std::vector<PublishedWeights>& all = published_weights();
   size_t name_width = 0, data_width = 0, figure_width = 0;
   for (const PublishedWeights& w : all) {

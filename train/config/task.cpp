@@ -20,6 +20,26 @@ std::optional<DataSize> Task::data_size(const Config& config) const {
   return DataSize{set->num_classes(), set->num_images()};
 }
 
+void Task::check_classes(const Classes& classes, const std::string& checkpoint) const {
+  if (classes.names.empty() || classes.names.size() != classes.ids.size())
+    fail_input(
+        "{}: damaged checkpoint: {} class names and {} category ids, expected one of each for every class",
+        checkpoint, classes.names.size(), classes.ids.size());
+}
+
+Classes Task::unnamed_classes(int64_t count) const {
+  Classes classes;
+  for (int64_t k = 0; k < count; ++k) {
+    classes.names.push_back(std::to_string(k));
+    classes.ids.push_back(k);
+  }
+  return classes;
+}
+
+std::vector<std::string> Task::primary_metrics(const Config& config) const {
+  return evaluator_of(config).primary;
+}
+
 Registry<RegisteredTask>& tasks() {
   static Registry<RegisteredTask> registry("task");
   return registry;

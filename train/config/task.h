@@ -1,5 +1,5 @@
-// The kinds of task: detection, classification, segmentation. One object knows all that is particular to its kind; it
-// registers itself from its own folder (train/tasks), and a model's type names it (models/build.h).
+// The kinds of task: detection, classification, segmentation. One object knows all that is particular to its
+// kind; it registers itself from its own folder (train/tasks), and a model's type names it (models/build.h).
 #pragma once
 
 #include <cstdint>
@@ -65,9 +65,9 @@ class Task {
   virtual std::string draw_target(Image& image, const Batch& batch, size_t n,
                                   const std::vector<std::string>& class_names) const = 0;
 
-  // Throws InputError where a checkpoint's classes lack what it needs.
-  virtual void check_classes(const Classes& classes, const std::string& checkpoint) const = 0;
-  virtual Classes unnamed_classes(int64_t count) const = 0;
+  // Throws InputError where a checkpoint's classes lack what it needs; these two are of categories.
+  virtual void check_classes(const Classes& classes, const std::string& checkpoint) const;
+  virtual Classes unnamed_classes(int64_t count) const;
   // Those of other people's weights. `labels`: names in the order of the outputs, where the files have them;
   // `annotations`: of a data set with the same classes, or "". Sets what follows for the data; what was taken
   // for what is added to notes. Throws InputError, as where no weights of others are known.
@@ -82,7 +82,7 @@ class Task {
   virtual std::unique_ptr<TrainingTask> training(const Config& config) const = 0;
   // What an evaluation in training reports; by the first the best weights are chosen.
   // Throws InputError for an unknown evaluator.
-  virtual std::vector<std::string> primary_metrics(const Config& config) const = 0;
+  virtual std::vector<std::string> primary_metrics(const Config& config) const;
   virtual std::vector<MetricChart> charts() const = 0;  // of these and others, for a run's page
 
   // The model at work: results for batches. Refers to the model.

@@ -1,7 +1,6 @@
 #include "train/export/lowering.h"
 
 #include <algorithm>
-#include <cmath>
 #include <numbers>
 
 namespace saccade {

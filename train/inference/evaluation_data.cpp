@@ -120,4 +120,21 @@ std::vector<std::string> notes_on_judged(const Dataset& set, const DataPaths& pa
   return remarks;
 }
 
+std::shared_ptr<const Dataset> open_judged(const DataPaths& paths, const LoadedModel& model,
+                                           const std::optional<DataPaths>& training) {
+  std::vector<std::string> notes;
+  auto set = open_dataset(paths, LabelScheme::kContiguous, &notes);
+  for (std::string& note : notes_on_judged(*set, paths, model, training)) notes.push_back(std::move(note));
+  for (const std::string& note : notes) print_line(note);
+  return set;
+}
+
+std::optional<Image> open_picture(const Dataset& set, int64_t index) {
+  try {
+    return read_image(set.image_path(index));
+  } catch (const InputError&) {
+    return std::nullopt;
+  }
+}
+
 }  // namespace saccade

@@ -25,6 +25,11 @@ std::vector<std::string> notes_on_judged(const Dataset& set, const DataPaths& pa
 // where other flags say the same.
 DataSplits united_splits(const std::vector<std::string>& data, const std::string& annotations,
                          const std::string& images, const PlaceOptions& options);
+// Opens the set that a model is judged by, and prints what there is to say about it.
+std::shared_ptr<const Dataset> open_judged(const DataPaths& paths, const LoadedModel& model,
+                                           const std::optional<DataPaths>& training = {});
+// An image of a set that was read before; nothing where it cannot be read any more.
+std::optional<Image> open_picture(const Dataset& set, int64_t index);
 // The model's classes that stand for a category: what formats that know classes by their names number them
 // by.
 std::vector<Category> categories_of(const LoadedModel& model);

@@ -9,7 +9,6 @@
 #include <cmath>
 #include <filesystem>
 #include <map>
-#include <set>
 #include <sstream>
 #include <string_view>
 #include <utility>
@@ -173,8 +172,6 @@ bool replaces_file(const std::string& path, const std::vector<std::string>& endi
   return true;
 }
 
-bool replaces_page(const std::string& path) { return replaces_file(path, {".html", ".htm"}); }
-
 std::string beginning_of(const std::string& path, size_t bytes) {
   std::error_code error;
   if (!fs::is_regular_file(fs::symlink_status(path, error))) return "";
@@ -188,21 +185,21 @@ std::string beginning_of(const std::string& path, size_t bytes) {
   }
 }
 
-NamedJson::NamedJson(std::string path) : path_(std::move(path)) {
+NamedFile::NamedFile(std::string path, const std::vector<std::string>& endings) : path_(std::move(path)) {
   if (path_.empty() || !is_old_file(path_)) return;
   std::error_code error;
   const bool is_name_alone =
       fs::file_size(output_target(path_).path, error) == 0;  // made for what is written
-  replaces_ = !is_name_alone && replaces_file(path_, {".json"});
+  replaces_ = !is_name_alone && replaces_file(path_, endings);
 }
 
-void NamedJson::write(std::string_view text) const {
+void NamedFile::write(std::string_view text) const {
   if (path_.empty()) return;
   write_file(path_, text);
   tell_if_replaced();
 }
 
-void NamedJson::tell_if_replaced() const {
+void NamedFile::tell_if_replaced() const {
   if (replaces_) print_line("{}: replaces an existing file", path_);
 }
 

@@ -72,13 +72,12 @@ class PictureNames {
 bool is_old_file(const std::string& path);
 // Whether a file is replaced; throws InputError where its name has none of these endings.
 bool replaces_file(const std::string& path, const std::vector<std::string>& endings);
-bool replaces_page(const std::string& path);
 std::string beginning_of(const std::string& path, size_t bytes);
-// A file of figures or detections whose name is the user's; "": none.
-class NamedJson {
+// A file of figures, detections or a page whose name is the user's; "": none.
+class NamedFile {
  public:
-  // Throws InputError where it would replace a file that is not named *.json.
-  explicit NamedJson(std::string path);
+  // Throws InputError where it would replace a file whose name has none of these endings.
+  explicit NamedFile(std::string path, const std::vector<std::string>& endings = {".json"});
   // Says so where it has replaced one.
   void write(std::string_view text) const;
   void tell_if_replaced() const;

@@ -7,6 +7,7 @@
 
 #include "data/formats/ground_truth.h"
 #include "train/inference/picture_files.h"
+#include "train/inference/picture_writer.h"
 
 namespace saccade {
 
@@ -17,9 +18,10 @@ using Drawing = std::function<void(Image&)>;
 class Predictor {
  public:
   virtual ~Predictor() = default;
-  // Pictures go into the workspace, and their names there are returned.
-  virtual std::vector<std::string> predict(std::vector<LoadedInput> images, const Workspace& workspace,
-                                           PictureNames& names) = 0;
+  // What is found may wait for the next batch, which the GPU has then.
+  virtual void predict(std::vector<LoadedInput> images, PictureNames& names, PictureWriter& writer) = 0;
+  // What still waits.
+  virtual void finish(PictureNames&, PictureWriter&) {}
   // The file of the list, those of its elements that nobody has taken yet, and what is printed at the end.
   virtual std::string list_name() const = 0;
   virtual std::string take_list() = 0;

@@ -65,6 +65,16 @@ saccade_prediction prediction_of(const saccade::Prediction& p) {
   return {p.label, 0, p.score, p.x1, p.y1, p.x2, p.y2};
 }
 
+// Fills *made with what make() returns; null where that fails.
+template <class T, class Make>
+saccade_status make_new(T** made, const char* name, Make make) {
+  return with_status([&] {
+    need_pointer(made, name);
+    *made = nullptr;
+    *made = new T{make()};
+  });
+}
+
 bool has_label(const saccade_model* model, int32_t label) {
   return model && label >= 0 && static_cast<size_t>(label) < model->model.class_names().size();
 }
@@ -81,12 +91,10 @@ saccade_status saccade_set_threads(int32_t count) {
 }
 
 saccade_status saccade_model_load(const char* checkpoint, const char* device, saccade_model** model) {
-  return with_status([&] {
-    need_pointer(model, "model");
-    *model = nullptr;
+  return make_new(model, "model", [&] {
     need_pointer(checkpoint, "checkpoint");
     need_pointer(device, "device");
-    *model = new saccade_model{saccade::Model(checkpoint, device)};
+    return saccade::Model(checkpoint, device);
   });
 }
 void saccade_model_free(saccade_model* model) { delete model; }
@@ -124,38 +132,32 @@ int64_t saccade_model_category_id(const saccade_model* model, int32_t label) {
 
 saccade_status saccade_predict(const saccade_model* model, const saccade_pixels* images, size_t count,
                                double threshold, saccade_result** result) {
-  return with_status([&] {
-    need_pointer(result, "result");
-    *result = nullptr;
+  return make_new(result, "result", [&] {
     need_pointer(model, "model");
     if (count > 0) need_pointer(images, "images");
     std::vector<saccade::Pixels> pixels;
     for (const saccade_pixels* p = images; p != images + count; ++p) pixels.push_back(pixels_of(*p));
-    *result = new saccade_result{model->model.predict_masks(pixels, threshold)};
+    return model->model.predict_masks(pixels, threshold);
   });
 }
 
 saccade_status saccade_predict_file(const saccade_model* model, const char* path, double threshold,
                                     saccade_result** result) {
-  return with_status([&] {
-    need_pointer(result, "result");
-    *result = nullptr;
+  return make_new(result, "result", [&] {
     need_pointer(model, "model");
     need_pointer(path, "path");
-    *result = new saccade_result{{model->model.predict_masks_of_file(path, threshold)}};
+    return decltype(saccade_result::images){model->model.predict_masks_of_file(path, threshold)};
   });
 }
 
 saccade_status saccade_predict_encoded(const saccade_model* model, const saccade_encoded* images,
                                        size_t count, double threshold, saccade_result** result) {
-  return with_status([&] {
-    need_pointer(result, "result");
-    *result = nullptr;
+  return make_new(result, "result", [&] {
     need_pointer(model, "model");
     if (count > 0) need_pointer(images, "images");
     std::vector<saccade::EncodedImage> encoded;
     for (const saccade_encoded* e = images; e != images + count; ++e) encoded.push_back(encoded_of(*e));
-    *result = new saccade_result{model->model.predict_encoded(encoded, threshold)};
+    return model->model.predict_encoded(encoded, threshold);
   });
 }
 
@@ -224,20 +226,16 @@ saccade_status saccade_result_mask(const saccade_result* result, size_t image, s
 void saccade_result_free(saccade_result* result) { delete result; }
 
 saccade_status saccade_image_read(const char* path, saccade_image** image) {
-  return with_status([&] {
-    need_pointer(image, "image");
-    *image = nullptr;
+  return make_new(image, "image", [&] {
     need_pointer(path, "path");
-    *image = new saccade_image{saccade::read_pixels(path)};
+    return saccade::read_pixels(path);
   });
 }
 
 saccade_status saccade_image_decode(const saccade_encoded* encoded, saccade_image** image) {
-  return with_status([&] {
-    need_pointer(image, "image");
-    *image = nullptr;
+  return make_new(image, "image", [&] {
     need_pointer(encoded, "encoded");
-    *image = new saccade_image{saccade::decode_pixels(encoded_of(*encoded))};
+    return saccade::decode_pixels(encoded_of(*encoded));
   });
 }
 

@@ -9,7 +9,6 @@
 #include <sstream>
 
 #include "core/files/checksum.h"
-#include "core/files/file.h"
 #include "core/files/text.h"
 #include "core/tensor/error.h"
 #include "train/loop/training_run.h"

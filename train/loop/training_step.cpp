@@ -1,5 +1,4 @@
 // One step of the training, from its batches to the update of the weights.
-#include <algorithm>
 #include <cmath>
 #include <set>
 

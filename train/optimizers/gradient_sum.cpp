@@ -4,7 +4,6 @@
 
 #include "core/kernels/copy/copy_parts.h"
 #include "core/runtime/profile_range.h"
-#include "core/tensor/error.h"
 #include "core/tensor/execution.h"
 #include "core/tensor/integers.h"
 

@@ -1,7 +1,11 @@
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <numeric>
 #include <tuple>
 
+#include "core/formats/json.h"
+#include "data/pages/order.h"
 #include "train/report/evaluation_sections.h"
 
 namespace saccade {
@@ -26,15 +30,9 @@ Html matrix_cell(int64_t count, int64_t of_row, bool is_hit) {
 Html confusion_table(const ConfusionMatrix& matrix, bool has_background) {
   const size_t classes = matrix.names.size();
   auto name = [&](size_t k) { return k < classes ? matrix.names[k] : std::string(kBackground); };
-  std::vector<size_t> shown(classes);
-  std::iota(shown.begin(), shown.end(), size_t{0});
-  if (classes > kMaxClasses) {
-    std::stable_sort(shown.begin(), shown.end(), [&](size_t a, size_t b) {
-      return row_sum(matrix.counts[a]) > row_sum(matrix.counts[b]);
-    });
-    shown.resize(kMaxClasses);
-    std::sort(shown.begin(), shown.end());
-  }
+  std::vector<size_t> shown = falling_order(classes, [&](size_t k) { return row_sum(matrix.counts[k]); });
+  shown.resize(std::min(classes, kMaxClasses));
+  std::sort(shown.begin(), shown.end());
   if (has_background) shown.push_back(classes);
   Html out = html(
       "<div class=\"scroll\"><table class=\"matrix\"><thead><tr><th class=\"corner\">true \\ predicted</th>");
@@ -64,12 +62,21 @@ Html confusion_table(const ConfusionMatrix& matrix, bool has_background) {
   if (confusions.size() > kMaxConfusions) confusions.resize(kMaxConfusions);
   std::vector<std::vector<Html>> rows;
   for (const auto& [count, r, c] : confusions)
-    rows.push_back({html("{}", name(r)), html("{}", name(c)), html("{}", count_text(-count)),
-                    html("{}", share_text(static_cast<double>(-count) /
-                                          static_cast<double>(row_sum(matrix.counts[r]))))});
+    rows.push_back(
+        cells(name(r), name(c), count_text(-count),
+              share_text(static_cast<double>(-count) / static_cast<double>(row_sum(matrix.counts[r])))));
   out += html("<h3>Most frequent confusions</h3>\n");
   out += html_table({{"True", false}, {"Predicted", false}, {"Count"}, {"Of the true class"}}, rows);
   return out;
+}
+
+std::string confusion_json(const ConfusionMatrix& matrix) {
+  std::string names, rows;
+  for (size_t k = 0; k < matrix.counts.size(); ++k) {
+    names += (k ? ", " : "") + json_quote(k < matrix.names.size() ? matrix.names[k] : kBackground);
+    rows += fmt::format("{}\n  [{}]", k ? "," : "", fmt::join(matrix.counts[k], ", "));
+  }
+  return fmt::format("\"confusion_matrix\": {{\"names\": [{}], \"counts\": [{}]}}", names, rows);
 }
 
 }  // namespace saccade

@@ -31,5 +31,7 @@ struct ReportOptions {
 // Of the classes with most objects where there are many, and what is confused most. `has_background`:
 // the last row and column.
 Html confusion_table(const ConfusionMatrix& matrix, bool has_background);
+// A member of a JSON object; rows without a name are of the background.
+std::string confusion_json(const ConfusionMatrix& matrix);
 
 }  // namespace saccade

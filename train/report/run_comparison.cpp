@@ -43,19 +43,17 @@ void add_outcomes(Page& page, const std::vector<ComparedRun>& runs) {
     const ComparedRun& run = runs[i];
     const ChartPoint best = best_of(run.metrics.eval, run.main_figure),
                      last = last_of(run.metrics.eval, run.main_figure);
-    std::vector<Html> row{
-        html("<i class=\"run\" style=\"background:var(--s{})\"></i>{}", i % 8, run.name),
-        html("{}", run.config.model().type()),
-        html("<b>{}</b>{}", std::isfinite(best.y) ? run.main_figure + " " : "", figure_with_step(best)),
-        html("{}", figure_text(last.y))};
+    std::vector<Html> row =
+        cells(html("<i class=\"run\" style=\"background:var(--s{})\"></i>{}", i % 8, run.name),
+              run.config.model().type(),
+              html("<b>{}</b>{}", std::isfinite(best.y) ? run.main_figure + " " : "", figure_with_step(best)),
+              figure_text(last.y));
     for (const std::string& figure : figures)
-      row.push_back(html("{}", figure_text(last_of(run.metrics.eval, figure).y)));
-    row.push_back(html("{}", number_text(last_of(run.metrics.train, "loss").y)));
-    row.push_back(html("{}", number_text(run.metrics.step)));
-    row.push_back(html("{}", number_text(run.metrics.epoch)));
-    row.push_back(html("{}", format_duration(run.metrics.seconds)));
-    row.push_back(html("{}", number_text(mean_of(run.metrics.train, "images_per_second"))));
-    row.push_back(html("{}", run.parameters ? count_text(*run.parameters) : "–"));
+      add_cells(row, figure_text(last_of(run.metrics.eval, figure).y));
+    add_cells(row, number_text(last_of(run.metrics.train, "loss").y), number_text(run.metrics.step),
+              number_text(run.metrics.epoch), format_duration(run.metrics.seconds),
+              number_text(mean_of(run.metrics.train, "images_per_second")),
+              run.parameters ? count_text(*run.parameters) : "–");
     rows.push_back(std::move(row));
   }
   page.section("Runs");
@@ -179,9 +177,8 @@ void add_differences(Page& page, const std::vector<ComparedRun>& runs) {
   for (const ComparedRun& run : runs) columns.push_back({run.name, false});
   std::vector<std::vector<Html>> rows;
   for (const std::string& field : order) {
-    std::vector<Html> row{html("<code>{}</code>", field)};
-    for (const std::string& value : values[field]) row.push_back(html("{}", value));
-    rows.push_back(std::move(row));
+    rows.push_back({html("<code>{}</code>", field)});
+    for (const std::string& value : values[field]) add_cells(rows.back(), value);
   }
   page.add(note("The fields that differ; all others are the same."));
   page.add(html_table(columns, rows));

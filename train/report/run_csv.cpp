@@ -4,7 +4,6 @@
 
 #include <map>
 #include <set>
-#include <vector>
 
 #include "core/formats/csv.h"
 

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 
 #include "core/files/file.h"
 #include "core/tensor/error.h"
@@ -70,22 +69,20 @@ std::vector<ChartSeries> figures_of(const MetricCurves& curves,
   return out;
 }
 
-// "class", "bbox", ... of the last decoder layer or the whole model;
-// those of other layers have a number or a word behind them.
-std::vector<std::pair<std::string, std::string>> loss_parts(const MetricCurves& train) {
-  std::vector<std::pair<std::string, std::string>> names;
-  for (const auto& [name, points] : train)
-    if (name.starts_with("loss_") && name.find('_', 5) == std::string::npos)
-      names.emplace_back(name, name.substr(5));
-  return names;
-}
-
 // One prefix, as "AP/": the classes' figures.
 std::vector<std::pair<std::string, std::string>> with_prefix(const MetricCurves& curves,
                                                              const std::string& prefix) {
   std::vector<std::pair<std::string, std::string>> names;
   for (const auto& [name, points] : curves)
     if (name.starts_with(prefix)) names.emplace_back(name, name.substr(prefix.size()));
+  return names;
+}
+
+// "class", "bbox", ... of the last decoder layer or the whole model;
+// those of other layers have a number or a word behind them.
+std::vector<std::pair<std::string, std::string>> loss_parts(const MetricCurves& train) {
+  std::vector<std::pair<std::string, std::string>> names = with_prefix(train, "loss_");
+  std::erase_if(names, [](const auto& part) { return part.second.find('_') != std::string::npos; });
   return names;
 }
 
@@ -143,26 +140,17 @@ void add_run_section(Page& page, const RunMetrics& run, const std::vector<Metric
     page.add(note("Nothing was logged yet."));
     return;
   }
-  auto options = [&](const std::string& title, const std::string& subtitle = "") {
-    return ChartOptions{.title = title, .subtitle = subtitle, .x_label = "step", .marks = run.resumed};
-  };
   std::vector<Html> charts;
   auto add = [&](std::vector<ChartSeries> series, ChartOptions chart, const std::string& things = "") {
     if (series.empty()) return;
+    chart.x_label = "step";
+    chart.marks = run.resumed;
     if (series.size() > kMaxSeries) {
       chart.subtitle += fmt::format("{}{} of {} {}, the first by name", chart.subtitle.empty() ? "" : ", ",
                                     kMaxSeries, series.size(), things);
       series.resize(kMaxSeries);
     }
     charts.push_back(line_chart(series, chart));
-  };
-  auto logarithmic = [](ChartOptions chart) {
-    chart.log_y = true;
-    return chart;
-  };
-  auto from_zero = [](ChartOptions chart) {
-    chart.y_low = 0;
-    return chart;
   };
   std::vector<std::pair<std::string, std::string>> numbers{
       {number_text(run.step), "steps"},
@@ -174,20 +162,22 @@ void add_run_section(Page& page, const RunMetrics& run, const std::vector<Metric
     numbers.insert(numbers.begin(), {figure_text(best.y), fmt::format("{}, the best (step {})", main_figure,
                                                                       number_text(best.x))});
   page.add(tiles(numbers));
-  add(series_of(run.train, {{"loss", ""}}), logarithmic(options("Loss", "all parts, all layers")));
-  add(series_of(run.train, loss_parts(run.train)), logarithmic(options("Parts of the loss", "last layer")),
-      "parts");
+  add(series_of(run.train, {{"loss", ""}}),
+      {.title = "Loss", .subtitle = "all parts, all layers", .log_y = true});
+  add(series_of(run.train, loss_parts(run.train)),
+      {.title = "Parts of the loss", .subtitle = "last layer", .log_y = true}, "parts");
   for (const MetricChart& chart : charts_of_task) {
     const MetricCurves& curves = chart.of_training ? run.train : run.eval;
     const auto names = chart.prefix.empty() ? chart.metrics : with_prefix(curves, chart.prefix);
     add(chart.of_training ? series_of(curves, names) : figures_of(curves, names),
-        from_zero(options(chart.title, chart.subtitle)), chart.things);
+        {.title = chart.title, .subtitle = chart.subtitle, .y_low = 0}, chart.things);
   }
-  add(figures_of(run.eval, {{"loss", ""}}), logarithmic(options("Validation loss")));
-  add(learning_rates(run.train), from_zero(options("Learning rate")), "groups");
+  add(figures_of(run.eval, {{"loss", ""}}), {.title = "Validation loss", .log_y = true});
+  add(learning_rates(run.train), {.title = "Learning rate", .y_low = 0}, "groups");
   add(series_of(run.train, {{"gradient_norm", ""}}),
-      logarithmic(options("Gradient norm", "before clipping")));
-  add(series_of(run.train, {{"images_per_second", ""}}), from_zero(options("Speed", "images/s")));
+      {.title = "Gradient norm", .subtitle = "before clipping", .log_y = true});
+  add(series_of(run.train, {{"images_per_second", ""}}),
+      {.title = "Speed", .subtitle = "images/s", .y_low = 0});
   page.add(grid("charts", charts));
   if (!run.resumed.empty()) page.add(note("Dashed lines: where the run was resumed."));
 }

@@ -51,7 +51,8 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-// "/predict" of "http://host:8080/predict", as clients write it that believe to speak to a proxy (RFC 9112, 3.2.2).
+// "/predict" of "http://host:8080/predict", as clients write it that believe to speak to a proxy
+// (RFC 9112, 3.2.2).
 std::string origin_form(std::string_view target) {
   const std::string begin = lower_case(std::string(target.substr(0, 8)));
   for (const std::string_view scheme : {"http://", "https://"}) {
@@ -119,9 +120,9 @@ std::optional<double> quality_of(std::string_view range) {
   return quality;
 }
 
-// Of the formats that there are, the one that Accept wants most (RFC 9110, 12.5.1): each has the quality of the
-// range that names it most closely; of equal ones the more closely named, then the first, is taken. JSON where
-// none is wanted.
+// Of the formats that there are, the one that Accept wants most (RFC 9110, 12.5.1): each has the quality of
+// the range that names it most closely; of equal ones the more closely named, then the first, is taken. JSON
+// where none is wanted.
 std::string accepted_format(std::string_view accept, const std::vector<std::string>& picture_formats) {
   struct Offer {
     const char *format, *type, *family;

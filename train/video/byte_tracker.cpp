@@ -1,7 +1,6 @@
 #include "train/video/byte_tracker.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "models/detection/assignment.h"
 

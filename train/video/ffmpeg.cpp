@@ -49,21 +49,19 @@ Ffmpeg::Ffmpeg() {
   const OpenedLibrary codec = open_part("avcodec", LIBAVCODEC_VERSION_MAJOR);
   const OpenedLibrary format = open_part("avformat", LIBAVFORMAT_VERSION_MAJOR);
   const OpenedLibrary scale = open_part("swscale", LIBSWSCALE_VERSION_MAJOR);
-#define SACCADE_UTIL(name) name = reinterpret_cast<decltype(name)>(util.symbol<void>(#name));
-#define SACCADE_CODEC(name) name = reinterpret_cast<decltype(name)>(codec.symbol<void>(#name));
-#define SACCADE_FORMAT(name) name = reinterpret_cast<decltype(name)>(format.symbol<void>(#name));
-#define SACCADE_SCALE(name) name = reinterpret_cast<decltype(name)>(scale.symbol<void>(#name));
-  SACCADE_AVUTIL(SACCADE_UTIL)
-  SACCADE_AVCODEC(SACCADE_CODEC)
-  SACCADE_AVFORMAT(SACCADE_FORMAT)
-  SACCADE_SWSCALE(SACCADE_SCALE)
+  const OpenedLibrary* from = &util;
+#define SACCADE_FUNCTION(name) name = reinterpret_cast<decltype(name)>(from->symbol<void>(#name));
+  SACCADE_AVUTIL(SACCADE_FUNCTION)
+  from = &codec;
+  SACCADE_AVCODEC(SACCADE_FUNCTION)
+  from = &scale;
+  SACCADE_SWSCALE(SACCADE_FUNCTION)
+  from = &format;
+  SACCADE_AVFORMAT(SACCADE_FUNCTION)
 #if LIBAVFORMAT_VERSION_MAJOR < 61
-  SACCADE_FORMAT(av_stream_get_side_data)
+  SACCADE_FUNCTION(av_stream_get_side_data)
 #endif
-#undef SACCADE_UTIL
-#undef SACCADE_CODEC
-#undef SACCADE_FORMAT
-#undef SACCADE_SCALE
+#undef SACCADE_FUNCTION
   check_version("avutil", avutil_version(), LIBAVUTIL_VERSION_MAJOR);
   check_version("avcodec", avcodec_version(), LIBAVCODEC_VERSION_MAJOR);
   check_version("avformat", avformat_version(), LIBAVFORMAT_VERSION_MAJOR);

@@ -5,7 +5,6 @@
 #include <chrono>
 #include <cstdlib>
 #include <exception>
-#include <memory>
 
 #include "core/files/text.h"
 #include "core/runtime/interrupt.h"

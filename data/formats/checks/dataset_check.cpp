@@ -1,7 +1,6 @@
 #include "data/formats/checks/dataset_check.h"
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 #include <map>
 #include <optional>

@@ -5,7 +5,6 @@
 // names, images in the order of the file.
 #include <algorithm>
 #include <array>
-#include <filesystem>
 #include <optional>
 #include <set>
 #include <unordered_map>
@@ -220,9 +219,7 @@ class CsvReader {
 // The first image that the table names, to find the folder that its names are relative to; "": unknown.
 std::string first_image(const std::string& file) {
   try {
-    const InputFile input(file, kTextFile);
-    std::string head(std::min<uint64_t>(input.size(), 1 << 16), '\0');
-    if (!head.empty()) input.read_at(head.data(), head.size(), 0);
+    const std::string head = head_of(file, kTextFile, 1 << 16);
     CsvText csv(head);
     std::vector<std::string> fields;
     std::string problem;

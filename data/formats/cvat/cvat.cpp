@@ -6,7 +6,6 @@
 #include <set>
 
 #include "core/files/text.h"
-#include "core/tensor/error.h"
 #include "data/formats/cvat/cvat_xml.h"
 #include "data/formats/named_classes.h"
 #include "data/formats/splits.h"
@@ -67,15 +66,9 @@ GroundTruth read_cvat(const DataPaths& paths, const ProblemReport& report) {
                             .width = is_sized ? image.width : 0,
                             .height = is_sized ? image.height : 0,
                             .place = {whole.file, image.line}});
-    for (const ImageObject& object : image.objects) {
-      const auto id = ids.find(object.name);
-      if (id == ids.end()) {
-        report(fmt::format("{}: the class \"{}\" is not one of the {}",
-                           truth.text_of({whole.file, object.number}), object.name, known_classes(ids)));
-        continue;
-      }
-      add_object(truth, object, id->second, whole, paths, report);
-    }
+    for (const ImageObject& object : image.objects)
+      if (const auto id = id_of_class(object.name, ids, truth, {whole.file, object.number}, report))
+        add_object(truth, object, *id, whole, paths, report);
   }
   for (std::string& note : file.shapes.notes()) truth.notes.push_back(std::move(note));
   return truth;

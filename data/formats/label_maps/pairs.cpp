@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <map>
 #include <set>
-#include <unordered_map>
 
 #include "core/files/file.h"
 #include "core/files/text.h"

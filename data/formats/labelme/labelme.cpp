@@ -2,7 +2,6 @@
 // the order of a classes.txt, or else of their names. docs/formats.md lists what is taken.
 #include <filesystem>
 
-#include "core/tensor/error.h"
 #include "data/formats/labelme/labelme_json.h"
 #include "data/formats/listing.h"
 #include "data/formats/named_classes.h"

@@ -3,8 +3,6 @@
 // classes' names are in data.yaml or a list beside it. The labels of a/images/b.jpg are in a/labels/b.txt, or
 // beside the image. docs/formats.md lists what is taken and what is refused.
 #include <algorithm>
-#include <cmath>
-#include <filesystem>
 #include <map>
 
 #include "core/files/file.h"
@@ -140,16 +138,12 @@ GroundTruth read_yolo(const DataPaths& paths, const ProblemReport& report) {
     kinds.add(f.labels.kinds);
     for (const std::string& problem : f.problems) report(problem);
     for (const YoloBox& box : f.labels.boxes) {
-      const std::string& name = set.names[static_cast<size_t>(box.label)];
-      const auto id = ids.find(name);
-      if (id == ids.end()) {
-        report(fmt::format("{}: the class \"{}\" is not one of the {}", truth.text_of({file.file, box.line}),
-                           name, known_classes(ids)));
-        continue;
-      }
+      const auto id =
+          id_of_class(set.names[static_cast<size_t>(box.label)], ids, truth, {file.file, box.line}, report);
+      if (!id) continue;
       truth.annotations.push_back({.id = std::ssize(truth.annotations) + 1,
                                    .image_id = f.image.id,
-                                   .category_id = id->second,
+                                   .category_id = *id,
                                    .bbox = box.bbox,
                                    .area = std::max(box.bbox[2], 0.0) * std::max(box.bbox[3], 0.0),
                                    .segmentation = box.segmentation,

@@ -2,9 +2,6 @@
 
 #include <fmt/ranges.h>
 
-#include <algorithm>
-#include <filesystem>
-
 #include "core/tensor/error.h"
 #include "data/formats/listing.h"
 #include "data/formats/splits.h"

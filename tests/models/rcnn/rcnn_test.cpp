@@ -361,6 +361,30 @@ TEST(Rcnn, NeverFindsTheBackgroundThatComesFirst) {
   for (const ImageDetection& d : found[0]) EXPECT_TRUE(d.label == 1 || d.label == 2) << d.label;
 }
 
+// An object of 8 pixels is none of those that anchors of 64 pixels and more stand for.
+TEST(Rcnn, AnchorsOfSeveralScalesReachFurther) {
+  const std::vector<Target> targets{image_of_boxes(4, {128, 128}, {{60, 60, 68, 68}})};
+  for (const bool more : {false, true}) {
+    Args args = small_rcnn_args("mask_rcnn");
+    args.section("rcnn").set("anchor_scale", 16.0);
+    if (more) args.section("rcnn").set("more_anchor_scales", std::vector<double>{2});
+    auto model = test::build_detector(args, 3);
+    model->initialize(3);
+    model->set_training(true);
+    for (const NamedTensor& t : model->parameters()) {
+      if (t.name != "rpn_head.rpn_reg.weight") continue;
+      EXPECT_EQ(t.var.dim(0), more ? 24 : 12);
+    }
+    DetectorInput input{.images = Var(region_noise({1, 128, 128, 3}, 5)), .sizes = {}};
+    input.targets = &targets;
+    const DetectionLoss loss = model->loss(*model->forward(input), targets);
+    for (const auto& [name, value] : loss.parts) {
+      if (name != "rpn_bbox") continue;
+      EXPECT_EQ(value.item() > 0, more) << value.item();
+    }
+  }
+}
+
 TEST(Rcnn, NamesTheWrongField) {
   Args model = test::schema_args("mask_rcnn");
   model.section("backbone").set("outputs", std::vector<int64_t>{2, 3, 4});

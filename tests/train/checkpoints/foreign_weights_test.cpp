@@ -231,6 +231,12 @@ TEST(ForeignWeights, OfOtherModelsAreNamed) {
       {"DAB-DETR",
        {"model.decoder.layers.0.layer.0.self_attn_query_content_proj.weight", "class_embed.weight"}},
       {"YOLOS", {"vit.embeddings.detection_tokens"}},
+      {"DEIMv2",
+       {"decoder.decoder.layers.0.swish_ffn.w12.weight",
+        "decoder.decoder.lqe_layers.0.reg_conf.layers.0.weight"}},
+      {"DEIMv2",
+       {"model.decoder.layers.0.mlp.gate_proj.weight",
+        "model.decoder.lqe_layers.0.reg_conf.layers.0.weight"}},
       {"names of mmdetection", {"backbone.conv1.weight", "bbox_head.fc_cls.weight"}},
       {"names of Ultralytics", {"model.0.conv.weight", "model.1.conv.weight", "model.9.cv1.conv.weight"}},
       {"names of its tensors belong to no model of this program (the first is \"w\")", {"w"}}};

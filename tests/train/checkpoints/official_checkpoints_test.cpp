@@ -1,7 +1,7 @@
-// The published weights of Deformable DETR and RT-DETR on COCO's val2017/000000039769.jpg: the first three
-// queries' first three logits and box numbers that transformers' conversion script asserts
-// (convert_deformable_detr_to_pytorch.py, convert_rt_detr_original_pytorch_checkpoint_to_hf.py). The files
-// are not ours to ship; docs/official_checkpoints.md says where they are and how to run this.
+// The published weights of Deformable DETR, RT-DETR and D-FINE on COCO's val2017/000000039769.jpg: the first
+// three queries' first three logits and box numbers that transformers' conversion scripts assert
+// (convert_deformable_detr_to_pytorch.py, convert_rt_detr_original_pytorch_checkpoint_to_hf.py, D-FINE's), and
+// what its tests assert of RF-DETR and LW-DETR. The files are not ours to ship; docs/official_checkpoints.md says where they are and how to run this.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -81,34 +81,148 @@ const Published kPublished[] = {
     {"rtdetr_v2_r50vd",
      {{{-4.7881, -4.6754, -6.1624}, {-5.4441, -6.6486, -4.3840}, {-3.5455, -4.9318, -6.3544}}},
      {{{0.2588, 0.5487, 0.4747}, {0.5497, 0.2760, 0.0573}, {0.7688, 0.4133, 0.4634}}}},
+    {"dfine_n_coco",
+     {{{-3.7827945, -5.0889463, -4.8341026},
+       {-5.3046904, -6.2801714, -2.9276395},
+       {-4.497901, -5.2670407, -6.2380104}}},
+     {{{0.73334837, 0.4270624, 0.39424777},
+       {0.1680235, 0.1988639, 0.21031213},
+       {0.25370035, 0.5534435, 0.48496848}}}},
+    {"dfine_s_coco",
+     {{{-3.8097816, -4.7724586, -5.994499},
+       {-5.2974715, -9.499067, -6.1653666},
+       {-5.3502765, -3.9530406, -6.3630295}}},
+     {{{0.7677696, 0.41479152, 0.46441072},
+       {0.16912134, 0.19869131, 0.2123824},
+       {0.2581653, 0.54818195, 0.47512347}}}},
+    {"dfine_m_coco",
+     {{{-4.5187078, -4.71708, -4.117749},
+       {-4.513984, -4.937715, -3.829125},
+       {-4.830042, -6.931682, -3.1740026}}},
+     {{{0.25851426, 0.5489963, 0.4757598},
+       {0.769683, 0.41411665, 0.45988125},
+       {0.16866133, 0.19921188, 0.21207744}}}},
+    {"dfine_l_coco",
+     {{{-4.068779, -5.169955, -4.339212},
+       {-3.9461594, -5.0279613, -4.0161457},
+       {-4.218292, -6.196324, -5.175245}}},
+     {{{0.2564867, 0.5489948, 0.4748876},
+       {0.7693534, 0.4138953, 0.4598034},
+       {0.16875696, 0.19875404, 0.21196914}}}},
+    {"dfine_x_coco",
+     {{{-4.844723, -4.7293096, -4.5971327},
+       {-4.554266, -4.61723, -4.627926},
+       {-4.3934402, -4.6064143, -4.139952}}},
+     {{{0.2565248, 0.5477609, 0.47644863},
+       {0.7690029, 0.41423926, 0.46148556},
+       {0.1688096, 0.19923759, 0.21118002}}}},
+    {"dfine_m_obj2coco",
+     {{{-4.520666, -7.6678333, -5.739887},
+       {-4.5053635, -7.510611, -5.452532},
+       {-4.70348, -5.6098466, -5.0199957}}},
+     {{{0.2567608, 0.5485795, 0.4767465},
+       {0.77035284, 0.41236404, 0.4580645},
+       {0.5498525, 0.27548885, 0.05886984}}}},
+    {"dfine_l_obj2coco_e25",
+     {{{-3.6098495, -6.633563, -5.1227236},
+       {-3.682696, -6.9178205, -5.414557},
+       {-4.491674, -6.0823426, -4.5718226}}},
+     {{{0.7697078, 0.41368833, 0.45879585},
+       {0.2573691, 0.54856044, 0.47715297},
+       {0.16895264, 0.19871138, 0.2115552}}}},
+    {"dfine_x_obj2coco",
+     {{{-4.230433, -6.6295037, -4.8339615},
+       {-4.085411, -6.3280816, -4.695468},
+       {-3.8968022, -6.336813, -4.67051}}},
+     {{{0.25707328, 0.54842496, 0.47624254},
+       {0.76967394, 0.41272867, 0.45970756},
+       {0.16882066, 0.19918433, 0.2112098}}}},
+    {"dfine_m_obj365",
+     {{{-5.770525, -3.1610885, -5.2807794},
+       {-5.7809954, -3.768266, -5.1146393},
+       {-6.180705, -3.7357295, -3.1651964}}},
+     {{{0.2529114, 0.5526663, 0.48270613},
+       {0.7712474, 0.41294736, 0.457174},
+       {0.5497157, 0.27588123, 0.05813372}}}},
+    {"dfine_l_obj365",
+     {{{-5.7953215, -3.4901116, -5.4394145},
+       {-5.7032104, -3.671125, -5.76121},
+       {-6.09466, -3.1512096, -4.285499}}},
+     {{{0.7693825, 0.41265628, 0.4606362},
+       {0.25306237, 0.55187637, 0.4832178},
+       {0.16892478, 0.19880727, 0.21115331}}}},
+    {"dfine_x_obj365",
+     {{{-6.3844957, -3.7549126, -4.6873264},
+       {-5.8433194, -3.4490552, -3.3228905},
+       {-6.5314736, -3.7856622, -4.895984}}},
+     {{{0.7703046, 0.41329497, 0.45932162},
+       {0.16898105, 0.19876392, 0.21050783},
+       {0.25134972, 0.5517619, 0.4864124}}}},
 };
 
-class OfficialCheckpoint : public testing::TestWithParam<Published> {};
+// Of RF-DETR and LW-DETR: the first numbers of all logits, boxes and mask logits, one after another.
+struct FirstNumbers {
+  const char* name;
+  std::vector<double> logits, boxes, masks;
+};
+const FirstNumbers kFirstNumbers[] = {
+    {"rf-detr-base", {-7.589, -4.641, -10.021, -5.659, -9.834}, {.25457, .54871, .48585, .86988, .16926}, {}},
+    {"rf-detr-seg-small",
+     {-7.3531, -5.1408, -9.6358, -10.8192, -8.3615},
+     {.25602, .54813, .48043, .87045, .77213},
+     {-13.137, -13.083, -13.906, -13.883, -13.717}},
+    {"lwdetr_tiny",
+     {-7.76931, -4.12702, -2.90175, -4.06055, -2.95753},
+     {.16942, .19788, .21209, .09115, .25367},
+     {}},
+    {"lwdetr_xlarge",
+     {-11.92917, -4.33070, -4.40749, -5.02067, -6.92108},
+     {.76880, .41065, .46179, .72450, .25261},
+     {}},
+};
 
-TEST_P(OfficialCheckpoint, GivesThePublishedNumbers) {
+// The folder's file of this name; empty: it is not there.
+std::string official_file(const std::string& name) {
   const char* folder = std::getenv("SACCADE_OFFICIAL_CHECKPOINTS");
-  if (!folder)
-    GTEST_SKIP() << "SACCADE_OFFICIAL_CHECKPOINTS names no folder (see docs/official_checkpoints.md)";
-  const std::string path = std::string(folder) + "/" + GetParam().name + ".pth";
-  if (!std::filesystem::exists(path)) GTEST_SKIP() << path << " is not there";
+  const std::string path = folder ? fmt::format("{}/{}.pth", folder, name) : "";
+  return std::filesystem::exists(path) ? path : "";
+}
+
+// The last layer's output for the photograph beside the file.
+LayerPrediction prediction_of(const std::string& path, const std::vector<std::string>& sets = {}) {
   auto file = open_weights(path);
   OfficialWeights weights = official_weights(*file);
   auto inferred = infer_config(*file, weights);
-  ASSERT_TRUE(inferred.has_value());
+  if (!inferred) fail_input("{}: no detector", path);
+  for (const std::string& set : sets) apply_set(inferred->config, set);
   const Config config = resolve_config(inferred->config);
   auto model = build_as<Detector>(model_args(config), config.model().num_classes(), criterion_args(config));
   EXPECT_TRUE(fill_model(*file, weights, *model).missing.empty());
   model->set_training(false);
 
-  const PredictInput input{std::string(folder) + "/000000039769.jpg", "", ""};
+  const std::string image = std::filesystem::path(path).parent_path() / "000000039769.jpg";
+  const PredictInput input{image, "", ""};
   Batch batch = batch_of({{&input, read_image(input.path)}}, config);
   NoGrad no_grad;
-  SetOutput output = set_output(*model->forward(detector_input(batch, image_normalization(config))));
+  return set_output(*model->forward(detector_input(batch, image_normalization(config)))).layers.back();
+}
+
+constexpr const char* kNoFile =
+    "not in the folder that SACCADE_OFFICIAL_CHECKPOINTS names (see docs/official_checkpoints.md)";
+
+class OfficialCheckpoint : public testing::TestWithParam<Published> {};
+
+TEST_P(OfficialCheckpoint, GivesThePublishedNumbers) {
+  const std::string path = official_file(GetParam().name);
+  if (path.empty()) GTEST_SKIP() << kNoFile;
+  const LayerPrediction output = prediction_of(path);
   // The constants have few digits and come from another machine's f32.
-  const double tolerance = std::string(GetParam().name).starts_with("rtdetr") ? 1e-3 : 5e-4;
+  const std::string name = GetParam().name;
+  const bool is_of_rt_detr = name.starts_with("rtdetr") || name.starts_with("dfine");
+  const double tolerance = is_of_rt_detr ? 1e-3 : 5e-4;
   for (int64_t q = 0; q < 3; ++q) {
-    auto logits = output.layers.back().logits.value().select(0, 0).select(0, q).to_vector<float>();
-    auto boxes = output.layers.back().boxes.value().select(0, 0).select(0, q).to_vector<float>();
+    auto logits = output.logits.value().select(0, 0).select(0, q).to_vector<float>();
+    auto boxes = output.boxes.value().select(0, 0).select(0, q).to_vector<float>();
     for (size_t k = 0; k < 3; ++k) {
       EXPECT_NEAR(logits[k], GetParam().logits[static_cast<size_t>(q)][k], tolerance) << "query " << q;
       EXPECT_NEAR(boxes[k], GetParam().boxes[static_cast<size_t>(q)][k], tolerance) << "query " << q;
@@ -118,6 +232,26 @@ TEST_P(OfficialCheckpoint, GivesThePublishedNumbers) {
 
 INSTANTIATE_TEST_SUITE_P(Published, OfficialCheckpoint, testing::ValuesIn(kPublished),
                          [](const auto& p) { return std::string(p.param.name); });
+
+// transformers resizes without antialiasing.
+TEST(OfficialCheckpoints, OfRfDetrAndLwDetrBeginWithThePublishedNumbers) {
+  bool some = false;
+  for (const FirstNumbers& published : kFirstNumbers) {
+    const std::string path = official_file(published.name);
+    if (path.empty()) continue;
+    some = true;
+    SCOPED_TRACE(path);
+    const LayerPrediction output = prediction_of(path, {"data.interpolation=four_pixels"});
+    for (const auto& [ours, theirs] : {std::pair(&output.logits, &published.logits),
+                                       {&output.boxes, &published.boxes},
+                                       {&output.masks, &published.masks}}) {
+      if (theirs->empty()) continue;
+      const auto values = ours->value().contiguous().to_vector<float>();
+      for (size_t i = 0; i < theirs->size(); ++i) EXPECT_NEAR(values[i], (*theirs)[i], 5e-3) << i;
+    }
+  }
+  if (!some) GTEST_SKIP() << kNoFile;
+}
 
 }  // namespace
 }  // namespace saccade

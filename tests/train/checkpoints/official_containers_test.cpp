@@ -1,6 +1,7 @@
 // Files as the official trainers save them, with a pickled Namespace, averages under `ema.module` and the
 // optimizer's state, are the models of transformers' files: scripts/golden/published/official_containers.py
 // and transformers_rf_detr.py make them.
+#include "tests/test_folder.h"
 #include "tests/train/checkpoints/transformers_golden.h"
 
 namespace saccade {
@@ -32,18 +33,36 @@ TEST_P(OfficialContainers, AreTheSameModels) {
 
 INSTANTIATE_TEST_SUITE_P(
     Families, OfficialContainers,
-    testing::Values(Container{"d_fine", "small.golden.safetensors", "ema.module", {}},
-                    Container{"rf_detr",
-                              "golden.safetensors",
-                              "model",
-                              {"model.backbone.outputs=[1, 3]", "model.backbone.arg.windowed_blocks=[0, 2]",
-                               "model.backbone.arg.heads=2"}},
-                    Container{"lw_detr",
-                              "golden.safetensors",
-                              "model",
-                              {"model.backbone.outputs=[1, 3]", "model.backbone.arg.windowed_blocks=[0, 2]",
-                               "model.backbone.arg.windows=2", "model.backbone.arg.heads=2"}}),
+    testing::Values(  // transformers' position code of rectangles is not the official one.
+        Container{"d_fine",
+                  "small.golden.safetensors",
+                  "ema.module",
+                  {"model.d_fine.hybrid_encoder.transposed_position=false"}},
+        Container{"rf_detr",
+                  "golden.safetensors",
+                  "model",
+                  {"model.backbone.outputs=[1, 3]", "model.backbone.arg.windowed_blocks=[0, 2]",
+                   "model.backbone.arg.heads=2"}},
+        Container{"lw_detr",
+                  "golden.safetensors",
+                  "model",
+                  {"model.backbone.outputs=[1, 3]", "model.backbone.arg.windowed_blocks=[0, 2]",
+                   "model.backbone.arg.windows=2", "model.backbone.arg.heads=2"}}),
     [](const auto& each) { return std::string(each.param.folder); });
+
+// D-FINE with SiLU and a layer of its training.
+TEST(OfficialNames, OfRtDetrV4AreDFines) {
+  TestFolder folder;
+  const auto file = open_weights(SACCADE_SOURCE_DIR "/tests/golden/d_fine/official/model.pth");
+  NamedValues tensors{{"encoder.feature_projector.0.weight", Tensor::zeros({8, 16})}};
+  for (const WeightEntry& e : file->entries()) tensors.emplace_back(e.name, file->read(e.name));
+  write_safetensors(folder / "v4.safetensors", tensors, {});
+  const auto model = load_detector(folder / "v4.safetensors", [](Config& config) {
+    EXPECT_EQ(config.model().type(), "d_fine");
+    EXPECT_EQ(config.model().d_fine().decoder_activation(), "silu");
+  });
+  EXPECT_NE(model, nullptr);
+}
 
 // The rows of an official file that its classes or queries of another number become.
 class StartsOfRfDetr : public testing::Test {
@@ -107,8 +126,8 @@ TEST_F(StartsOfRfDetr, QueriesAreCutGroupByGroup) {
   for (const char* table : {"query_feat.weight", "refpoint_embed.weight"})
     for (int64_t g = 0; g < 2; ++g)
       for (int64_t q = 0; q < 8; ++q) expect_row(*model, table, g * 8 + q, g * 12 + q);
-  EXPECT_EQ(report.cut_queries, (std::vector<std::string>{"refpoint_embed.weight ([36, 4] to [16, 4])",
-                                                          "query_feat.weight ([36, 16] to [16, 16])"}));
+  EXPECT_EQ(report.cut_queries, (std::vector<std::string>{"query_feat.weight ([36, 16] to [16, 16])",
+                                                          "refpoint_embed.weight ([36, 4] to [16, 4])"}));
   EXPECT_EQ(report.skipped.size(), 12U);  // the heads of the third group
 }
 

@@ -140,7 +140,8 @@ TEST(WeightNames, OfMmdetectionsSwinAreInTheOfficialOrder) {
          {place + "stages.1.blocks.0.norm2.bias", block},
          {place + "patch_embed.projection.weight", block},
          {place + "norm1.weight", block},
-         {"rpn_head.rpn_cls.weight", block}},
+         {"rpn_head.rpn_cls.weight", block},
+         {"decode_head.psp_modules.0.1.bn.weight", block}},
         {});
     const SafetensorsReader file(folder / "mm.safetensors");
     const OfficialWeights weights = official_weights(file);
@@ -151,7 +152,8 @@ TEST(WeightNames, OfMmdetectionsSwinAreInTheOfficialOrder) {
           "layers.1.blocks.0.norm2.bias", "patch_embed.proj.weight", "norm1.weight"})
       EXPECT_NE(weights.find(place + name), nullptr) << name;
     EXPECT_NE(weights.find("rpn_head.rpn_cls.weight"), nullptr);
-    EXPECT_EQ(weights.tensors.size(), 10u);
+    EXPECT_NE(weights.find("decode_head.psp_modules.0.1.bn.weight"), nullptr);
+    EXPECT_EQ(weights.tensors.size(), 11u);
     const auto values = [&](const std::string& name) {
       return read_weight(file, *weights.find(place + name)).to_vector<float>();
     };

@@ -174,6 +174,15 @@ TEST_F(LabelMapCommands, RefusesWhatIsNotForLabelMaps) {
   EXPECT_EQ(train("data.train.format=csv"), 2);
   EXPECT_EQ(train("model.num_classes=3"), 2);
   EXPECT_EQ(train("data.train.annotations="), 2);
+  // Its classes have the ids of the annotations', but it finds no objects.
+  std::ofstream(path("found.json"))
+      << R"([{"image_id": 1, "category_id": 1, "bbox": [1, 1, 9, 9], "score": 0.5}])";
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(run_command({"score", "--annotations", data() + "/annotations.json", "--detections",
+                         path("found.json"), "--checkpoint", checkpoint()}),
+            2);
+  const std::string error = testing::internal::GetCapturedStderr();
+  EXPECT_NE(error.find("finds no objects"), std::string::npos) << error;
 }
 
 }  // namespace

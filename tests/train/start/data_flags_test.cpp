@@ -211,6 +211,30 @@ TEST(DataFlags, CheckAndTrainingAgree) {
                 "no data set is found in the folder itself, but one in " + dir / "kit/VOC2007");
 }
 
+// As where the list is of the images that training drew for validation.
+TEST(DataFlags, ScoreSaysThatAListIsOfAPart) {
+  TestFolder dir;
+  std::string images, annotations, detections;
+  for (int i = 1; i <= 3; ++i) {
+    const char* comma = i > 1 ? "," : "";
+    images += fmt::format(R"({0}{{"id":{1},"file_name":"{1}.png","width":40,"height":20}})", comma, i);
+    annotations += fmt::format(
+        R"({0}{{"id":{1},"image_id":{1},"category_id":3,"bbox":[1,1,9,9],"area":81,"iscrowd":0}})", comma, i);
+  }
+  write_bytes(dir / "list.json",
+              fmt::format(R"({{"images":[{}],"annotations":[{}],"categories":[{{"id":3,"name":"cat"}}]}})",
+                          images, annotations));
+  for (int i = 1; i <= 2; ++i) {
+    detections += fmt::format(R"({}{{"image_id":{},"bbox":[1,1,9,9],"score":0.8,"category_id":3}})",
+                              i > 1 ? "," : "", i);
+    write_bytes(dir / "d.json", "[" + detections + "]");
+    const std::string said =
+        told({"score", "--annotations", dir / "list.json", "--detections", dir / "d.json"});
+    EXPECT_EQ(said.find("d.json: has nothing for 2 of the 3 images with labels") != std::string::npos, i == 1)
+        << said;
+  }
+}
+
 TEST(DataFlags, OwnFiguresAreReplacedWithAWord) {
   TestFolder dir;
   write_pets(dir);

@@ -239,6 +239,14 @@ TEST(Recipes, BecomeThoseOfFineTuning) {
   EXPECT_EQ(c.schedule().type(), "constant");
   EXPECT_EQ(c.data().batch_size(), 3);
   EXPECT_EQ(c.data().augment().mosaic(), 0.25);
+  std::vector<std::string> said;
+  fine_tuned(parse_config(find_recipe("rf_detr_n", "test").text, "test"), {.classes = 3, .images = 198}, {},
+             {}, said);
+  EXPECT_EQ(said, (std::vector<std::string>{
+                      "fine-tuning on 198 images; --official-recipe keeps the published settings:",
+                      "  schedule.type: \"constant\" -> \"flat_cosine\"", "  schedule.warmup_steps: 0 -> 61",
+                      "  schedule.final_ratio: 0 -> 0.1", "  schedule.flat_epochs: 0 -> 80",
+                      "  schedule.end_epochs: 0 -> 10", "  train.ema_decay: 0.993 -> 0.99"}));
   for (const char* other : {"detr_r50", "retinanet_r50", "vit_s"}) {
     const Config recipe = parse_config(find_recipe(other, "test").text, "test");
     EXPECT_EQ(config_text(tuned(other, 200)), config_text(recipe)) << other;

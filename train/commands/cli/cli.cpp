@@ -15,7 +15,6 @@
 #include "core/files/output_file.h"
 #include "core/files/temporary.h"
 #include "core/runtime/cpu/thread_team.h"
-#include "core/runtime/gpu.h"
 #include "core/tensor/error.h"
 #include "train/commands/cli/cli_commands.h"
 #include "train/commands/shell/completion.h"

@@ -1,5 +1,4 @@
 // The command `saccade serve`.
-#include "core/tensor/error.h"
 #include "train/commands/cli/cli_options.h"
 #include "train/commands/commands.h"
 

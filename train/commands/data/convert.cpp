@@ -117,17 +117,8 @@ GroundTruth read_source(DataSource& source, const std::vector<Category>& categor
   return truth;
 }
 
-// The images in an order that depends on the seed and their names alone.
-std::vector<const ImageInfo*> drawn_order(const GroundTruth& truth, uint64_t seed) {
-  std::vector<std::pair<uint64_t, const ImageInfo*>> keys;
-  for (const ImageInfo& image : truth.images)
-    keys.emplace_back(mix_key(seed ^ hash_name("data convert"), hash_name(image.file_name)), &image);
-  std::ranges::sort(keys, [](const auto& a, const auto& b) {
-    return a.first != b.first ? a.first < b.first : a.second->file_name < b.second->file_name;
-  });
-  std::vector<const ImageInfo*> order;
-  for (const auto& [key, image] : keys) order.push_back(image);
-  return order;
+std::vector<const ImageInfo*> drawn_to_convert(const GroundTruth& truth, uint64_t seed) {
+  return drawn_order(truth, seed ^ hash_name("data convert"));
 }
 
 // With these images alone.
@@ -135,8 +126,7 @@ GroundTruth part_with(const GroundTruth& truth, std::span<const ImageInfo* const
   std::set<int64_t> ids;
   for (const ImageInfo* image : images) ids.insert(image->id);
   GroundTruth part = truth;
-  std::erase_if(part.images, [&](const ImageInfo& image) { return !ids.contains(image.id); });
-  std::erase_if(part.annotations, [&](const Annotation& a) { return !ids.contains(a.image_id); });
+  keep_images(part, [&](int64_t id) { return ids.contains(id); });
   return part;
 }
 
@@ -154,7 +144,7 @@ void leave_out_empty_images(ReadSplit& split) {
 
 std::vector<ReadSplit> divide(const GroundTruth& all, const std::vector<DataSource>& sources,
                               const DataConvertArguments& arguments) {
-  const std::vector<const ImageInfo*> order = drawn_order(all, arguments.seed);
+  const std::vector<const ImageInfo*> order = drawn_to_convert(all, arguments.seed);
   std::vector<ReadSplit> out;
   double share = 0;
   size_t begin = 0;
@@ -286,7 +276,7 @@ int run_data_convert(const DataConvertArguments& arguments) {
   if (!arguments.shares.empty()) splits = divide(splits[0].truth, written, arguments);
   if (arguments.most > 0)
     for (ReadSplit& split : splits) {
-      std::vector<const ImageInfo*> order = drawn_order(split.truth, arguments.seed);
+      std::vector<const ImageInfo*> order = drawn_to_convert(split.truth, arguments.seed);
       order.resize(std::min(order.size(), static_cast<size_t>(arguments.most)));
       split.truth = part_with(split.truth, order);
     }

@@ -4,25 +4,23 @@
 
 #include "core/files/output_file.h"
 #include "core/files/temporary.h"
-#include "core/files/text.h"
 #include "core/runtime/tasks.h"
 #include "core/tensor/error.h"
 #include "data/formats/checks/dataset_check.h"
-#include "data/formats/checks/dataset_fix.h"
-#include "data/formats/checks/units.h"
 #include "data/formats/coco/coco.h"
 #include "data/formats/data_format.h"
 #include "data/formats/joining/united_paths.h"
 #include "data/formats/named_classes.h"
 #include "data/formats/splits.h"
 #include "data/images/image.h"
-#include "data/report/dataset_page.h"
+#include "data/pages/dataset_page.h"
 #include "data/shapes/shapes_dataset.h"
 #include "train/commands/coco_lists.h"
 #include "train/commands/commands.h"
 #include "train/commands/data/label_maps.h"
 #include "train/commands/data/outputs.h"
 #include "train/commands/data/sources.h"
+#include "train/commands/report_runs.h"
 #include "train/inference/picture_files.h"
 #include "train/logs/print.h"
 #include "train/logs/progress.h"
@@ -193,12 +191,7 @@ ReportedSplit read_for_report(const DataSource& source, const std::vector<Catego
   split.paths.categories = categories;
   split.paths.look_at_images = false;
   DatasetReport report = check_dataset(split.paths, nullptr, 0, &split.truth);
-  if (split.truth.images.empty() || split.truth.categories.empty()) {
-    const std::vector<std::string> lines = report.problems.lines();
-    fail_input("{}", lines.empty() ? source.paths.annotations + ": there is nothing in it" : lines.front());
-  }
-  split.problems = std::move(report.problems);
-  split.remarks = std::move(report.remarks);
+  take_findings(split, std::move(report));
   return split;
 }
 
@@ -253,7 +246,7 @@ std::vector<ReportedSplit> reported_splits(const DataReportArguments& arguments)
 
 int run_data_report(const DataReportArguments& arguments) {
   std::vector<ReportedSplit> splits = reported_splits(arguments);
-  const bool replaces = replaces_page(arguments.output);
+  const NamedFile file = page_file(arguments.output);
   int64_t images = 0;
   for (const ReportedSplit& split : splits) images += std::ssize(split.truth.images);
   ProgressCounter progress("report", images, "images");
@@ -262,9 +255,8 @@ int run_data_report(const DataReportArguments& arguments) {
                                                  .most_images = arguments.look_at,
                                                  .progress = [&progress] { progress.add(1); }});
   progress.finish();
-  write_file(arguments.output, std::string_view(page));
+  file.write(page);
   print_line("{}: {} images, a page of {} KB", arguments.output, images, page.size() / 1000);
-  if (replaces) print_line("{}: replaces an existing file", arguments.output);
   return 0;
 }
 

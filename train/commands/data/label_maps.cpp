@@ -23,6 +23,15 @@
 
 namespace saccade {
 
+void take_findings(ReportedSplit& split, DatasetReport report) {
+  if (split.truth.images.empty() || split.truth.categories.empty()) {
+    const std::vector<std::string> lines = report.problems.lines();
+    fail_input("{}", lines.empty() ? split.paths.annotations + ": there is nothing in it" : lines.front());
+  }
+  split.problems = std::move(report.problems);
+  split.remarks = std::move(report.remarks);
+}
+
 std::vector<ReportedSplit> label_map_splits(const DataSplits& found) {
   std::vector<ReportedSplit> splits;
   for (const SplitNames& names : split_names()) {
@@ -31,12 +40,7 @@ std::vector<ReportedSplit> label_map_splits(const DataSplits& found) {
     split.paths.look_at_images = false;
     if (!splits.empty()) split.paths.categories = splits[0].truth.categories;
     DatasetReport report = check_label_maps(split.paths, split.truth, split.pixels);
-    if (split.truth.images.empty() || split.truth.categories.empty()) {
-      const std::vector<std::string> lines = report.problems.lines();
-      fail_input("{}", lines.empty() ? split.paths.annotations + ": there is nothing in it" : lines.front());
-    }
-    split.problems = std::move(report.problems);
-    split.remarks = std::move(report.remarks);
+    take_findings(split, std::move(report));
     if (!splits.empty() && splits[0].name == "train")
       if (std::string shared =
               remark_on_shared_images(splits[0].truth, splits[0].paths, split.truth, split.paths);

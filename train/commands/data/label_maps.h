@@ -4,12 +4,15 @@
 #include <optional>
 #include <vector>
 
-#include "data/report/split.h"
+#include "data/pages/split.h"
 #include "train/commands/commands.h"
 #include "train/commands/data/sources.h"
 
 namespace saccade {
 
+// What a check found of a reported split, whose lists are read. Throws InputError where there is nothing to
+// report on.
+void take_findings(ReportedSplit& split, DatasetReport report);
 // For a report: the lists, their faults, and the pixels of each class.
 // Throws InputError where there is nothing to report on.
 std::vector<ReportedSplit> label_map_splits(const DataSplits& found);

@@ -2,7 +2,6 @@
 
 #include <google/protobuf/descriptor.h>
 
-#include <algorithm>
 #include <map>
 #include <string_view>
 

@@ -1,5 +1,4 @@
 // Attention of all queries with all keys, inside windows, and of tokens with those around them.
-#include <algorithm>
 
 #include "core/kernels/neighbourhood_attention/neighbourhood_attention.h"
 #include "core/kernels/window_attention/window_attention.h"

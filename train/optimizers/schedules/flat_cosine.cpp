@@ -1,6 +1,5 @@
 // 1 up to flat_epochs, then half a cosine down to final_ratio, which holds for the last end_epochs (DEIM;
 // Huang et al. 2025).
-#include <algorithm>
 #include <cmath>
 #include <numbers>
 

@@ -91,9 +91,6 @@ class ClassificationTask final : public Task {
   std::unique_ptr<TrainingTask> training(const Config& config) const override {
     return train_classifier(config);
   }
-  std::vector<std::string> primary_metrics(const Config& config) const override {
-    return evaluator_of(config).primary;
-  }
   std::vector<MetricChart> charts() const override {
     return {
         {.title = "Validation", .metrics = {{"top1", "top-1"}, {"top5", "top-5"}}},

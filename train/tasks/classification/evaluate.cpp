@@ -7,7 +7,6 @@
 #include "data/formats/named_classes.h"
 #include "train/config/options.h"
 #include "train/inference/evaluation_data.h"
-#include "train/logs/print.h"
 #include "train/tasks/classification/runner.h"
 
 namespace saccade {
@@ -47,13 +46,10 @@ Evaluation evaluate_classes(const EvalArguments& arguments, const LoadedModel& m
   if (arguments.figures != FigureOptions())
     fail_input("--iou, --max-detections, --area-ranges: {} is a classifier, which has no detections",
                arguments.checkpoint);
-  std::vector<std::string> notes;
   std::optional<DataPaths> training;
   DataPaths paths = eval_paths(arguments, model, &training);
   only_classes(paths, arguments.classes, model, arguments.checkpoint);
-  const auto images = open_dataset(paths, LabelScheme::kContiguous, &notes);
-  for (std::string& note : notes_on_judged(*images, paths, model, training)) notes.push_back(std::move(note));
-  for (const std::string& note : notes) print_line(note);
+  const auto images = open_judged(paths, model, training);
   return evaluate_classifier(model.as<Classifier>(), images, evaluator_of(model.config), options);
 }
 

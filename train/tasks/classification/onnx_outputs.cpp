@@ -1,6 +1,7 @@
 // The outputs of an exported classifier.
 #include <algorithm>
 
+#include "models/build.h"
 #include "models/classifier.h"
 #include "train/tasks/onnx_outputs.h"
 
@@ -23,7 +24,7 @@ class ClassifierOutputs : public ModelOutputs {
 
 std::vector<std::pair<std::string, Tensor>> ClassifierOutputs::run(Module& model,
                                                                    const Tensor& images) const {
-  return {{"logits", call(dynamic_cast<Classifier&>(model), Var(images)).value()}};
+  return {{"logits", call(model_as<Classifier>(model), Var(images)).value()}};
 }
 
 void ClassifierOutputs::lower(OutputWriter& writer, const std::vector<Raw>& raw) const {

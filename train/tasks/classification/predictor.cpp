@@ -35,11 +35,9 @@ class ClassPredictor : public Predictor {
       if (given) fail_input("{}: {} is a classifier, expected a detector", flag, arguments.checkpoint);
   }
 
-  std::vector<std::string> predict(std::vector<LoadedInput> images, const Workspace&,
-                                   PictureNames&) override {
+  void predict(std::vector<LoadedInput> images, PictureNames&, PictureWriter&) override {
     const auto found = inference_.run(batch_of(images, model_.config));
     for (size_t n = 0; n < images.size(); ++n) add(images[n], found[n]);
-    return {};
   }
   bool takes_videos() const override { return true; }
   std::vector<Drawing> predict_frames(const std::vector<LoadedInput>& frames) override {

@@ -1,18 +1,17 @@
 // Accuracy and confusions of a classifier, and the images that it is most wrong about.
 #include "train/tasks/classification/classification.h"
 
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
 #include "core/formats/json.h"
 #include "core/tensor/error.h"
-#include "data/pages/chart.h"
+#include "data/pages/order.h"
 #include "data/pages/picture.h"
 #include "train/config/options.h"
 #include "train/inference/evaluation_data.h"
-#include "train/logs/print.h"
 #include "train/report/evaluation_sections.h"
 #include "train/report/label_error_files.h"
 #include "train/tasks/classification/runner.h"
@@ -33,14 +32,12 @@ struct Guess {
 Guess make_guess(std::span<const float> logits, int64_t label, int64_t index) {
   Guess g{.index = index, .label = static_cast<size_t>(label)};
   g.best = static_cast<size_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
-  double sum = 0;
   int64_t better = 0;
-  for (size_t k = 0; k < logits.size(); ++k) {
-    sum += std::exp(static_cast<double>(logits[k]) - logits[g.best]);
+  for (size_t k = 0; k < logits.size(); ++k)
     better += logits[k] > logits[g.label] || (logits[k] == logits[g.label] && k < g.label);
-  }
-  g.of_best = 1 / sum;
-  g.own = std::exp(static_cast<double>(logits[g.label]) - logits[g.best]) / sum;
+  const std::vector<double> scores = softmax(logits);
+  g.of_best = scores[g.best];
+  g.own = scores[g.label];
   g.in_top5 = better < 5;
   return g;
 }
@@ -68,13 +65,10 @@ double ratio(int64_t part, int64_t of) {
 void add_class_table(Page& page, const std::vector<ClassAccuracy>& counts,
                      const std::vector<std::string>& names) {
   page.section("Classes");
-  std::vector<size_t> order(counts.size());
-  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-  if (order.size() > kMaxClassRows) {
-    // The worst ones.
-    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-      return ratio(counts[a].top1, counts[a].images) < ratio(counts[b].top1, counts[b].images);
-    });
+  const bool is_cut = counts.size() > kMaxClassRows;
+  std::vector<size_t> order = falling_order(
+      counts.size(), [&](size_t i) { return is_cut ? -ratio(counts[i].top1, counts[i].images) : 0.0; });
+  if (is_cut) {
     order.resize(kMaxClassRows);
     page.add(
         note(fmt::format("The {} classes with the lowest accuracy of {}.", kMaxClassRows, counts.size())));
@@ -83,9 +77,8 @@ void add_class_table(Page& page, const std::vector<ClassAccuracy>& counts,
   for (size_t i : order) {
     const ClassAccuracy& c = counts[i];
     const double recall = ratio(c.top1, c.images);
-    rows.push_back({html("{}", names[i]), html("{}", count_text(c.images)),
-                    bar_cell(recall, figure_text(recall)), html("{}", figure_text(ratio(c.top5, c.images))),
-                    html("{}", figure_text(ratio(c.top1, c.predicted)))});
+    rows.push_back(cells(names[i], count_text(c.images), bar_cell(recall, figure_text(recall)),
+                         figure_text(ratio(c.top5, c.images)), figure_text(ratio(c.top1, c.predicted))));
   }
   page.add(html_table({{"Class", false},
                        {"Images"},
@@ -101,18 +94,14 @@ void add_worst(Page& page, const Dataset& images, std::vector<Guess> guesses,
   std::stable_sort(guesses.begin(), guesses.end(),
                    [](const Guess& a, const Guess& b) { return a.own < b.own; });
   page.section("Worst images");
-  std::vector<Html> shown;
-  for (const Guess& g : guesses) {
-    if (shown.size() == kWorstGuesses) break;
-    try {
-      const Image image = read_image(images.image_path(g.index));
-      const std::string& name = images.file_name(g.index);
-      shown.push_back(picture(small_picture(image, {}, {}, kGuessSide), name,
-                              html("<b>{}</b> {}<br>taken for <b>{}</b> {}<br>{}", names[g.label],
-                                   figure_text(g.own), names[g.best], figure_text(g.of_best), name)));
-    } catch (const InputError&) {  // it was readable before; it is left out
-    }
-  }
+  const std::vector<Html> shown = first_shown(guesses, kWorstGuesses, [&](const Guess& g) -> Html {
+    const std::optional<Image> image = open_picture(images, g.index);
+    if (!image) return {};
+    const std::string& name = images.file_name(g.index);
+    return picture(small_picture(*image, {}, {}, kGuessSide), name,
+                   html("<b>{}</b> {}<br>taken for <b>{}</b> {}<br>{}", names[g.label], figure_text(g.own),
+                        names[g.best], figure_text(g.of_best), name));
+  });
   page.add(shown.empty() ? note("Every image has its own class.") : grid("pictures", shown));
 }
 
@@ -142,17 +131,13 @@ std::vector<LabelErrorEntry> contradicted(const Dataset& images, const std::vect
 
 std::string guesses_json(const Evaluation& evaluation, const ConfusionMatrix& matrix,
                          const std::vector<ClassAccuracy>& counts) {
-  std::string names, rows, classes;
-  for (size_t k = 0; k < counts.size(); ++k) {
-    names += (k ? ", " : "") + json_quote(matrix.names[k]);
-    rows += fmt::format("{}\n  [{}]", k ? "," : "", fmt::join(matrix.counts[k], ", "));
+  std::string classes;
+  for (size_t k = 0; k < counts.size(); ++k)
     classes += fmt::format("{}\n  {{\"name\": {}, \"images\": {}, \"top1\": {}, \"top5\": {}}}", k ? "," : "",
                            json_quote(matrix.names[k]), counts[k].images,
                            ratio(counts[k].top1, counts[k].images), ratio(counts[k].top5, counts[k].images));
-  }
-  return fmt::format(
-      "{{\"figures\": {}, \"confusion_matrix\": {{\"names\": [{}], \"counts\": [{}]}}, \"classes\": [{}]}}\n",
-      evaluation.json, names, rows, classes);
+  return fmt::format("{{\"figures\": {}, {}, \"classes\": [{}]}}\n", evaluation.json, confusion_json(matrix),
+                     classes);
 }
 
 }  // namespace
@@ -172,10 +157,7 @@ std::string add_classification_sections(Page& page, const ReportOptions& options
   const LoadedModel& model = options.model;
   DataPaths paths = options.paths;
   only_classes(paths, options.classes, model, options.checkpoint);
-  std::vector<std::string> notes;
-  const auto images = open_dataset(paths, LabelScheme::kContiguous, &notes);
-  for (std::string& line : notes_on_judged(*images, paths, model)) notes.push_back(std::move(line));
-  for (const std::string& line : notes) print_line(line);
+  const auto images = open_judged(paths, model);
   const auto evaluator = evaluator_of(model.config).start({});
   std::vector<Guess> guesses;
   ClassifierRunner runner(model.as<Classifier>(), options.evaluation.normalization);

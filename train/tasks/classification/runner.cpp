@@ -24,6 +24,15 @@ std::vector<float> ClassifierRunner::run(const Batch& batch) {
   return values;
 }
 
+std::vector<double> softmax(std::span<const float> logits) {
+  const double largest = *std::ranges::max_element(logits);
+  std::vector<double> scores;
+  double sum = 0;
+  for (const float logit : logits) sum += scores.emplace_back(std::exp(logit - largest));
+  for (double& score : scores) score /= sum;
+  return scores;
+}
+
 ClassifierInferencer::ClassifierInferencer(const LoadedModel& model)
     : runner_(model.as<Classifier>(), image_normalization(model.config)) {}
 
@@ -34,18 +43,9 @@ std::vector<std::vector<Instance>> ClassifierInferencer::run(const Batch& batch)
   for (size_t n = 0; n < batch.targets.size(); ++n) {
     const Box image{0, 0, static_cast<double>(batch.targets[n].original_width),
                     static_cast<double>(batch.targets[n].original_height)};
-    const float* row = &logits[n * K];
-    const double largest = *std::max_element(row, row + K);
     auto& classes = found.emplace_back();
-    double sum = 0;
-    for (size_t k = 0; k < K; ++k) {
-      classes.push_back({.label = static_cast<int64_t>(k),
-                         .box = image,
-                         .area = image.area(),
-                         .score = std::exp(row[k] - largest)});
-      sum += classes.back().score;
-    }
-    for (Instance& c : classes) c.score /= sum;
+    for (const double score : softmax(std::span(logits).subspan(n * K, K)))
+      classes.push_back({.label = std::ssize(classes), .box = image, .area = image.area(), .score = score});
     std::ranges::stable_sort(classes, std::ranges::greater{}, &Instance::score);
   }
   return found;

@@ -25,6 +25,9 @@ class ClassifierRunner {
   RecordedForward<Var> forward_;
 };
 
+// Of the logits of one image.
+std::vector<double> softmax(std::span<const float> logits);
+
 // All classes with their softmax, each as a box around the image; of equal ones the smaller label first.
 class ClassifierInferencer : public Inferencer {
  public:

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "data/images/draw.h"
-#include "train/config/options.h"
 #include "train/inference/picture_files.h"
 #include "train/tasks/detection/detection.h"
 #include "train/tasks/detection/found_objects.h"

@@ -11,7 +11,6 @@
 #include "train/report/evaluation_sections.h"
 #include "train/report/run_metrics.h"
 #include "train/tasks/detection/detection.h"
-#include "train/tasks/detection/evaluate.h"
 #include "train/tasks/detection/runner.h"
 
 namespace saccade {
@@ -66,20 +65,6 @@ class DetectionTask final : public Task {
     return fmt::format("{} objects", drawn.size());
   }
 
-  void check_classes(const Classes& classes, const std::string& checkpoint) const override {
-    if (classes.names.empty() || classes.names.size() != classes.ids.size())
-      fail_input(
-          "{}: damaged checkpoint: {} class names and {} category ids, expected one of each for every class",
-          checkpoint, classes.names.size(), classes.ids.size());
-  }
-  Classes unnamed_classes(int64_t count) const override {
-    Classes classes;
-    for (int64_t k = 0; k < count; ++k) {
-      classes.names.push_back(std::to_string(k));
-      classes.ids.push_back(k);
-    }
-    return classes;
-  }
   Classes classes_of_weights(Config& config, const std::vector<std::string>& labels,
                              const std::string& annotations, std::vector<std::string>& notes) const override {
     return annotations.empty() ? classes_of_detector(config, labels, notes)
@@ -88,9 +73,6 @@ class DetectionTask final : public Task {
 
   std::unique_ptr<TrainingTask> training(const Config& config) const override {
     return train_detector(config);
-  }
-  std::vector<std::string> primary_metrics(const Config& config) const override {
-    return evaluator_of(config).primary;
   }
   std::vector<MetricChart> charts() const override {
     return {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/formats/json.h"
+#include "train/report/evaluation_sections.h"
 
 namespace saccade {
 namespace {
@@ -44,10 +45,7 @@ DetectionFigures detection_figures(const GroundTruth& truth, std::span<const Det
 }
 
 std::string figures_json(const DetectionFigures& figures) {
-  std::string names, rows, classes;
-  for (const std::string& name : figures.confusion.names) names += json_quote(name) + ", ";
-  for (const auto& row : figures.confusion.counts)
-    rows += fmt::format("{}\n  [{}]", rows.empty() ? "" : ",", fmt::join(row, ", "));
+  std::string classes;
   for (size_t c = 0; c < figures.at_50.classes.size(); ++c) {
     const ClassCurve& curve = figures.at_50.classes[c];
     classes += fmt::format(
@@ -55,11 +53,10 @@ std::string figures_json(const DetectionFigures& figures) {
         c == 0 ? "" : ",", curve.category_id, json_quote(curve.name), curve.objects, curve_json(curve),
         curve_json(figures.at_75.classes[c]));
   }
-  return fmt::format(
-      "{{\"coco\": {}, \"threshold\": {}, \"best\": {},\n \"confusion_matrix\": {{\"names\": [{}\"background\"], \"counts\": [{}]}},\n"
-      " \"classes\": [{}]}}\n",
-      coco_json(figures.coco, true, figures.masks ? &*figures.masks : nullptr), figures.threshold,
-      point_json(figures.at_50.best), names, rows, classes);
+  return fmt::format("{{\"coco\": {}, \"threshold\": {}, \"best\": {},\n {},\n \"classes\": [{}]}}\n",
+                     coco_json(figures.coco, true, figures.masks ? &*figures.masks : nullptr),
+                     figures.threshold, point_json(figures.at_50.best), confusion_json(figures.confusion),
+                     classes);
 }
 
 }  // namespace saccade

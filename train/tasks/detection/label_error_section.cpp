@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <map>
 #include <set>
 #include <unordered_map>
@@ -13,9 +12,9 @@
 #include "data/images/image.h"
 #include "data/labels/label_forms.h"
 #include "data/pages/picture.h"
+#include "train/inference/evaluation_data.h"
 #include "train/logs/print.h"
 #include "train/report/label_error_files.h"
-#include "train/tasks/detection/truth_pictures.h"
 
 namespace saccade {
 namespace {
@@ -23,20 +22,6 @@ namespace {
 constexpr int64_t kCutSide = 200;
 constexpr size_t kMaxOfKind = 12;
 constexpr double kTrustedAp50 = 0.3;
-
-const char* title_of(LabelErrorKind kind) {
-  switch (kind) {
-    case LabelErrorKind::kMissing:
-      return "Missing: found, but no label says so";
-    case LabelErrorKind::kWrongClass:
-      return "Wrong class: found as another class";
-    case LabelErrorKind::kWrongBox:
-      return "Wrong box: found in another place or size";
-    case LabelErrorKind::kNotFound:
-      return "Not found: nothing is found there";
-  }
-  fail("[title_of] unknown kind of label error");
-}
 
 LabelErrorEntry entry_of(const LabelError& error, const Dataset& dataset) {
   const GroundTruth& truth = dataset.ground_truth();

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/tensor/error.h"
+#include "models/build.h"
 #include "models/detection/class_loss.h"
 #include "models/detector.h"
 #include "train/tasks/onnx_outputs.h"
@@ -98,7 +99,7 @@ int64_t DetectorOutputs::count_of(const Shape& logits) const {
 
 std::vector<std::pair<std::string, Tensor>> DetectorOutputs::run(Module& model, const Tensor& images) const {
   std::vector<std::pair<std::string, Tensor>> outputs;
-  const auto output = call(dynamic_cast<Detector&>(model), DetectorInput{.images = Var(images), .sizes = {}});
+  const auto output = call(model_as<Detector>(model), DetectorInput{.images = Var(images), .sizes = {}});
   for (const auto& [name, value] : output->results()) outputs.emplace_back(name, value.value());
   return outputs;
 }
@@ -210,7 +211,7 @@ std::string DetectorOutputs::note() const {
        return std::make_shared<DetectorOutputs>(
            choice, class_losses().find(config::ClassLoss_Name(config.criterion().class_loss())).make({}),
            config.eval().max_detections(), config.eval().nms(),
-           dynamic_cast<const Detector&>(model).result_form());
+           model_as<const Detector>(model).result_form());
      }});
 
 }  // namespace

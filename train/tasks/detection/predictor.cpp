@@ -6,8 +6,9 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <functional>
 #include <memory>
-#include <numeric>
+#include <optional>
 #include <utility>
 
 #include "core/files/output_file.h"
@@ -15,6 +16,7 @@
 #include "core/formats/json.h"
 #include "core/tensor/error.h"
 #include "data/images/draw.h"
+#include "data/pages/order.h"
 #include "train/config/options.h"
 #include "train/inference/evaluation.h"
 #include "train/tasks/detection/found_objects.h"
@@ -69,12 +71,25 @@ class BoxPredictor : public Predictor {
       fail_input("--threshold: with --track a detection counts by its track, expected --track-threshold");
   }
 
-  std::vector<std::string> predict(std::vector<LoadedInput> images, const Workspace& workspace,
-                                   PictureNames& names) override {
-    std::vector<std::string> pictures;
-    for (size_t n = 0; const Found& found : look_at(images))
-      draw(images[n++], found, workspace, names, pictures);
-    return pictures;
+  void predict(std::vector<LoadedInput> images, PictureNames& names, PictureWriter& writer) override {
+    if (detector_.device() == Device::kCpu || arguments_.tile > 0 || arguments_.sampling_points) {
+      for (size_t n = 0; Found & found : look_at(images))
+        draw(std::move(images[n++]), std::move(found), names, writer);
+      return;
+    }
+    // While the GPU has these, the host goes on with those before.
+    const Batch batch = batch_of(images, model_.config);
+    Started now{std::move(images), detector_.start_postprocess(*runner_.run(batch), batch.targets, post_)};
+    finish(names, writer);
+    started_ = std::move(now);
+  }
+  void finish(PictureNames& names, PictureWriter& writer) override {
+    std::optional<Started> before = std::exchange(started_, std::nullopt);
+    if (!before) return;
+    for (size_t n = 0; auto& detections : before->finish()) {
+      LoadedInput& loaded = before->images[n++];
+      draw(std::move(loaded), {shown(std::move(detections), false), {}}, names, writer);
+    }
   }
   bool takes_videos() const override { return true; }
   void begin_video() override { tracker_ = ByteTracker(arguments_.video.tracking); }
@@ -114,6 +129,12 @@ class BoxPredictor : public Predictor {
     std::vector<ImageDetection> objects;
     std::vector<DrawnPoint> points;
     std::vector<int64_t> tracks = {};  // of the objects, 0: none; empty: nothing is followed
+  };
+
+  // Images that the GPU has been given.
+  struct Started {
+    std::vector<LoadedInput> images;
+    std::function<BatchDetections()> finish;
   };
 
   std::vector<Found> look_at(const std::vector<LoadedInput>& images) {
@@ -211,27 +232,38 @@ class BoxPredictor : public Predictor {
     return merge_tiles(size, tiles, found);
   }
 
-  // Adds the names of what it draws.
-  void draw(LoadedInput& loaded, const Found& found, const Workspace& workspace, PictureNames& names,
-            std::vector<std::string>& pictures) {
+  // Lists what was found, and has it drawn.
+  void draw(LoadedInput loaded, Found found, PictureNames& names, PictureWriter& writer) {
     const PredictInput& input = *loaded.input;
     if (arguments_.wants_labels()) add_labels_image(input, loaded.image);
+    std::vector<std::string> files;
     for (const ImageDetection& d : found.objects) {
       std::string crop;
       if (arguments_.crop) {
         const std::filesystem::path file = input.picture.empty() ? input.path : input.picture;
         crop = names.name("crops/" + file.stem().string());
-        write_file(workspace.file(crop), cut_out(loaded.image, d));
-        pictures.push_back(crop);
+        files.push_back(crop);
       }
       add_to_list(loaded, d, crop);
       if (arguments_.wants_labels()) add_label(d);
     }
+    if (arguments_.pictures) files.push_back(input.picture);
+    if (files.empty()) return;
+    auto image = std::make_shared<Image>(std::move(loaded.image));
+    writer.add(files, [this, &writer, files, image, found = std::move(found)] {
+      write_pictures(writer.workspace(), files, *image, found);
+    });
+  }
+  // The crops, then the picture, of these names.
+  void write_pictures(const Workspace& workspace, const std::vector<std::string>& files, Image& image,
+                      const Found& found) const {
+    if (arguments_.crop)
+      for (size_t k = 0; k < found.objects.size(); ++k)
+        write_file(workspace.file(files[k]), cut_out(image, found.objects[k]));
     if (!arguments_.pictures) return;
-    pictures.push_back(input.picture);
-    draw_found(loaded.image, found);
-    write_file(workspace.file(input.picture),
-               arguments_.format == "jpg" ? encode_jpeg_drawing(loaded.image) : encode_drawing(loaded.image));
+    draw_found(image, found);
+    write_file(workspace.file(files.back()),
+               arguments_.format == "jpg" ? encode_jpeg_drawing(image) : encode_drawing(image));
   }
 
   // `crop`: "" for none; `track`: 0 for none
@@ -276,11 +308,8 @@ class BoxPredictor : public Predictor {
 
   // How many detections there are of each class, the most frequent first.
   std::string table() const {
-    std::vector<size_t> order(counts_.size());
-    std::iota(order.begin(), order.end(), size_t{0});
-    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return counts_[a] > counts_[b]; });
     std::string out;
-    for (size_t k : order)
+    for (size_t k : falling_order(counts_.size(), [&](size_t k) { return counts_[k]; }))
       if (counts_[k] > 0) out += fmt::format("{:8} {}\n", counts_[k], printable(model_.class_names[k]));
     return out;
   }
@@ -290,6 +319,7 @@ class BoxPredictor : public Predictor {
   Detector& detector_;
   DetectorRunner runner_;
   PostprocessOptions post_;
+  std::optional<Started> started_;
   double threshold_;
   std::vector<bool> shown_;      // [K]
   std::vector<int64_t> counts_;  // [K]

@@ -4,8 +4,9 @@
 #include <optional>
 
 #include "core/tensor/error.h"
+#include "data/pages/order.h"
 #include "data/pages/picture.h"
-#include "train/config/options.h"
+#include "train/inference/evaluation_data.h"
 #include "train/tasks/detection/runner.h"
 #include "train/tasks/detection/sampling_points.h"
 #include "train/tasks/detection/truth_pictures.h"
@@ -19,14 +20,10 @@ constexpr size_t kWorstImages = 10, kBestImages = 6, kSampled = 4, kQueries = 3;
 // Images by rising F1; of equal ones first that with more errors (worst) or with more objects that are right
 // (best).
 std::vector<size_t> ordered(const std::vector<ImageOutcome>& images, bool worst) {
-  std::vector<size_t> order(images.size());
-  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    const ImageOutcome &x = images[a], &y = images[b];
-    if (worst) return x.f1() != y.f1() ? x.f1() < y.f1() : x.errors() > y.errors();
-    return x.f1() != y.f1() ? x.f1() > y.f1() : x.right > y.right;
+  return falling_order(images.size(), [&](size_t i) {
+    const ImageOutcome& image = images[i];
+    return worst ? std::pair(-image.f1(), image.errors()) : std::pair(image.f1(), image.right);
   });
-  return order;
 }
 
 Html outcome_caption(const ImageOutcome& o, const std::string& name) {
@@ -39,14 +36,11 @@ Html outcome_caption(const ImageOutcome& o, const std::string& name) {
 
 void add_pairs(Page& page, const char* title, const Dataset& dataset, const std::vector<size_t>& order,
                size_t most, const DetectionPictures& pictures, const std::vector<ImageOutcome>& images) {
-  std::vector<Html> shown;
-  for (size_t i : order) {
-    if (shown.size() == most) break;
+  const std::vector<Html> shown = first_shown(order, most, [&](size_t i) -> Html {
     const auto pair = pictures.truth_beside_found(static_cast<int64_t>(i), kPairSide);
-    if (!pair) continue;
     const std::string& name = dataset.file_name(static_cast<int64_t>(i));
-    shown.push_back(picture(*pair, name, outcome_caption(images[i], name)));
-  }
+    return pair ? picture(*pair, name, outcome_caption(images[i], name)) : Html();
+  });
   if (shown.empty()) return;
   page.add(html("<h3>{}</h3>\n", title));
   page.add(grid("pictures wide", shown));

@@ -5,6 +5,7 @@
 
 #include "data/evaluation/coco/coco_overlap.h"
 #include "data/pages/chart.h"
+#include "data/pages/order.h"
 #include "train/inference/evaluation_data.h"
 #include "train/logs/print.h"
 #include "train/report/evaluation_sections.h"
@@ -23,9 +24,8 @@ void add_coco(Page& page, const DetectionFigures& figures) {
   std::vector<std::vector<Html>> rows;
   auto add = [&](const char* prefix, const CocoMetrics& metrics) {
     for (const CocoFigure& f : coco_figures(metrics))
-      rows.push_back({html("{}{}", prefix, f.name), html("<b>{}</b>", figure_text(f.value)),
-                      html("{}", f.kind), html("{}", f.iou), html("{}", f.area),
-                      html("{}", f.max_detections)});
+      rows.push_back(cells(prefix + f.name, html("<b>{}</b>", figure_text(f.value)), f.kind, f.iou, f.area,
+                           f.max_detections));
   };
   add("", figures.coco);
   if (figures.masks) add(kOfMasks, *figures.masks);
@@ -54,18 +54,14 @@ void add_classes(Page& page, const DetectionFigures& figures) {
                                  {"F1", true, "there"},
                                  {"Precision", true, "there"},
                                  {"Recall", true, "there"}});
-  std::vector<size_t> order(figures.coco.classes.size());
-  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return figures.coco.classes[a].objects > figures.coco.classes[b].objects;
-  });
+  std::vector<size_t> order =
+      falling_order(figures.coco.classes.size(), [&](size_t i) { return figures.coco.classes[i].objects; });
   if (order.size() > kMaxRows) order.resize(kMaxRows);
   std::vector<std::vector<Html>> rows;
   for (size_t i : order) {
     const CocoClassMetrics& c = figures.coco.classes[i];
     const OperatingPoint& best = figures.at_50.classes[i].best;
-    std::vector<Html> row{html("{}", c.name), html("{}", count_text(c.objects)),
-                          bar_cell(c.AP, figure_text(c.AP))};
+    std::vector<Html> row = cells(c.name, count_text(c.objects), bar_cell(c.AP, figure_text(c.AP)));
     std::vector<double> values{c.AP50, c.AP75};
     values.insert(values.end(), c.AP_of_areas.begin(), c.AP_of_areas.end());
     if (figures.masks) {
@@ -73,7 +69,7 @@ void add_classes(Page& page, const DetectionFigures& figures) {
       values.insert(values.end(), {m.AP, m.AP50, m.AP75});
     }
     values.insert(values.end(), {c.AR_100, best.threshold, best.f1, best.precision, best.recall});
-    for (double v : values) row.push_back(html("{}", figure_text(v)));
+    for (double v : values) add_cells(row, figure_text(v));
     rows.push_back(std::move(row));
   }
   page.add(html_table(columns, rows));
@@ -110,15 +106,14 @@ std::vector<ChartPoint> mean_curve(const DetectionCurves& curves) {
 
 void add_curves(Page& page, const DetectionFigures& figures) {
   page.section("Precision and recall");
-  auto chart = [](const std::string& title, const std::string& subtitle, const std::vector<ChartPoint>& at_50,
-                  const std::vector<ChartPoint>& at_75) {
-    return line_chart({{"IoU 0.50", at_50}, {"IoU 0.75", at_75}}, {.title = title,
-                                                                   .subtitle = subtitle,
-                                                                   .x_label = "recall",
-                                                                   .x_low = 0,
-                                                                   .x_high = 1,
-                                                                   .y_low = 0,
-                                                                   .y_high = 1});
+  ChartOptions unit{.title = "", .x_low = 0, .x_high = 1, .y_low = 0, .y_high = 1};
+  auto options = [&](const std::string& title, const std::string& subtitle, const std::string& x_label) {
+    unit.title = title, unit.subtitle = subtitle, unit.x_label = x_label;
+    return unit;
+  };
+  auto chart = [&](const std::string& title, const std::string& subtitle,
+                   const std::vector<ChartPoint>& at_50, const std::vector<ChartPoint>& at_75) {
+    return line_chart({{"IoU 0.50", at_50}, {"IoU 0.75", at_75}}, options(title, subtitle, "recall"));
   };
   std::vector<Html> charts{
       chart("All classes", "mean of the classes", mean_curve(figures.at_50), mean_curve(figures.at_75))};
@@ -132,19 +127,12 @@ void add_curves(Page& page, const DetectionFigures& figures) {
     f1.points.push_back({all.scores[i], p + r > 0 ? 2 * p * r / (p + r) : 0});
   }
   for (ChartSeries* s : {&precision, &recall, &f1}) s->points = thinned(s->points, 200);
-  charts.push_back(line_chart({precision, recall, f1}, {.title = "By threshold",
-                                                        .subtitle = "all classes, IoU 0.50",
-                                                        .x_label = "smallest score",
-                                                        .x_low = 0,
-                                                        .x_high = 1,
-                                                        .y_low = 0,
-                                                        .y_high = 1,
-                                                        .marks = {figures.threshold}}));
-  std::vector<size_t> order;
-  for (size_t c = 0; c < all.classes.size(); ++c)
-    if (all.classes[c].objects > 0) order.push_back(c);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return all.classes[a].objects > all.classes[b].objects; });
+  ChartOptions by_threshold = options("By threshold", "all classes, IoU 0.50", "smallest score");
+  by_threshold.marks = {figures.threshold};
+  charts.push_back(line_chart({precision, recall, f1}, by_threshold));
+  std::vector<size_t> order =
+      falling_order(all.classes.size(), [&](size_t c) { return all.classes[c].objects; });
+  std::erase_if(order, [&](size_t c) { return all.classes[c].objects <= 0; });
   for (size_t i = 0; i < std::min(order.size(), kCurveCharts); ++i) {
     const size_t c = order[i];
     charts.push_back(

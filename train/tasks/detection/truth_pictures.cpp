@@ -2,18 +2,10 @@
 
 #include <algorithm>
 
-#include "core/tensor/error.h"
 #include "data/pages/picture.h"
+#include "train/inference/evaluation_data.h"
 
 namespace saccade {
-
-std::optional<Image> open_picture(const Dataset& dataset, int64_t index) {
-  try {
-    return read_image(dataset.image_path(index));
-  } catch (const InputError&) {
-    return std::nullopt;
-  }
-}
 
 DetectionPictures::DetectionPictures(const Dataset& dataset, const std::vector<Detection>& detections,
                                      double threshold)

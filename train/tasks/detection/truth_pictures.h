@@ -11,9 +11,6 @@
 
 namespace saccade {
 
-// The image; nothing where it cannot be read.
-std::optional<Image> open_picture(const Dataset& dataset, int64_t index);
-
 class DetectionPictures {
  public:
   // Of the detections those with at least this score. `dataset` must outlive this.

@@ -4,7 +4,6 @@
 #include "core/tensor/error.h"
 #include "train/config/options.h"
 #include "train/inference/evaluation_data.h"
-#include "train/logs/print.h"
 #include "train/tasks/segmentation/runner.h"
 #include "train/tasks/segmentation/segmentation.h"
 
@@ -102,12 +101,9 @@ Evaluation evaluate_labels(const EvalArguments& arguments, const LoadedModel& mo
   refuse_figures(arguments.figures, arguments.classes, arguments.checkpoint);
   if (arguments.data.empty() && arguments.annotations.empty())
     fail_input("--annotations: not given, expected the label maps of the images, or --data");
-  std::vector<std::string> notes;
   std::optional<DataPaths> training;
   const DataPaths paths = eval_paths(arguments, model, &training);
-  const auto images = open_dataset(paths, LabelScheme::kContiguous, &notes);
-  for (std::string& note : notes_on_judged(*images, paths, model, training)) notes.push_back(std::move(note));
-  for (const std::string& note : notes) print_line(note);
+  const auto images = open_judged(paths, model, training);
   check_categories(*images, model.category_ids, model.class_names, arguments.checkpoint);
   return evaluate_segmenter(model.as<Segmenter>(), model.config, images, evaluator_of(model.config), options,
                             arguments.per_class);

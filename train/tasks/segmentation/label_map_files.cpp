@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "core/formats/json.h"
 #include "core/tensor/error.h"
 #include "data/images/draw.h"
 #include "data/images/stored_pixels.h"
+#include "data/pages/order.h"
 #include "train/inference/picture_files.h"
 
 namespace saccade {
@@ -35,11 +35,8 @@ std::vector<int64_t> LabelMapFiles::counts(const LabelMap& labels) const {
 }
 
 std::string LabelMapFiles::classes_json(const std::vector<int64_t>& counts) const {
-  std::vector<size_t> order(counts.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::ranges::stable_sort(order, std::ranges::greater(), [&](size_t k) { return counts[k]; });
   std::string classes;
-  for (size_t k : order)
+  for (size_t k : falling_order(counts.size(), [&](size_t k) { return counts[k]; }))
     if (counts[k] > 0)
       classes += fmt::format("{}{{\"category_id\": {}, \"category\": {}, \"pixels\": {}}}",
                              classes.empty() ? "" : ", ", model_.category_ids[k],

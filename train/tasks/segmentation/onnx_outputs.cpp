@@ -1,5 +1,6 @@
 // The outputs of an exported model of label maps.
 #include "train/tasks/onnx_outputs.h"
+#include "models/build.h"
 #include "models/segmenter.h"
 
 namespace saccade {
@@ -26,7 +27,7 @@ class SegmenterOutputs : public ModelOutputs {
 };
 
 std::vector<std::pair<std::string, Tensor>> SegmenterOutputs::run(Module& model, const Tensor& images) const {
-  const Var logits = call(dynamic_cast<Segmenter&>(model), Var(images)).logits;
+  const Var logits = call(model_as<Segmenter>(model), Var(images)).logits;
   std::vector<std::pair<std::string, Tensor>> outputs{{"logits", logits.value()}};
   if (choice_.postprocess)
     outputs.emplace_back("pixels", logits_at(logits, images.dim(1), images.dim(2)).value());

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <memory>
 #include <numeric>
 #include <utility>
 
@@ -12,7 +13,7 @@
 #include "core/formats/json.h"
 #include "core/tensor/error.h"
 #include "data/pages/label_picture.h"
-#include "train/config/options.h"
+#include "data/pages/order.h"
 #include "train/tasks/segmentation/label_map_files.h"
 #include "train/tasks/segmentation/runner.h"
 #include "train/tasks/segmentation/segmentation.h"
@@ -43,21 +44,20 @@ class LabelPredictor : public Predictor {
                  arguments.checkpoint, arguments.tile);
   }
 
-  std::vector<std::string> predict(std::vector<LoadedInput> images, const Workspace& workspace,
-                                   PictureNames& names) override {
-    const std::vector<LabelMap> found = label_maps(images);
-    std::vector<std::string> pictures;
+  void predict(std::vector<LoadedInput> images, PictureNames& names, PictureWriter& writer) override {
+    std::vector<LabelMap> found = label_maps(images);
     for (size_t n = 0; n < images.size(); ++n) {
       const PredictInput& input = *images[n].input;
       const std::string stem = std::filesystem::path(input.picture).replace_extension("").string(),
                         map = names.name("label_maps/" + stem);
-      write_file(workspace.file(map), files_.bytes(found[n]));
-      paint_labels(images[n].image, found[n], model_.class_names);
-      write_file(workspace.file(input.picture), encode_drawing(images[n].image));
-      pictures.insert(pictures.end(), {input.picture, map});
       add_to_list(images[n], map, found[n]);
+      auto image = std::make_shared<Image>(std::move(images[n].image));
+      writer.add({input.picture, map}, [this, &input, &writer, map, image, labels = std::move(found[n])] {
+        write_file(writer.workspace().file(map), files_.bytes(labels));
+        paint_labels(*image, labels, model_.class_names);
+        write_file(writer.workspace().file(input.picture), encode_drawing(*image));
+      });
     }
-    return pictures;
   }
   bool takes_videos() const override { return true; }
   // Without a file of the label map of each.
@@ -75,11 +75,8 @@ class LabelPredictor : public Predictor {
   std::string take_list() override { return std::exchange(list_, {}); }
   std::string summary(size_t images) const override {
     const int64_t all = std::max<int64_t>(1, std::accumulate(pixels_.begin(), pixels_.end(), int64_t{0}));
-    std::vector<size_t> order(pixels_.size());
-    std::iota(order.begin(), order.end(), size_t{0});
-    std::ranges::stable_sort(order, std::ranges::greater(), [&](size_t k) { return pixels_[k]; });
     std::string out;
-    for (size_t k : order)
+    for (size_t k : falling_order(pixels_.size(), [&](size_t k) { return pixels_[k]; }))
       if (pixels_[k] > 0)
         out +=
             fmt::format("{:5.1f} %  {}\n", 100.0 * static_cast<double>(pixels_[k]) / static_cast<double>(all),

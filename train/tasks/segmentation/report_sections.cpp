@@ -1,16 +1,15 @@
 // Figures of a model of label maps, its confusions, and the images that it is best and worst on.
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 
-#include "core/formats/json.h"
 #include "core/tensor/error.h"
 #include "data/evaluation/label_counts.h"
 #include "data/pages/label_picture.h"
+#include "data/pages/order.h"
 #include "data/pages/picture.h"
 #include "train/config/options.h"
 #include "train/inference/evaluation_data.h"
-#include "train/logs/print.h"
 #include "train/report/evaluation_sections.h"
 #include "train/tasks/segmentation/segmentation.h"
 
@@ -52,19 +51,15 @@ class Ranking {
     if (images_.size() > kShownImages) images_.pop_back();
   }
   Html pictures(const Dataset& images, const std::vector<std::string>& names) const {
-    std::vector<Html> shown;
-    for (const OfImage& image : images_) {
-      try {
-        const Image pixels = read_image(images.image_path(image.index));
-        const std::string& name = images.file_name(image.index);
-        shown.push_back(picture(labels_beside_each_other(pixels, image.truth, image.found, names, kShownSide),
-                                name,
-                                html("IoU <b>{}</b>, {} of the pixels<br>{}", figure_text(image.iou),
-                                     share_text(image.accuracy), name)));
-      } catch (const InputError&) {  // it was readable before; it is left out
-      }
-    }
-    return grid("pictures", shown);
+    return grid("pictures", first_shown(images_, kShownImages, [&](const OfImage& image) -> Html {
+                  const std::optional<Image> pixels = open_picture(images, image.index);
+                  if (!pixels) return {};
+                  const std::string& name = images.file_name(image.index);
+                  return picture(
+                      labels_beside_each_other(*pixels, image.truth, image.found, names, kShownSide), name,
+                      html("IoU <b>{}</b>, {} of the pixels<br>{}", figure_text(image.iou),
+                           share_text(image.accuracy), name));
+                }));
   }
 
  private:
@@ -75,10 +70,10 @@ class Ranking {
 void add_label_table(Page& page, const LabelCounts& counts, const std::vector<std::string>& names) {
   page.section("Classes");
   const std::vector<LabelCounts::OfClass> classes = counts.of_classes();
-  std::vector<size_t> order(classes.size());
-  for (size_t k = 0; k < order.size(); ++k) order[k] = k;
-  if (order.size() > kMaxLabelRows) {
-    std::ranges::stable_sort(order, {}, [&](size_t k) { return classes[k].iou().value_or(2); });
+  const bool is_cut = classes.size() > kMaxLabelRows;
+  std::vector<size_t> order =
+      falling_order(classes.size(), [&](size_t k) { return is_cut ? -classes[k].iou().value_or(2) : 0.0; });
+  if (is_cut) {
     order.resize(kMaxLabelRows);
     page.add(note(fmt::format("The {} classes with the lowest IoU of {}.", kMaxLabelRows, classes.size())));
   }
@@ -88,10 +83,9 @@ void add_label_table(Page& page, const LabelCounts& counts, const std::vector<st
     const LabelCounts::OfClass& c = classes[k];
     const double iou = c.iou().value_or(-1);
     rows.push_back(
-        {html("{}", names[k]), html("{}", share_text(static_cast<double>(c.pixels) / pixels)),
-         bar_cell(iou, figure_text(iou)), html("{}", figure_text(c.accuracy().value_or(-1))),
-         html("{}",
-              figure_text(c.found > 0 ? static_cast<double>(c.hits) / static_cast<double>(c.found) : -1))});
+        cells(names[k], share_text(static_cast<double>(c.pixels) / pixels), bar_cell(iou, figure_text(iou)),
+              figure_text(c.accuracy().value_or(-1)),
+              figure_text(c.found > 0 ? static_cast<double>(c.hits) / static_cast<double>(c.found) : -1)));
   }
   page.add(html_table({{"Class", false},
                        {"Pixels", true, "share of those that have a class"},
@@ -99,16 +93,6 @@ void add_label_table(Page& page, const LabelCounts& counts, const std::vector<st
                        {"Accuracy", true, "share of its pixels that are taken for it: recall"},
                        {"Precision", true, "share of the pixels taken for it that are of it"}},
                       rows));
-}
-
-std::string counts_json(const Evaluation& evaluation, const ConfusionMatrix& matrix) {
-  std::string names, rows;
-  for (size_t k = 0; k < matrix.names.size(); ++k) {
-    names += (k ? ", " : "") + json_quote(matrix.names[k]);
-    rows += fmt::format("{}\n  [{}]", k ? "," : "", fmt::join(matrix.counts[k], ", "));
-  }
-  return fmt::format("{{\"figures\": {}, \"confusion_matrix\": {{\"names\": [{}], \"counts\": [{}]}}}}\n",
-                     evaluation.json, names, rows);
 }
 
 }  // namespace
@@ -122,10 +106,7 @@ std::string add_segmentation_sections(Page& page, const ReportOptions& options) 
         "--label-errors, --to, --suspicion: the run is of label maps, expected that of a detector or a classifier");
   const LoadedModel& model = options.model;
   refuse_figures(options.figures, options.classes, options.checkpoint);
-  std::vector<std::string> notes;
-  const auto images = open_dataset(options.paths, LabelScheme::kContiguous, &notes);
-  for (std::string& line : notes_on_judged(*images, options.paths, model)) notes.push_back(std::move(line));
-  for (const std::string& line : notes) print_line(line);
+  const auto images = open_judged(options.paths, model);
   check_categories(*images, model.category_ids, model.class_names, options.checkpoint);
   LabelCounts counts(images->num_classes());
   Ranking best(true), worst(false);
@@ -158,7 +139,7 @@ std::string add_segmentation_sections(Page& page, const ReportOptions& options) 
   page.add(worst.pictures(*images, images->class_names()));
   page.section("Best images");
   page.add(best.pictures(*images, images->class_names()));
-  return counts_json(evaluation, matrix);
+  return fmt::format("{{\"figures\": {}, {}}}\n", evaluation.json, confusion_json(matrix));
 }
 
 }  // namespace saccade

@@ -74,19 +74,6 @@ class SegmentationTask final : public Task {
                        100.0 * static_cast<double>(with_class) / static_cast<double>(map.values.size()));
   }
 
-  void check_classes(const Classes& classes, const std::string& checkpoint) const override {
-    if (classes.names.empty() || classes.names.size() != classes.ids.size())
-      fail_input("{}: damaged checkpoint: {} class names and {} category ids, expected as many", checkpoint,
-                 classes.names.size(), classes.ids.size());
-  }
-  Classes unnamed_classes(int64_t count) const override {
-    Classes classes;
-    for (int64_t k = 0; k < count; ++k) {
-      classes.names.push_back(std::to_string(k));
-      classes.ids.push_back(k);
-    }
-    return classes;
-  }
   Classes classes_of_weights(Config& config, const std::vector<std::string>& labels,
                              const std::string& annotations, std::vector<std::string>& notes) const override {
     if (!annotations.empty())
@@ -110,9 +97,6 @@ class SegmentationTask final : public Task {
 
   std::unique_ptr<TrainingTask> training(const Config& config) const override {
     return train_segmenter(config);
-  }
-  std::vector<std::string> primary_metrics(const Config& config) const override {
-    return evaluator_of(config).primary;
   }
   std::vector<MetricChart> charts() const override {
     return {{.title = "Validation", .metrics = {{"mIoU", "mIoU"}, {"mAcc", "mAcc"}, {"aAcc", "aAcc"}}},

@@ -8,6 +8,7 @@
 #include "data/pages/label_picture.h"
 #include "models/build.h"
 #include "train/config/options.h"
+#include "train/inference/evaluation_data.h"
 #include "train/inference/largest_batch.h"
 #include "train/inference/model_input.h"
 #include "train/tasks/segmentation/segmentation.h"
@@ -82,15 +83,11 @@ class SegmenterTraining final : public ImageTrainingTask {
   }
   std::vector<std::pair<std::string, Image>> pictures() override {
     std::vector<std::pair<std::string, Image>> drawn;
-    for (const Shown& shown : pictures_) {
-      try {
-        const Image image = read_image(val_set_->image_path(shown.index));
+    for (const Shown& shown : pictures_)
+      if (const std::optional<Image> image = open_picture(*val_set_, shown.index))
         drawn.emplace_back(
             "pictures/" + val_set_->file_name(shown.index),
-            labels_beside_each_other(image, shown.truth, shown.found, class_names(), kShownPictureSide));
-      } catch (const InputError&) {  // it was readable before; it is left out
-      }
-    }
+            labels_beside_each_other(*image, shown.truth, shown.found, class_names(), kShownPictureSide));
     return drawn;
   }
 

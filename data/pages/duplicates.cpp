@@ -8,7 +8,7 @@
 #include <tuple>
 #include <unordered_map>
 
-#include "data/report/split.h"
+#include "data/pages/split.h"
 
 namespace saccade {
 namespace {

@@ -1,5 +1,3 @@
-#include <algorithm>
-#include <atomic>
 #include <filesystem>
 
 #include "core/files/checksum.h"
@@ -7,7 +5,7 @@
 #include "core/runtime/tasks.h"
 #include "core/tensor/error.h"
 #include "data/images/resize.h"
-#include "data/report/split.h"
+#include "data/pages/split.h"
 
 namespace saccade {
 namespace {

@@ -1,9 +1,8 @@
-#include "data/report/odd_boxes.h"
+#include "data/pages/odd_boxes.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <unordered_map>
 
 #include "data/pages/html.h"

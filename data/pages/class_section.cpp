@@ -4,7 +4,8 @@
 #include <set>
 
 #include "data/pages/chart.h"
-#include "data/report/page_parts.h"
+#include "data/pages/order.h"
+#include "data/pages/page_parts.h"
 
 namespace saccade::report {
 namespace {
@@ -73,46 +74,41 @@ int64_t total(const std::vector<int64_t>& counts) {
 void add_classes(Page& page, const Dataset& data) {
   page.section("Classes");
   const std::vector<ClassCounts> counts = count_classes(data);
-  std::vector<size_t> order(counts.size());
-  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return total(counts[a].boxes) > total(counts[b].boxes); });
+  const std::vector<size_t> order =
+      falling_order(counts.size(), [&](size_t label) { return total(counts[label].boxes); });
   const char* thing = data.has_boxes ? "Boxes" : "Images";
   std::vector<TableColumn> columns{{"Class", false}, {thing, false}};
   if (data.splits.size() > 1)
     for (const ReportedSplit& split : data.splits) columns.push_back({split.name});
-  if (data.has_boxes) {
-    columns.push_back({"Images", true, "that have such a box"});
-    columns.push_back({"Size", true, "median of the square root of the box's area, in pixels"});
-    columns.push_back({"5–95 %", true, "of the sizes lie between these"});
-    columns.push_back({"Small", true, "below 32 × 32 pixels"});
-    columns.push_back({"Medium", true, "up to 96 × 96 pixels"});
-    columns.push_back({"Large", true, "above"});
-    columns.push_back({"Width / height", true, "median"});
-  }
+  if (data.has_boxes)
+    columns.insert(columns.end(), {{"Images", true, "that have such a box"},
+                                   {"Size", true, "median of the square root of the box's area, in pixels"},
+                                   {"5–95 %", true, "of the sizes lie between these"},
+                                   {"Small", true, "below 32 × 32 pixels"},
+                                   {"Medium", true, "up to 96 × 96 pixels"},
+                                   {"Large", true, "above"},
+                                   {"Width / height", true, "median"}});
   const int64_t most = order.empty() ? 0 : total(counts[order.front()].boxes);
   std::vector<std::vector<Html>> rows;
   for (size_t label : order) {
     if (rows.size() == kMaxRows) break;
     const ClassCounts& c = counts[label];
     const int64_t sum = total(c.boxes);
-    std::vector<Html> row{html("{}", data.class_names[label]),
-                          bar_cell(static_cast<double>(sum) / static_cast<double>(std::max<int64_t>(most, 1)),
-                                   count_text(sum))};
+    std::vector<Html> row =
+        cells(data.class_names[label],
+              bar_cell(static_cast<double>(sum) / static_cast<double>(std::max<int64_t>(most, 1)),
+                       count_text(sum)));
     if (data.splits.size() > 1)
-      for (int64_t n : c.boxes) row.push_back(html("{}", count_text(n)));
+      for (int64_t n : c.boxes) add_cells(row, count_text(n));
     if (data.has_boxes) {
       int64_t images = 0;
       for (const auto& of_split : c.images) images += std::ssize(of_split);
-      for (const std::string& cell :
-           {count_text(images), number_text(quantile(c.sizes, 0.5)),
-            c.sizes.empty()
-                ? std::string("–")
-                : number_text(quantile(c.sizes, 0.05)) + "–" + number_text(quantile(c.sizes, 0.95)),
-            share_text(share_between(c.sizes, 0, kSmall)),
-            share_text(share_between(c.sizes, kSmall, kMedium)),
-            share_text(share_between(c.sizes, kMedium, INFINITY)), number_text(quantile(c.ratios, 0.5))})
-        row.push_back(html("{}", cell));
+      add_cells(
+          row, count_text(images), number_text(quantile(c.sizes, 0.5)),
+          c.sizes.empty() ? std::string("–")
+                          : number_text(quantile(c.sizes, 0.05)) + "–" + number_text(quantile(c.sizes, 0.95)),
+          share_text(share_between(c.sizes, 0, kSmall)), share_text(share_between(c.sizes, kSmall, kMedium)),
+          share_text(share_between(c.sizes, kMedium, INFINITY)), number_text(quantile(c.ratios, 0.5)));
     }
     rows.push_back(std::move(row));
   }

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "data/pages/picture.h"
-#include "data/report/split.h"
+#include "data/pages/split.h"
 
 namespace saccade::report {
 

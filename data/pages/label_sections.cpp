@@ -6,7 +6,8 @@
 #include "data/formats/label_maps/label_values.h"
 #include "data/pages/chart.h"
 #include "data/pages/label_picture.h"
-#include "data/report/page_parts.h"
+#include "data/pages/order.h"
+#include "data/pages/page_parts.h"
 
 namespace saccade::report {
 namespace {
@@ -42,10 +43,7 @@ std::vector<OfClass> count_pixels(const Dataset& data) {
 }
 
 std::vector<size_t> by_pixels(const std::vector<OfClass>& counts) {
-  std::vector<size_t> order(counts.size());
-  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::ranges::stable_sort(order, [&](size_t a, size_t b) { return counts[a].all > counts[b].all; });
-  return order;
+  return falling_order(counts.size(), [&](size_t label) { return counts[label].all; });
 }
 
 // The image with its labels over it; nothing where one of the two cannot be read.
@@ -78,8 +76,8 @@ void add_label_classes(Page& page, const Dataset& data) {
       {"Class", false}, {"Pixels", false}, {"Share", true, "of the pixels of a class"}};
   if (data.splits.size() > 1)
     for (const ReportedSplit& split : data.splits) columns.push_back({split.name});
-  columns.push_back({"Images", true, "that have such pixels"});
-  columns.push_back({"Median share", true, "of an image that has some"});
+  columns.insert(columns.end(), {{"Images", true, "that have such pixels"},
+                                 {"Median share", true, "of an image that has some"}});
   const int64_t most = order.empty() ? 0 : counts[order.front()].all;
   const auto part = [](int64_t count, int64_t of) {
     return static_cast<double>(count) / static_cast<double>(std::max<int64_t>(of, 1));
@@ -88,13 +86,12 @@ void add_label_classes(Page& page, const Dataset& data) {
   for (size_t label : order) {
     if (rows.size() == kMaxClasses) break;
     const OfClass& c = counts[label];
-    std::vector<Html> row{html("{}", data.class_names[label]), bar_cell(part(c.all, most), count_text(c.all)),
-                          html("{}", share_text(part(c.all, all)))};
+    rows.push_back(cells(data.class_names[label], bar_cell(part(c.all, most), count_text(c.all)),
+                         share_text(part(c.all, all))));
     if (data.splits.size() > 1)
-      for (int64_t n : c.pixels) row.push_back(html("{}", count_text(n)));
-    row.push_back(html("{}", count_text(std::ssize(c.images))));
-    row.push_back(html("{}", share_text(c.images.empty() ? NAN : c.images[c.images.size() / 2].first)));
-    rows.push_back(std::move(row));
+      for (int64_t n : c.pixels) add_cells(rows.back(), count_text(n));
+    add_cells(rows.back(), count_text(std::ssize(c.images)),
+              share_text(c.images.empty() ? NAN : c.images[c.images.size() / 2].first));
   }
   page.add(html_table(columns, rows));
   if (order.size() > kMaxClasses)
@@ -108,12 +105,10 @@ void add_label_images(Page& page, const Dataset& data) {
   size_t shown_classes = 0;
   for (size_t label : by_pixels(counts)) {
     if (shown_classes == kShownClasses) break;
-    std::vector<Html> shown;
-    for (const auto& [share, place] : counts[label].images) {
-      if (shown.size() == kShownOfClass) break;
-      Html one = show_labels(data, place, html("<b>{}</b><br>{}", share_text(share), data.name_of(place)));
-      if (!one.code.empty()) shown.push_back(std::move(one));
-    }
+    const std::vector<Html> shown = first_shown(counts[label].images, kShownOfClass, [&](const auto& image) {
+      const auto& [share, place] = image;
+      return show_labels(data, place, html("<b>{}</b><br>{}", share_text(share), data.name_of(place)));
+    });
     if (shown.empty()) continue;
     ++shown_classes;
     page.add(html("<h3>{}</h3>\n", data.class_names[label]));

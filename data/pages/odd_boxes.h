@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "data/report/split.h"
+#include "data/pages/split.h"
 
 namespace saccade {
 

@@ -1,4 +1,4 @@
-#include "data/report/dataset_page.h"
+#include "data/pages/dataset_page.h"
 
 #include <fmt/ranges.h>
 
@@ -7,7 +7,7 @@
 #include <set>
 #include <unordered_map>
 
-#include "data/report/page_parts.h"
+#include "data/pages/page_parts.h"
 
 namespace saccade {
 namespace report {
@@ -114,25 +114,21 @@ void add_overview(Page& page, const Dataset& data) {
     boxes += b;
     masks += with_mask;
     most = std::max(most, largest);
-    std::vector<Html> row{html("{}", split.name), html("{}", count_text(n))};
+    std::vector<Html> row = cells(split.name, count_text(n));
     if (data.has_boxes)
-      for (const std::string& cell :
-           {count_text(b),
-            fmt::format("{:.1f}", n > 0 ? static_cast<double>(b) / static_cast<double>(n) : 0.0),
-            count_text(largest), count_text(empty), count_text(crowds)})
-        row.push_back(html("{}", cell));
-    if (data.has_masks) row.push_back(html("{}", count_text(with_mask)));
+      add_cells(row, count_text(b),
+                fmt::format("{:.1f}", n > 0 ? static_cast<double>(b) / static_cast<double>(n) : 0.0),
+                count_text(largest), count_text(empty), count_text(crowds));
+    if (data.has_masks) add_cells(row, count_text(with_mask));
     if (data.has_labels) {
       int64_t pixels = 0, without = 0;
       for (const ClassPixels& own : split.pixels)
         for (const auto& [category, count] : own) (category < 0 ? without : pixels) += count;
-      row.push_back(html("{}", count_text(pixels + without)));
-      row.push_back(html("{}", share_text(static_cast<double>(without) /
-                                          static_cast<double>(std::max<int64_t>(pixels + without, 1)))));
+      add_cells(row, count_text(pixels + without),
+                share_text(static_cast<double>(without) /
+                           static_cast<double>(std::max<int64_t>(pixels + without, 1))));
     }
-    row.push_back(html("{}", size_range(sizes)));
-    row.push_back(html("{}", count_text(unread)));
-    row.push_back(html("{}", split.paths.annotations.empty() ? split.paths.images : split.paths.annotations));
+    add_cells(row, size_range(sizes), count_text(unread), split.paths.name());
     rows.push_back(std::move(row));
   }
   std::vector<std::pair<std::string, std::string>> numbers{{count_text(images), "images"}};
@@ -144,16 +140,14 @@ void add_overview(Page& page, const Dataset& data) {
   page.add(tiles(numbers));
   std::vector<TableColumn> columns{{"Split", false}, {"Images"}};
   if (data.has_boxes)
-    for (const char* title : {"Boxes", "an image", "at most", "Images without", "Crowds"})
-      columns.push_back({title});
+    columns.insert(columns.end(), {{"Boxes"}, {"an image"}, {"at most"}, {"Images without"}, {"Crowds"}});
   if (data.has_masks) columns.push_back({"Masks", true, "boxes whose object has one"});
-  if (data.has_labels) {
-    columns.push_back({"Pixels"});
-    columns.push_back({"Of no class", true, "ignored, or a value that is no class"});
-  }
-  columns.push_back({"Width × height", false});
-  columns.push_back({"Unreadable", true, "images that were looked at and cannot be read"});
-  columns.push_back({"From", false});
+  if (data.has_labels)
+    columns.insert(columns.end(),
+                   {{"Pixels"}, {"Of no class", true, "ignored, or a value that is no class"}});
+  columns.insert(columns.end(), {{"Width × height", false},
+                                 {"Unreadable", true, "images that were looked at and cannot be read"},
+                                 {"From", false}});
   page.add(html_table(columns, rows));
   if (data.has_boxes && most > 0)
     page.add(

@@ -1,10 +1,9 @@
 // Images with most and fewest objects, duplicates and odd boxes, as pictures.
 #include <algorithm>
-#include <numeric>
 
 #include "data/pages/chart.h"
-#include "data/report/odd_boxes.h"
-#include "data/report/page_parts.h"
+#include "data/pages/odd_boxes.h"
+#include "data/pages/page_parts.h"
 
 namespace saccade::report {
 namespace {
@@ -19,17 +18,6 @@ Html show_image(const Dataset& data, ImagePlace place, const Html& caption, int6
   std::vector<Instance> boxes;
   for (size_t k : data.boxes_of[place.split][place.image]) boxes.push_back(data.drawn(split, k, *image));
   return picture(small_picture(*image, boxes, data.class_names, side), data.image(place).file_name, caption);
-}
-
-// Those whose pictures can be shown, at most so many.
-template <class Places, class Show>
-std::vector<Html> first_shown(const Places& places, size_t most, Show show) {
-  std::vector<Html> shown;
-  for (const auto& place : places) {
-    if (shown.size() == most) break;
-    if (Html one = show(place); !one.code.empty()) shown.push_back(std::move(one));
-  }
-  return shown;
 }
 
 }  // namespace
@@ -148,8 +136,7 @@ void add_odd_boxes(Page& page, const Dataset& data) {
   std::vector<std::vector<Html>> rows;
   const std::vector<OddKind> kinds = find_odd_boxes(data.splits);
   for (const OddKind& kind : kinds)
-    rows.push_back(
-        {html("{}", kind.title), html("{}", count_text(kind.count)), html("{}", kind.explanation)});
+    rows.push_back(cells(kind.title, count_text(kind.count), kind.explanation));
   page.add(html_table({{"Kind", false}, {"Boxes"}, {"Which", false}}, rows));
   for (const OddKind& kind : kinds) {
     auto show = [&](const OddBox& odd) -> Html {
