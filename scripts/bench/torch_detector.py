@@ -1,6 +1,7 @@
 """The training step or inference of tests/bench/detector_bench.cpp in PyTorch: transformers' Deformable DETR or DETR
-with a ResNet-50, or its RT-DETR with a ResNet-18-vd (denoising on in training, as published), random weights, all
-auxiliary losses, random images of one size without padding or padded batches of the sizes in a file, ten boxes each.
+with a ResNet-50, its RT-DETR with a ResNet-18-vd, its D-FINE N or S (denoising on in training, as published) or its RF-DETR N,
+random weights, all auxiliary losses, random images of one size without padding or padded batches of the sizes in a file, ten
+boxes each.
 Batches of several sizes wait in pinned memory and are copied in their step, as ours are. Prints {"ms": ...,
 "images_per_second": ..., "peak_bytes": ...}; the clock stops after the GPU has finished the last step.
 """
@@ -13,7 +14,8 @@ import torch
 import transformers
 
 parser = argparse.ArgumentParser()
-parser.add_argument("--model", choices=("deformable_detr", "detr", "rt_detr_r18"), required=True)
+parser.add_argument("--model", required=True,
+                    choices=("deformable_detr", "detr", "rt_detr_r18", "dfine_n", "dfine_s", "rf_detr_n"))
 parser.add_argument("--precision", choices=("f32", "tf32", "bf16"), default="f32")
 parser.add_argument("--infer", action="store_true")
 parser.add_argument("--compile", action="store_true", help="the model through torch.compile")
@@ -23,6 +25,7 @@ parser.add_argument("--width", type=int, default=1066)
 parser.add_argument("--sizes", default="", help="padded batches, as scripts/bench/coco_batches.txt")
 parser.add_argument("--steps", type=int, default=20)
 parser.add_argument("--device", default="cuda")
+parser.add_argument("--save", default="", help="write the model to this folder before it runs (`saccade convert` reads it)")
 parser.add_argument("--contiguous", action="store_true", help="channels first, where the default is channels last")
 args = parser.parse_args()
 
@@ -40,12 +43,34 @@ if args.model == "deformable_detr":
 elif args.model == "detr":
     config = transformers.DetrConfig(**common)
     model = transformers.DetrForObjectDetection(config)
+elif args.model.startswith("dfine"):
+    hgnet = transformers.HGNetV2Config(
+        stem_channels=[3, 16, 16], stage_in_channels=[16, 64, 256, 512], stage_mid_channels=[16, 32, 64, 128],
+        stage_out_channels=[64, 256, 512, 1024], stage_num_blocks=[1, 1, 2, 1], stage_numb_of_layers=[3] * 4,
+        depths=[1, 1, 2, 1], hidden_sizes=[64, 256, 512, 1024], use_learnable_affine_block=True,
+        out_features=["stage3", "stage4"] if args.model == "dfine_n" else ["stage2", "stage3", "stage4"])
+    if args.model == "dfine_n":
+        sizes_of_model = dict(
+            encoder_in_channels=[512, 1024], feat_strides=[16, 32], num_feature_levels=2, encode_proj_layers=[1], d_model=128,
+            encoder_hidden_dim=128, encoder_ffn_dim=512, decoder_ffn_dim=512, decoder_in_channels=[128] * 2, depth_mult=0.5,
+            hidden_expansion=0.34, decoder_n_points=[6, 6])
+    else:
+        sizes_of_model = dict(encoder_in_channels=[256, 512, 1024], depth_mult=0.34, hidden_expansion=0.5)
+    model = transformers.DFineForObjectDetection(transformers.DFineConfig(
+        backbone_config=hgnet, freeze_backbone_batch_norms=False, decoder_layers=3, num_labels=91, **sizes_of_model))
+elif args.model == "rf_detr_n":
+    dinov2 = transformers.RfDetrDinov2Config(
+        hidden_size=384, num_attention_heads=6, image_size=384, patch_size=16, num_windows=2, out_indices=[3, 6, 9, 12])
+    model = transformers.RfDetrForObjectDetection(transformers.RfDetrConfig(
+        backbone_config=dinov2, decoder_layers=2, decoder_n_points=2, dropout=0.0, num_labels=91))
 else:
     resnet = transformers.RTDetrResNetConfig(hidden_sizes=[64, 128, 256, 512], depths=[2, 2, 2, 2], layer_type="basic",
                                              out_features=["stage2", "stage3", "stage4"])
     model = transformers.RTDetrForObjectDetection(transformers.RTDetrConfig(
         backbone_config=resnet, freeze_backbone_batch_norms=False, encoder_in_channels=[128, 256, 512], hidden_expansion=0.5,
         decoder_layers=3, num_labels=91))
+if args.save:
+    model.save_pretrained(args.save)
 model = model.to(args.device).train(not args.infer)
 parameters = [p for p in model.parameters() if p.requires_grad]
 optimizer = torch.optim.AdamW(parameters, lr=2e-4, weight_decay=1e-4, fused=True)

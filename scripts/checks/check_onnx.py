@@ -31,7 +31,7 @@ TOLERANCE = 1e-4
 AP_TOLERANCE = 1e-3
 # Recipes whose queries are tokens, by falling score. Of 900 random scores some lie closer together than rounding errors: their
 # order would be left to chance, and with it the queries'. Of the first few they do not.
-CHOOSE_TOKENS = ("dino", "rt_detr", "two_stage")
+CHOOSE_TOKENS = ("dino", "rt_detr", "two_stage", "dfine", "rf_detr", "lw_detr")
 QUERIES = 20
 
 
@@ -210,8 +210,10 @@ def check_postprocess(model, expected, images, arguments, folder):
 def as_sets(made, expected):
     """made with each image's queries in the order of those of expected, by nearness; as it is where one is nearest to two."""
     rows = {name: np.empty_like(values) for name, values in made.items()}
+    count = made["logits"].shape[1]
     for n in range(len(made["logits"])):
-        distances = sum(np.abs(expected[name][n][:, None] - made[name][n][None]).max(-1) for name in expected)
+        flat = {name: (expected[name][n].reshape(count, -1), made[name][n].reshape(count, -1)) for name in expected}
+        distances = sum(np.abs(theirs[:, None] - ours[None]).max(-1) for theirs, ours in flat.values())
         order = distances.argmin(1)
         if len(set(order)) < len(order):
             order = np.arange(len(order))
