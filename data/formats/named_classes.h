@@ -26,7 +26,7 @@ void for_each_beside(const DataPaths& paths, const std::function<void(const Data
 std::map<std::string, int64_t> ids_by_name(const std::vector<Category>& categories);
 // "3 that are known ("a", "b", "c")", for messages about another one.
 std::string known_classes(const std::map<std::string, int64_t>& ids);
-// The id of the class that the record at the place has; nothing, and it is reported, where it is none of them.
+// The id of the class that the record at the place has; nothing, and it is reported, if it is none of them.
 std::optional<int64_t> id_of_class(const std::string& name, const std::map<std::string, int64_t>& ids,
                                    const GroundTruth& truth, Place place, const ProblemReport& report);
 

@@ -60,10 +60,9 @@ constexpr const char* kQualityHead = "decoder.lqe_layers.0.reg_conf.layers.0.wei
 
 // D-FINE with SiLU, trained towards another network's features through a layer that is not used any more.
 [[maybe_unused]] const bool official_rt_detr_v4 = weight_namings().add({.name = kRtDetrV4,
-                                                                        .file = __FILE__,
                                                                         .markers = {kFeatureProjector},
                                                                         .rules = {},
-                                                                        .place = WeightNaming::kDetector,
+                                                                        .scope = WeightNaming::kDetector,
                                                                         .unused = {kFeatureProjector}});
 
 }  // namespace
