@@ -148,7 +148,7 @@ int bench(const Options& o) {
   auto step = [&] {
     const Batch& batch = batches[next++ % batches.size()];
     DetectorInput input = detector_input(batch, norm, device);
-    input.targets = &batch.targets;
+    if (!o.infer) input.targets = &batch.targets;
     const auto output = model->forward(input);
     if (o.infer) {  // the detections must arrive
       model->postprocess(*output, batch.targets, {.max_detections = 300, .nms = config.eval().nms()});
