@@ -28,6 +28,7 @@ import onnxruntime
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TOLERANCE = 1e-4
+MASK_TOLERANCE = 1e-3  # of logits that are sums over hundreds of channels
 AP_TOLERANCE = 1e-3
 # Recipes whose queries are tokens, by falling score. Of 900 random scores some lie closer together than rounding errors: their
 # order would be left to chance, and with it the queries'. Of the first few they do not.
@@ -256,7 +257,7 @@ def check(model, arguments, folder):
             worst[f"{runtime} {name}"] = float(difference.max())
     if not finished:
         worst["post-processing"] = check_postprocess(model, expected, images, arguments, folder)
-    ok = all(value <= TOLERANCE for value in worst.values())
+    ok = all(value <= (MASK_TOLERANCE if name.endswith(" masks") else TOLERANCE) for name, value in worst.items())
     text = ", ".join(f"{name} {value:.1e}" for name, value in worst.items())
     size = out.stat().st_size / 1e6
     costs = f"{len(proto.graph.node)} nodes, {size:.1f} MB, {exported:.0f} s"
