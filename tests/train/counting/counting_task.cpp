@@ -110,13 +110,11 @@ class CountPredictor : public Predictor {
  public:
   explicit CountPredictor(const LoadedModel& model)
       : config_(model.config), inference_(model.as<Classifier>(), config_) {}
-  std::vector<std::string> predict(std::vector<LoadedInput> images, const Workspace&,
-                                   PictureNames&) override {
+  void predict(std::vector<LoadedInput> images, PictureNames&, PictureWriter&) override {
     const auto found = inference_.run(batch_of(images, config_));
     for (size_t n = 0; n < images.size(); ++n)
       list_ += fmt::format("{}\n{{\"file_name\": {}, \"objects\": {}}}", count_++ ? "," : "",
                            json_quote(images[n].input->name), found[n].at(0).score);
-    return {};
   }
   std::string list_name() const override { return "counts.json"; }
   std::string take_list() override { return std::exchange(list_, {}); }
