@@ -1,5 +1,5 @@
-// Draws and encodes pictures on threads of its own, beside the model that looks at the next images: a PNG file
-// takes longer than many a model.
+// Draws and encodes pictures on threads of its own while the model looks at the next images: a PNG file takes
+// longer than many models.
 #pragma once
 
 #include <functional>

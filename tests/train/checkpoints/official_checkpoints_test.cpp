@@ -1,7 +1,8 @@
 // The published weights of Deformable DETR, RT-DETR and D-FINE on COCO's val2017/000000039769.jpg: the first
 // three queries' first three logits and box numbers that transformers' conversion scripts assert
-// (convert_deformable_detr_to_pytorch.py, convert_rt_detr_original_pytorch_checkpoint_to_hf.py, D-FINE's), and
-// what its tests assert of RF-DETR and LW-DETR. The files are not ours to ship; docs/official_checkpoints.md says where they are and how to run this.
+// (convert_deformable_detr_to_pytorch.py, convert_rt_detr_original_pytorch_checkpoint_to_hf.py and D-FINE's),
+// and what its tests assert of RF-DETR and LW-DETR. The files are not ours to ship;
+// docs/official_checkpoints.md says where they are and how to run this.
 #include <gtest/gtest.h>
 
 #include <array>
