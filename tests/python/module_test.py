@@ -25,6 +25,12 @@ from saccade import _library, _program
 ROOT = Path(__file__).resolve().parents[2]
 BACKBONE = "backbone { blocks: [1, 1, 1, 1] width: 8 frozen_batch_norm: false frozen_stages: 0 %s }"
 SIZE = "augment { height: 64 width: 64 } val_height: 64 val_width: 64"
+ENDLESS = {
+    "config": "detector.textproto",
+    "data": "shapes",
+    "device": "cpu",
+    "set": {"train.epochs": 10**6, "train.max_steps": 10**6},
+}
 DETECTOR = f"""
 model {{
   {BACKBONE % "outputs: [4]"}
@@ -468,8 +474,7 @@ class ModuleTest(unittest.TestCase):
         self.assertFalse(Path("refused").exists())
 
     def test_training_stops(self) -> None:
-        endless = {"config": "detector.textproto", "data": "shapes", "device": "cpu", "set": {"train.max_steps": 10**6}}
-        run = saccade.train(output="stopped", **endless)
+        run = saccade.train(output="stopped", **ENDLESS)
         next(run)
         self.assertTrue(run.running)
         run.stop()
@@ -479,12 +484,12 @@ class ModuleTest(unittest.TestCase):
         self.assertEqual(len(list(run)), len(written) - 1)  # wait() leaves them to be read
         self.assertTrue(Path("stopped/checkpoints/last.safetensors").exists())
         process = None
-        for _ in (left := saccade.train(output="left", **endless)):
+        for _ in (left := saccade.train(output="left", **ENDLESS)):
             process = left._process
             break
         del left
         self.assertEqual(process.wait(120), 128 + signal.SIGINT)
-        with saccade.train(output="killed", **endless) as run:
+        with saccade.train(output="killed", **ENDLESS) as run:
             next(run)
             run._process.kill()
             for _ in range(2):
@@ -492,11 +497,13 @@ class ModuleTest(unittest.TestCase):
                     run.wait()
 
     def test_ctrl_c_ends_a_run_after_its_step(self) -> None:
-        script = """
+        # A shell that starts this in the background lets it ignore SIGINT.
+        script = f"""
+import signal
 import saccade
-endless = {"config": "detector.textproto", "data": "shapes", "device": "cpu", "set": {"train.max_steps": 10**6}}
+signal.signal(signal.SIGINT, signal.default_int_handler)
 try:
-    for metrics in saccade.train(output="interrupted", **endless):
+    for metrics in saccade.train(output="interrupted", **{ENDLESS}):
         print(metrics["step"], flush=True)
 except KeyboardInterrupt:
     print("interrupted", flush=True)
