@@ -18,12 +18,12 @@
 #include "train/commands/predict_video.h"
 #include "train/config/options.h"
 #include "train/config/task.h"
+#include "train/inference/bounded_queue.h"
 #include "train/inference/device_choice.h"
 #include "train/inference/evaluation.h"
 #include "train/inference/predictor.h"
 #include "train/logs/print.h"
 #include "train/logs/progress.h"
-#include "train/video/bounded_queue.h"
 #include "train/video/video.h"
 
 namespace saccade {

@@ -8,9 +8,9 @@
 #include "core/runtime/interrupt.h"
 #include "core/runtime/parallel.h"
 #include "core/tensor/error.h"
+#include "train/inference/bounded_queue.h"
 #include "train/logs/print.h"
 #include "train/logs/progress.h"
-#include "train/video/bounded_queue.h"
 #include "train/video/video.h"
 
 namespace saccade {

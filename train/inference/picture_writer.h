@@ -7,8 +7,8 @@
 #include <thread>
 #include <vector>
 
+#include "train/inference/bounded_queue.h"
 #include "train/inference/picture_files.h"
-#include "train/video/bounded_queue.h"
 
 namespace saccade {
 
