@@ -1,7 +1,7 @@
 """The training step or inference of tests/bench/detector_bench.cpp in PyTorch: transformers' Deformable DETR or DETR
-with a ResNet-50, its RT-DETR with a ResNet-18-vd, its D-FINE N or S (denoising on in training, as published) or its RF-DETR N,
-random weights, all auxiliary losses, random images of one size without padding or padded batches of the sizes in a file, ten
-boxes each.
+with a ResNet-50, its RT-DETR with a ResNet-18-vd or -50-vd, its D-FINE N or S (denoising on in training, as published) or its
+RF-DETR N, random weights, all auxiliary losses, random images of one size without padding or padded batches of the sizes in a
+file, ten boxes each.
 Batches of several sizes wait in pinned memory and are copied in their step, as ours are. Prints {"ms": ...,
 "images_per_second": ..., "peak_bytes": ...}; the clock stops after the GPU has finished the last step.
 """
@@ -15,7 +15,7 @@ import transformers
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--model", required=True,
-                    choices=("deformable_detr", "detr", "rt_detr_r18", "dfine_n", "dfine_s", "rf_detr_n"))
+                    choices=("deformable_detr", "detr", "rt_detr_r18", "rt_detr_r50", "dfine_n", "dfine_s", "rf_detr_n"))
 parser.add_argument("--precision", choices=("f32", "tf32", "bf16"), default="f32")
 parser.add_argument("--infer", action="store_true")
 parser.add_argument("--compile", action="store_true", help="the model through torch.compile")
@@ -63,6 +63,8 @@ elif args.model == "rf_detr_n":
         hidden_size=384, num_attention_heads=6, image_size=384, patch_size=16, num_windows=2, out_indices=[3, 6, 9, 12])
     model = transformers.RfDetrForObjectDetection(transformers.RfDetrConfig(
         backbone_config=dinov2, decoder_layers=2, decoder_n_points=2, dropout=0.0, num_labels=91))
+elif args.model == "rt_detr_r50":
+    model = transformers.RTDetrForObjectDetection(transformers.RTDetrConfig(freeze_backbone_batch_norms=False, num_labels=91))
 else:
     resnet = transformers.RTDetrResNetConfig(hidden_sizes=[64, 128, 256, 512], depths=[2, 2, 2, 2], layer_type="basic",
                                              out_features=["stage2", "stage3", "stage4"])
