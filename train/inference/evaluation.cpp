@@ -53,6 +53,18 @@ void for_each_batch(Module& model, const std::shared_ptr<const Dataset>& images,
   progress.finish();
 }
 
+void for_each_started_batch(Module& model, const std::shared_ptr<const Dataset>& images,
+                            const EvaluatorOptions& options,
+                            const std::function<std::function<void()>(const Batch&)>& start) {
+  std::function<void()> finish_before;
+  for_each_batch(model, images, options, [&](const Batch& batch) {
+    std::function<void()> finish = start(batch);
+    if (finish_before) finish_before();
+    finish_before = std::move(finish);
+  });
+  if (finish_before) finish_before();
+}
+
 std::string collect_bytes(Module& model, const std::shared_ptr<const Dataset>& images,
                           const EvaluatorOptions& options,
                           const std::function<std::string(const Batch&)>& visit) {
@@ -95,18 +107,19 @@ std::string collect_bytes(Module& model, const std::shared_ptr<const Dataset>& i
   return all;
 }
 
-std::unique_ptr<Evaluator> evaluate_batches(Module& model, const std::shared_ptr<const Dataset>& images,
-                                            const EvaluatorOptions& options, const EvaluatorSpec& spec,
-                                            const EvaluatorSpec::Options& figures,
-                                            const std::function<void(const Batch&, Evaluator&)>& add) {
+std::unique_ptr<Evaluator> evaluate_batches(
+    Module& model, const std::shared_ptr<const Dataset>& images, const EvaluatorOptions& options,
+    const EvaluatorSpec& spec, const EvaluatorSpec::Options& figures,
+    const std::function<std::function<void()>(const Batch&, Evaluator&)>& start) {
   std::unique_ptr<Evaluator> evaluator = spec.start(figures);
   if (process_group().alone()) {
-    for_each_batch(model, images, options, [&](const Batch& batch) { add(batch, *evaluator); });
+    for_each_started_batch(model, images, options,
+                           [&](const Batch& batch) { return start(batch, *evaluator); });
     return evaluator;
   }
   evaluator->merge(collect_bytes(model, images, options, [&](const Batch& batch) {
     const std::unique_ptr<Evaluator> part = spec.start(figures);
-    add(batch, *part);
+    start(batch, *part)();
     return part->state();
   }));
   return evaluator;

@@ -50,16 +50,23 @@ class EvaluationMode {
 void for_each_batch(Module& model, const std::shared_ptr<const Dataset>& images,
                     const EvaluatorOptions& options, const std::function<void(const Batch&)>& visit);
 
+// As for_each_batch, with two batches in flight: start(batch) gives one to the model's device and returns
+// what waits for it and looks at the results, which is called when the device has the next one.
+void for_each_started_batch(Module& model, const std::shared_ptr<const Dataset>& images,
+                            const EvaluatorOptions& options,
+                            const std::function<std::function<void()>(const Batch&)>& start);
+
 // As for_each_batch, with the batches shared by the processes that train together. What visit returns for
 // each batch, in the order of the batches, comes back on rank 0; the others get nothing.
 std::string collect_bytes(Module& model, const std::shared_ptr<const Dataset>& images,
                           const EvaluatorOptions& options,
                           const std::function<std::string(const Batch&)>& visit);
-// An evaluator to which `add` has added what the model predicts for all images, batch by batch; where several
-// processes share them, rank 0's has them all.
-std::unique_ptr<Evaluator> evaluate_batches(Module& model, const std::shared_ptr<const Dataset>& images,
-                                            const EvaluatorOptions& options, const EvaluatorSpec& spec,
-                                            const EvaluatorSpec::Options& figures,
-                                            const std::function<void(const Batch&, Evaluator&)>& add);
+// An evaluator that has been given what the model predicts for all images, batch by batch; where several
+// processes share them, rank 0's has them all. start(batch, evaluator) is that of for_each_started_batch;
+// what it returns adds to the evaluator.
+std::unique_ptr<Evaluator> evaluate_batches(
+    Module& model, const std::shared_ptr<const Dataset>& images, const EvaluatorOptions& options,
+    const EvaluatorSpec& spec, const EvaluatorSpec::Options& figures,
+    const std::function<std::function<void()>(const Batch&, Evaluator&)>& start);
 
 }  // namespace saccade

@@ -16,11 +16,12 @@ Evaluation evaluate_classifier(Classifier& model, const std::shared_ptr<const Da
   ClassifierRunner runner(model, options.normalization);
   const auto evaluator =
       evaluate_batches(model, images, options, spec, {}, [&](const Batch& batch, Evaluator& to) {
-        const std::vector<float> logits = runner.run(batch);
-        const size_t classes = logits.size() / batch.targets.size();
-        for (size_t n = 0; n < batch.targets.size(); ++n)
-          to.add(
-              {.logits = std::span(logits).subspan(n * classes, classes), .label = batch.targets[n].label});
+        return [&to, finish = runner.start(batch), targets = batch.targets] {
+          const std::vector<float> logits = finish();
+          const size_t classes = logits.size() / targets.size();
+          for (size_t n = 0; n < targets.size(); ++n)
+            to.add({.logits = std::span(logits).subspan(n * classes, classes), .label = targets[n].label});
+        };
       });
   return process_group().is_first() ? evaluator->result() : Evaluation{};
 }

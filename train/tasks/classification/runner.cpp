@@ -2,26 +2,29 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 
+#include "core/runtime/host_copy.h"
 #include "models/not_finite.h"
 #include "train/config/options.h"
 #include "train/inference/model_input.h"
 
 namespace saccade {
 
-std::vector<float> ClassifierRunner::run(const Batch& batch) {
+std::function<std::vector<float>()> ClassifierRunner::start(const Batch& batch) {
   const Tensor images = normalized_images(batch, normalization_, model_.device()).value();
   const Tensor logits =
       forward_.run({}, images, [&](const Tensor& x) { return call(model_, Var(x)); }).value();
-  std::vector<float> values = logits.to(DType::kF32).to_vector<float>();
   const size_t classes = static_cast<size_t>(logits.dim(1));
-  for (size_t i = 0; i < values.size(); ++i)
-    if (!std::isfinite(values[i]))
-      throw NotFinite(fmt::format("image {} ({}): the predicted score of class {} is not finite",
-                                  batch.targets[i / classes].image_id, batch.targets[i / classes].file_name,
-                                  i % classes));
-  return values;
+  return [copy = HostCopy(logits.to(DType::kF32)), classes, targets = batch.targets] {
+    const float* first = copy.data<float>();
+    std::vector<float> values(first, first + copy.numel());
+    for (size_t i = 0; i < values.size(); ++i)
+      if (!std::isfinite(values[i]))
+        throw NotFinite(fmt::format("image {} ({}): the predicted score of class {} is not finite",
+                                    targets[i / classes].image_id, targets[i / classes].file_name,
+                                    i % classes));
+    return values;
+  };
 }
 
 std::vector<double> softmax(std::span<const float> logits) {

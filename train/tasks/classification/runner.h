@@ -1,6 +1,7 @@
 // A classifier on batches of bytes: what evaluation, prediction, the library and `bench` have in common.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -17,7 +18,9 @@ class ClassifierRunner {
   ClassifierRunner(Classifier& model, const kernels::ImageNormalization& normalization)
       : model_(model), normalization_(normalization) {}
   // Logits [N, K] as f32 numbers. Throws NotFinite when one of them is not finite.
-  std::vector<float> run(const Batch& batch);
+  std::vector<float> run(const Batch& batch) { return start(batch)(); }
+  // The same, to be waited for by calling what comes back, which may be after the next start().
+  std::function<std::vector<float>()> start(const Batch& batch);
 
  private:
   Classifier& model_;

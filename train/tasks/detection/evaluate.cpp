@@ -45,13 +45,9 @@ std::vector<Detection> detect(Detector& model, const std::shared_ptr<const Datas
   };
   if (process_group().alone()) {
     std::vector<Detection> all;
-    std::optional<Started> before;  // the host makes detections of it while the GPU has the next one
-    for_each_batch(model, dataset, options, [&](const Batch& batch) {
-      Started started = start(batch);
-      if (before) finish(*before, all);
-      before = std::move(started);
+    for_each_started_batch(model, dataset, options, [&](const Batch& batch) {
+      return [&, started = start(batch)] { finish(started, all); };
     });
-    if (before) finish(*before, all);
     return all;
   }
   return detections_of(collect_bytes(model, dataset, options, [&](const Batch& batch) {

@@ -76,24 +76,22 @@ SegmenterRunner::Logits SegmenterRunner::forward(const Batch& batch) {
   const Tensor images = normalized_images(batch, normalization_, model_.device()).value();
   const Tensor logits =
       forward_.run({}, images, [&](const Tensor& x) { return call(model_, Var(x)).logits; }).value();
-  Logits out{logits.to(DType::kF32).to_vector<float>(), logits.dim(1), logits.dim(2), logits.dim(3)};
-  for (size_t i = 0; i < out.values.size(); ++i)
-    if (!std::isfinite(out.values[i])) {
-      const Target& target = batch.targets[i / static_cast<size_t>(out.height * out.width * out.channels)];
-      throw NotFinite(fmt::format("image {} ({}): the predicted score of class {} is not finite",
-                                  target.image_id, target.file_name, i % static_cast<size_t>(out.channels)));
-    }
-  return out;
+  return {HostCopy(logits.to(DType::kF32)), logits.dim(1), logits.dim(2), logits.dim(3)};
 }
 
 CellScores SegmenterRunner::cells(const Logits& logits, const Batch& batch, size_t n,
                                   bool is_mirrored) const {
   const Target& target = batch.targets[n];
+  const int64_t numbers = logits.height * logits.width * logits.channels;
+  const float* values = logits.values.data<float>() + static_cast<int64_t>(n) * numbers;
+  for (int64_t i = 0; i < numbers; ++i)
+    if (!std::isfinite(values[i]))
+      throw NotFinite(fmt::format("image {} ({}): the predicted score of class {} is not finite",
+                                  target.image_id, target.file_name, i % logits.channels));
   auto covered = [](int64_t cells, int64_t side, int64_t padded) {
     return static_cast<double>(cells) * static_cast<double>(side) / static_cast<double>(padded);
   };
-  return {.logits =
-              logits.values.data() + n * static_cast<size_t>(logits.height * logits.width * logits.channels),
+  return {.logits = values,
           .height = logits.height,
           .width = logits.width,
           .channels = logits.channels,
@@ -138,18 +136,21 @@ void SegmenterRunner::look_through_windows(const Batch& batch, size_t n, PixelSc
   image.add_resized(seen);
 }
 
-std::vector<LabelMap> SegmenterRunner::run(std::span<const Batch> views) {
-  std::vector<LabelMap> labels;
-  if (is_simple()) {
+std::function<std::vector<LabelMap>()> SegmenterRunner::start(std::vector<Batch> views) {
+  Logits logits;
+  if (is_simple()) logits = forward(views[0]);
+  return [this, views = std::move(views), logits = std::move(logits)] {
+    std::vector<LabelMap> labels;
+    if (!logits.values.defined()) {
+      for (Scored& scored : run_scored(views)) labels.push_back(std::move(scored.labels));
+      return labels;
+    }
     const Batch& batch = views[0];
-    const Logits logits = forward(batch);
     for (size_t n = 0; n < batch.targets.size(); ++n)
       labels.push_back(best_labels(cells(logits, batch, n, false),
                                    {batch.targets[n].original_height, batch.targets[n].original_width}));
     return labels;
-  }
-  for (Scored& scored : run_scored(views)) labels.push_back(std::move(scored.labels));
-  return labels;
+  };
 }
 
 std::vector<SegmenterRunner::Scored> SegmenterRunner::run_scored(std::span<const Batch> views) {

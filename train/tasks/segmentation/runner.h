@@ -2,10 +2,12 @@
 // the library and `bench` have in common.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <vector>
 
 #include "core/kernels/normalize_image/normalize_image.h"
+#include "core/runtime/host_copy.h"
 #include "models/segmenter.h"
 #include "train/checkpoints/load_model.h"
 #include "train/inference/inferencer.h"
@@ -22,7 +24,9 @@ class SegmenterRunner {
   const std::vector<Config>& views() const { return views_; }
   // The labels of images, in their original size. views: the same images resized by each of views().
   // Throws NotFinite.
-  std::vector<LabelMap> run(std::span<const Batch> views);
+  std::vector<LabelMap> run(std::span<const Batch> views) { return start({views.begin(), views.end()})(); }
+  // The same, to be waited for by calling what comes back, which may be after the next start().
+  std::function<std::vector<LabelMap>()> start(std::vector<Batch> views);
   // The same with how sure it is of each class.
   struct Scored {
     LabelMap labels;
@@ -32,10 +36,11 @@ class SegmenterRunner {
 
  private:
   struct Logits {
-    std::vector<float> values;  // [N, height, width, channels]
+    HostCopy values;  // [N, height, width, channels]
     int64_t height = 0, width = 0, channels = 0;
   };
   Logits forward(const Batch& batch);
+  // Of one image. Throws NotFinite.
   CellScores cells(const Logits& logits, const Batch& batch, size_t n, bool is_mirrored) const;
   bool is_simple() const { return views_.size() == 1 && window_ == 0 && !flips_; }
   void look_through_windows(const Batch& batch, size_t n, PixelScores& image);
