@@ -1,7 +1,5 @@
 #include "core/tensor/allocator.h"
 
-#include <sys/mman.h>
-
 #include <array>
 #include <bit>
 #include <cstdio>
@@ -12,15 +10,19 @@
 #include <vector>
 
 #include "core/tensor/error.h"
+#include "core/tensor/large_blocks.h"
 #include "core/tensor/memory.h"
 
 namespace saccade {
 namespace {
 
 constexpr size_t kAlignment = 64;
-// From this size on a block begins on a huge page and asks for huge pages: one first touch and one entry of
-// the address cache for two megabytes instead of 512.
-constexpr size_t kHugePage = size_t{2} << 20;
+// From this size on a block is one of LargeBlocks. AddressSanitizer sees the ends of none but the system's.
+#ifdef __SANITIZE_ADDRESS__
+constexpr size_t kLarge = SIZE_MAX;
+#else
+constexpr size_t kLarge = size_t{1} << 20;
+#endif
 constexpr size_t kGuardBytes = 64;
 constexpr unsigned char kGuardValue = 0xA5;
 // The cache never holds more than this much: beyond it a freed block goes back to the system.
@@ -35,7 +37,7 @@ size_t size_class(size_t bytes) {
   return (bytes + step - 1) / step * step;
 }
 
-// Invariants: cached_bytes == sum of the sizes of the blocks in free_; each list holds blocks of one class.
+// Invariants: small_bytes_ == sum of the sizes of the blocks in free_; each list holds blocks of one class.
 class CpuAllocator final : public Allocator {
  public:
   ~CpuAllocator() override { trim(); }
@@ -43,19 +45,13 @@ class CpuAllocator final : public Allocator {
   void* allocate(size_t bytes) override {
     std::lock_guard lock(mutex_);
     ++stats_.requests;
-    size_t size = size_class(bytes + kGuardBytes);
-    auto& list = list_for(size);
-    void* p = nullptr;
-    if (!list.empty()) {
-      p = list.back();
-      list.pop_back();
-      stats_.cached_bytes -= static_cast<int64_t>(size);
-    } else {
+    void* p = kept(bytes);
+    if (!p) {
       ++stats_.system_requests;
-      p = from_system(size);
-      if (!p && stats_.cached_bytes > 0) {
+      p = from_system(bytes);
+      if (!p && cached_bytes() > 0) {
         trim_cache();
-        p = from_system(size);
+        p = from_system(bytes);
       }
       if (!p)
         throw OutOfMemory(fmt::format(
@@ -73,15 +69,23 @@ class CpuAllocator final : public Allocator {
   void deallocate(void* p, size_t bytes) noexcept override {
     std::lock_guard lock(mutex_);
     if (debug_.guard) check_guard(p, bytes);
-    size_t size = size_class(bytes + kGuardBytes);
     stats_.active_bytes -= static_cast<int64_t>(bytes);
-    if (stats_.cached_bytes + static_cast<int64_t>(size) > kMaxCachedBytes) {
+    if (is_large(bytes)) {
+      const size_t room = LargeBlocks::room_for(bytes + kGuardBytes);
+      if (cached_bytes() + static_cast<int64_t>(room) > kMaxCachedBytes)
+        LargeBlocks::return_to_system(p, room);
+      else
+        large_.give_back(p, room);
+      return;
+    }
+    const size_t size = size_class(bytes + kGuardBytes);
+    if (cached_bytes() + static_cast<int64_t>(size) > kMaxCachedBytes) {
       std::free(p);
       return;
     }
     try {
       list_for(size).push_back(p);
-      stats_.cached_bytes += static_cast<int64_t>(size);
+      small_bytes_ += static_cast<int64_t>(size);
     } catch (const std::bad_alloc&) {
       std::free(p);
     }
@@ -89,7 +93,9 @@ class CpuAllocator final : public Allocator {
 
   AllocatorStats stats() const override {
     std::lock_guard lock(mutex_);
-    return stats_;
+    AllocatorStats stats = stats_;
+    stats.cached_bytes = cached_bytes();
+    return stats;
   }
   void reset_peak() override {
     std::lock_guard lock(mutex_);
@@ -105,28 +111,41 @@ class CpuAllocator final : public Allocator {
   }
 
  private:
+  static bool is_large(size_t bytes) { return bytes >= kLarge; }
+  int64_t cached_bytes() const { return small_bytes_ + large_.free_bytes(); }
   void trim_cache() {
     for (auto& list : free_) {
       for (void* p : list) std::free(p);
       list.clear();
     }
-    stats_.cached_bytes = 0;
+    small_bytes_ = 0;
+    large_.trim();
+  }
+  // Of what was freed before; null when nothing fits.
+  void* kept(size_t bytes) {
+    if (is_large(bytes)) return large_.take(LargeBlocks::room_for(bytes + kGuardBytes));
+    const size_t size = size_class(bytes + kGuardBytes);
+    auto& list = list_for(size);
+    if (list.empty()) return nullptr;
+    void* p = list.back();
+    list.pop_back();
+    small_bytes_ -= static_cast<int64_t>(size);
+    return p;
   }
   // Null when the machine has less: the system would promise the memory,
   // and end the program when it is touched.
-  void* from_system(size_t size) {
+  void* from_system(size_t bytes) {
+    if (is_large(bytes)) {
+      const size_t room = LargeBlocks::room_for(bytes + kGuardBytes);
+      return large_.grow(room) ? large_.take(room) : nullptr;
+    }
+    const size_t size = size_class(bytes + kGuardBytes);
     unchecked_bytes_ += size;
     if (unchecked_bytes_ >= kUncheckedBytes) {
       if (static_cast<int64_t>(size) > available_memory()) return nullptr;
       unchecked_bytes_ = 0;
     }
-    if (size < kHugePage) return std::aligned_alloc(kAlignment, size);
-    // aligned_alloc wants whole multiples of the alignment.
-    void* p = std::aligned_alloc(kHugePage, (size + kHugePage - 1) / kHugePage * kHugePage);
-#ifdef MADV_HUGEPAGE
-    if (p) madvise(p, size, MADV_HUGEPAGE);  // a wish: without huge pages everything works as well
-#endif
-    return p;
+    return std::aligned_alloc(kAlignment, size);
   }
   static void check_guard(void* p, size_t bytes) noexcept {
     const auto* guard = static_cast<const unsigned char*>(p) + bytes;
@@ -144,7 +163,9 @@ class CpuAllocator final : public Allocator {
   }
 
   mutable std::mutex mutex_;
-  AllocatorStats stats_;
+  AllocatorStats stats_;  // but for cached_bytes
+  LargeBlocks large_;
+  int64_t small_bytes_ = 0;
   AllocatorDebug debug_;
   size_t unchecked_bytes_ = 0;  // taken from the system since it was last asked
   std::array<std::vector<void*>, 256> free_;

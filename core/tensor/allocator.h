@@ -1,5 +1,6 @@
-// Memory. One Allocator per device; statistics are always on. The CPU allocator keeps freed
-// blocks in size classes (page faults on large tensors cost more than the arithmetic on them).
+// Memory. One Allocator per device; statistics are always on. The CPU allocator keeps freed blocks (page
+// faults on large tensors cost more than the arithmetic on them): small ones in size classes, large ones as
+// pieces that join their neighbours (large_blocks.h).
 #pragma once
 
 #include <cstddef>

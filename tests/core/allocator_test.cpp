@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include "core/tensor/tensor.h"
 
@@ -52,6 +54,30 @@ TEST(Allocator, TrimEmptiesTheCache) {
   EXPECT_GT(cpu().stats().cached_bytes, 1 << 20);
   cpu().trim();
   EXPECT_EQ(cpu().stats().cached_bytes, 0);
+}
+
+TEST(Allocator, LargeBlocksLieInTheRoomOfOthers) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "every block is the system's own";
+#endif
+  constexpr size_t kMega = size_t{1} << 20;
+  cpu().trim();
+  std::vector<void*> thirds;
+  for (int i = 0; i < 3; ++i) thirds.push_back(cpu().allocate(20 * kMega));
+  for (size_t i : {0u, 2u, 1u}) cpu().deallocate(thirds[i], 20 * kMega);
+  const int64_t system = cpu().stats().system_requests;
+  void* whole = cpu().allocate(60 * kMega);
+  EXPECT_EQ(cpu().stats().system_requests, system);
+  cpu().deallocate(whole, 60 * kMega);
+  std::vector<void*> parts;
+  for (size_t i = 1; i <= 9; ++i) parts.push_back(cpu().allocate(i * kMega));
+  for (size_t i = 1; i <= 9; ++i) std::memset(parts[i - 1], static_cast<int>(i), i * kMega);
+  for (size_t i = 1; i <= 9; ++i) {
+    const auto* bytes = static_cast<const unsigned char*>(parts[i - 1]);
+    EXPECT_TRUE(std::all_of(bytes, bytes + i * kMega, [&](unsigned char b) { return b == i; })) << i;
+    cpu().deallocate(parts[i - 1], i * kMega);
+  }
+  EXPECT_EQ(cpu().stats().system_requests, system);
 }
 
 TEST(Allocator, ZeroBytesGiveAPointer) {
