@@ -95,7 +95,13 @@ void Module::initialize(uint64_t seed) {
   parallel_for(static_cast<int64_t>(tasks.size()), 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) tasks[static_cast<size_t>(i)].draw();
   });
-  for (InitTask& task : tasks) task.var.value().copy_from(task.values);
+  for (InitTask& task : tasks) {
+    Tensor& value = task.var.value();
+    if (value.storage() == task.values.storage())
+      value.bump_version();
+    else
+      value.copy_from(task.values);
+  }
   finish_initialize(seed, "");
 }
 
@@ -108,8 +114,11 @@ void Module::collect_init(uint64_t seed, const std::string& prefix, std::vector<
   for (const Entry& e : entries_) {
     if (e.is_alias) continue;
     Initializer init = e.is_buffer ? init::constant(e.value) : e.init;
-    tasks.push_back(
-        {e.var, Tensor::empty(e.var.shape()), std::move(init), mix_key(seed, hash_name(prefix + e.name))});
+    const Tensor& value = e.var.value();
+    const bool in_place =
+        value.device() == Device::kCpu && value.dtype() == DType::kF32 && value.is_contiguous();
+    tasks.push_back({e.var, in_place ? value : Tensor::empty(e.var.shape()), std::move(init),
+                     mix_key(seed, hash_name(prefix + e.name))});
   }
   for (const auto& [name, module] : children_) module->collect_init(seed, join(prefix, name), tasks);
 }
