@@ -25,7 +25,8 @@ constexpr size_t kLarge = size_t{1} << 20;
 #endif
 constexpr size_t kGuardBytes = 64;
 constexpr unsigned char kGuardValue = 0xA5;
-// The cache never holds more than this much: beyond it a freed block goes back to the system.
+// The cache holds no more than this much, or than what the peak had (and a quarter for gaps), which the next
+// step will want again: beyond both a freed block goes back to the system.
 constexpr int64_t kMaxCachedBytes = int64_t{4} << 30;
 // How much may come from the system before it is asked again what it has left.
 constexpr size_t kUncheckedBytes = size_t{64} << 20;
@@ -72,14 +73,14 @@ class CpuAllocator final : public Allocator {
     stats_.active_bytes -= static_cast<int64_t>(bytes);
     if (is_large(bytes)) {
       const size_t room = LargeBlocks::room_for(bytes + kGuardBytes);
-      if (cached_bytes() + static_cast<int64_t>(room) > kMaxCachedBytes)
+      if (cached_bytes() + static_cast<int64_t>(room) > most_cached())
         LargeBlocks::return_to_system(p, room);
       else
         large_.give_back(p, room);
       return;
     }
     const size_t size = size_class(bytes + kGuardBytes);
-    if (cached_bytes() + static_cast<int64_t>(size) > kMaxCachedBytes) {
+    if (cached_bytes() + static_cast<int64_t>(size) > most_cached()) {
       std::free(p);
       return;
     }
@@ -113,6 +114,9 @@ class CpuAllocator final : public Allocator {
  private:
   static bool is_large(size_t bytes) { return bytes >= kLarge; }
   int64_t cached_bytes() const { return small_bytes_ + large_.free_bytes(); }
+  int64_t most_cached() const {
+    return std::max(kMaxCachedBytes, stats_.peak_bytes + stats_.peak_bytes / 4 - stats_.active_bytes);
+  }
   void trim_cache() {
     for (auto& list : free_) {
       for (void* p : list) std::free(p);
