@@ -1,6 +1,7 @@
 #include "models/rcnn/rcnn.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "core/runtime/host_copy.h"
 #include "core/runtime/packed_upload.h"
@@ -15,8 +16,11 @@ const RcnnOutput& rcnn_output(const DetectorOutput& output) {
   return *own;
 }
 
-// `count` rounded up to an eighth of `all`: libraries prepare themselves for every size anew.
-int64_t fixed_count(int64_t count, int64_t all) { return round_up(count, std::max<int64_t>(all / 8, 8)); }
+// At most an eighth more than `count`, or a multiple of 8: libraries prepare themselves for every size anew.
+int64_t fixed_count(int64_t count) {
+  const auto few = static_cast<uint64_t>(std::max<int64_t>(count, 64));
+  return round_up(count, static_cast<int64_t>(std::bit_floor(few) / 8));
+}
 
 // The levels that regions are cut out of: all but the coarsest.
 Vars region_levels(const Vars& levels) { return {levels.begin(), levels.end() - 1}; }
@@ -111,12 +115,10 @@ StageOutput Rcnn::learn_stage(size_t stage, const Vars& levels, const BoxLists& 
   output.samples =
       sample_rois(proposals, targets, options_.box_head.classes, sampling, fmt::format("rcnn.{}", stage));
   const RoiSamples& s = output.samples;
-  const int64_t all = std::ssize(targets) * sampling.sampler.count;
   // What fills the tables is cut out of no image, so it is 0 and counts for nothing;
   // but norms of the batch would see it.
-  const int64_t R = options_.box_head.convs > 0 ? std::max<int64_t>(s.count(), 1)
-                                                : fixed_count(s.count(), all),
-                P = fixed_count(std::ssize(s.objects), all);
+  const int64_t R = options_.box_head.convs > 0 ? std::max<int64_t>(s.count(), 1) : fixed_count(s.count()),
+                P = fixed_count(std::ssize(s.objects));
   std::vector<float> object_rois;
   std::vector<int64_t> object_images, object_classes;
   for (const RoiObject& o : s.objects) {

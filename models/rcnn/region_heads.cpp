@@ -77,14 +77,13 @@ class MaskHead::ClassMaps : public Module {
   ClassMaps(int64_t channels, int64_t classes)
       : weight_(param("weight", {classes, channels, 1, 1}, init::kaiming_normal_fan_out())),
         bias_(param("bias", {classes}, init::constant(0))) {}
+  // [R, pixels, channels] -> [R, pixels]
   Var forward(const Var& regions, const Tensor& classes) const {
-    const int64_t R = regions.dim(0), pixels = regions.dim(1) * regions.dim(2), C = regions.dim(3);
-    const int64_t K = weight_.dim(0);
+    const int64_t R = regions.dim(0), pixels = regions.dim(1), C = regions.dim(2), K = weight_.dim(0);
     const Var weights = gather_rows(reshape(weight_, {1, K, C}), classes);
-    const Var maps = matmul(reshape(regions, {R, pixels, C}), reshape(weights, {R, C, 1}));
+    const Var maps = matmul(regions, reshape(weights, {R, C, 1}));
     const Var biases = reshape(gather_rows(reshape(bias_, {1, K, 1}), classes), {R, 1});
-    return reshape(add(cast(reshape(maps, {R, pixels}), DType::kF32), biases),
-                   {R, regions.dim(1), regions.dim(2)});
+    return add(cast(reshape(maps, {R, pixels}), DType::kF32), biases);
   }
   std::string type_name() const override { return "ClassMaps"; }
 
@@ -106,7 +105,13 @@ MaskHead::MaskHead(int64_t in, const MaskHeadOptions& options, int64_t classes) 
 Var MaskHead::forward(const Var& regions, const Tensor& classes) const {
   Var x = regions;
   for (const auto& conv : convs_) x = conv(x, Activation::kRelu);
-  return logits_(upsample_(x, Activation::kRelu), classes);
+  // Every cell becomes a window of its own; they are joined to maps where there is one channel left.
+  const int64_t R = x.dim(0), H = x.dim(1), W = x.dim(2);
+  const Var windows = upsample_(reshape(x, {R * H * W, 1, 1, x.dim(3)}), Activation::kRelu);
+  const int64_t side = windows.dim(1), pixels = H * W * side * side;
+  const Var logits = logits_(reshape(windows, {R, pixels, windows.dim(3)}), classes);
+  const int rows_together[] = {0, 1, 3, 2, 4};
+  return reshape(permute(reshape(logits, {R, H, W, side, side}), rows_together), {R, H * side, W * side});
 }
 
 }  // namespace saccade
