@@ -152,7 +152,8 @@ def pyramid_programs(peers, model, infer, height):
         script = [python, "scripts/bench/torchvision_detector.py", "--model", model, "--steps", "3" if short else "1"] + size
         programs[f"torch {name}, channels last"] = (script, TORCH_ENVIRONMENT)
     ours = ["build/detector_bench", "--config", f"configs/{recipe}.textproto", "--steps", "4" if short else "2"] + size
-    for value in ["model.backbone.frozen_statistics=false", "model.backbone.frozen_batch_norm=true"] + sets:
+    for value in ["model.backbone.frozen_statistics=false", "model.backbone.frozen_batch_norm=true",
+                  "optimizer.learning_rate=1e-12"] + sets:
         ours += ["--set", value]
     for precision in ("f32", "tf32") if short else ("f32",):
         programs[f"saccade {precision}"] = (ours + ["--precision", precision], None)

@@ -44,12 +44,13 @@ model.train(not args.infer)
 if not args.contiguous:
     model.to(memory_format=torch.channels_last)
 parameters = [p for p in model.parameters() if p.requires_grad]
-optimizer = torch.optim.SGD(parameters, lr=1e-5, momentum=0.9, weight_decay=1e-4)
+# With a larger rate random weights diverge, and the regions of a step become others.
+optimizer = torch.optim.SGD(parameters, lr=1e-12, momentum=0.9, weight_decay=1e-4)
 images = [torch.rand(3, args.height, args.width) for _ in range(args.batch)]
 targets = []
 for _ in images:
-    low = torch.rand(10, 2) * 0.6
-    boxes = torch.cat((low, low + 0.05 + 0.35 * torch.rand(10, 2)), 1) * torch.tensor([args.width, args.height] * 2)
+    centre, half = 0.3 + 0.4 * torch.rand(10, 2), (0.05 + 0.45 * torch.rand(10, 2)) / 2
+    boxes = torch.cat((centre - half, centre + half), 1) * torch.tensor([args.width, args.height] * 2)
     target = {"boxes": boxes, "labels": torch.randint(1, 91, (10,))}
     if args.model == "mask_rcnn":
         target["masks"] = torch.zeros(10, args.height, args.width, dtype=torch.uint8)

@@ -132,9 +132,10 @@ int bench(const Options& o) {
   model->initialize(1);
   model->to(device);
   model->set_training(!o.infer);
-  Optimizer optimizer(model->parameters(), config.optimizer());
+  std::optional<Optimizer> optimizer;
+  if (!o.infer) optimizer.emplace(model->parameters(), config.optimizer());
   std::optional<GradientSum> sum;
-  if (ranks.size > 1) sum.emplace(process_group(), optimizer.parameters());
+  if (optimizer && ranks.size > 1) sum.emplace(process_group(), optimizer->parameters());
   kernels::ImageNormalization norm = image_normalization(config);
   Rng rng(2);
   std::vector<Batch> batches;
@@ -149,13 +150,14 @@ int bench(const Options& o) {
     const Batch& batch = batches[next++ % batches.size()];
     DetectorInput input = detector_input(batch, norm, device);
     if (!o.infer) input.targets = &batch.targets;
-    const auto output = model->forward(input);
+    if (optimizer) optimizer->zero_grad();
+    auto output = model->forward(input);
     if (o.infer) {  // the detections must arrive
       model->postprocess(*output, batch.targets, {.max_detections = 300, .nms = config.eval().nms()});
       return;
     }
-    optimizer.zero_grad();
     const Var loss = model->loss(*output, batch.targets).total;
+    output.reset();
     if (sum) {
       sum->backward_and_start(loss);
       Tensor losses = loss.value().reshape({1}).clone();
@@ -163,7 +165,7 @@ int bench(const Options& o) {
     } else {
       backward(loss);
     }
-    optimizer.step(1);
+    optimizer->step(1);
   };
   int64_t warm = std::max<int64_t>(1, o.steps / 5), timed = std::max<int64_t>(1, o.steps - warm);
   for (int64_t i = 0; i < warm; ++i) step();
