@@ -55,11 +55,12 @@ struct Conv2d {
   Gradients gradients(const Context& ctx, const Tensor& dy, Tensor& dz) const {
     const Tensor &x = ctx.saved(0), &w = ctx.saved(1), &saved = ctx.saved(2);
     DType type = dy.dtype();
+    const bool ours_alone = dy.unique();  // then it may be changed
     int64_t channels = w_shape[0];
     Tensor dx, dw, db,
         rows = dy.contiguous().reshape({dy.numel() / std::max<int64_t>(channels, 1), channels});
     if (ctx.needs(2)) db = ctx.new_gradient(2, {channels}, sum_dtype(type), dy.device());
-    dz = detail::product_gradient(act, rows, saved, type, false, db).reshape(dy.shape());
+    dz = detail::product_gradient(act, rows, saved, type, ours_alone, db).reshape(dy.shape());
     if (ctx.needs(0)) {
       dx = Tensor::empty(x_shape, type, dy.device());
       kernels::conv2d_backward_data(dz, w, p, dx);
