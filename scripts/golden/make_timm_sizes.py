@@ -50,8 +50,10 @@ def make(name, timm_name, c, folder):
             p += (0.3 if "relative_position_bias_table" in k else 0.01) * torch.randn(p.shape, generator=g)
     model = model.double()
     arrays = {"w." + official_name(k): p.detach().float().numpy() for k, p in model.named_parameters()}
-    norms = []
-    if c["type"] == "swin":  # those of the detection variant
+    norms, detection = [], model
+    if c["type"] == "swin":  # the detection variant has norms of its own, and shifts the windows of all maps
+        detection = timm.create_model(timm_name, pretrained=False, always_partition=True).eval().double()
+        detection.load_state_dict(model.state_dict())
         for s in range(4):
             norms.append(torch.nn.LayerNorm(c["embed_dim"] << s).double())
             with torch.no_grad():
@@ -64,11 +66,11 @@ def make(name, timm_name, c, folder):
         arrays[f"c{i}.images"] = images.numpy()
         with torch.no_grad():
             x = pixels(images)
+            last = model.forward_features(x)
             if norms:
-                last, stages = model.forward_intermediates(x, output_fmt="NCHW")
+                stages = detection.forward_intermediates(x, output_fmt="NCHW", intermediates_only=True)
                 maps = [norm(m.permute(0, 2, 3, 1)) for norm, m in zip(norms, stages)]
             else:
-                last = model.forward_features(x)
                 maps = [last[:, 1:].reshape(1, side // 16, side // 16, -1)]
             arrays[f"c{i}.logits"] = model.forward_head(last).float().numpy()
             for s, m in enumerate(maps):
