@@ -112,6 +112,10 @@ TEST_F(DataConvert, SubsetsAndClasses) {
   EXPECT_EQ(count(is, "ring") + count(is, "star"), 0);
   EXPECT_EQ(count(is, "circle"), count(was, "circle") + count(was, "ring"));
   EXPECT_EQ(open_dataset(*found("named").train)->num_images(), 8) << "images stay";
+  ASSERT_EQ(convert({dir_ / "set", dir_ / "without", "--drop", "ring,star", "--drop", "cross"}), 0);
+  const auto left = objects_of(found("without").train);
+  EXPECT_EQ(std::ssize(left),
+            std::ssize(was) - count(was, "ring") - count(was, "star") - count(was, "cross"));
 
   // Those with a star, and nothing but the stars in them.
   std::string said;

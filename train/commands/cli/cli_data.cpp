@@ -98,7 +98,10 @@ void add_data_commands(CLI::App& app, Action& action) {
          "rename a class, or merge it with an existing class (repeatable)")
       ->expected(1)
       ->take_all();
-  repeated(convert, "--drop", v->drop, "NAME", "remove a class; its images stay (repeatable)");
+  option(convert, "--drop", v->drop, "NAME,...", "remove these classes; their images stay")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(not_empty());
   convert->add_flag("--drop-empty", v->drop_empty,
                     "remove images without boxes of the classes that are kept");
   option(convert, "--split", v->shares, "SHARE,...",
