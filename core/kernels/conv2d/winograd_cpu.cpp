@@ -13,8 +13,12 @@ namespace {
 
 using namespace winograd;
 
-constexpr int64_t kPanels = 4, kGroup = kPanels * kLanes;  // channels of a unit of work
-constexpr int64_t kSummed = 128;                  // channels that are summed before the sums are put away
+constexpr int64_t kGroup = 4 * kLanes;             // channels of a unit of work
+constexpr int64_t kPanel = kTileVectors * kLanes;  // of them, those of a register tile
+static_assert(kGroup % kPanel == 0);
+constexpr int64_t kSummed = 128;     // channels that are summed before the sums are put away
+constexpr int64_t kBlock = 1 << 17;  // numbers of transformed input in a thread's cache
+constexpr int64_t kMinBlock = 4 * kTileRows, kManyBlocks = 16;
 constexpr int64_t kSpan = 1 << 19;                // numbers of transformed input at a time
 constexpr int64_t kParts = 16, kPartTiles = 192;  // of the tiles, each with sums of its own
 
@@ -81,6 +85,7 @@ void transform_channels(T* (&positions)[kFrom][kFrom], int64_t first, int64_t co
 }
 
 // result = act(map * taps [3, 3, C, O] + bias); rotated by 180 degrees, the taps are those of the gradient.
+// Its steps are compiled once, not into both ways to run them (see run_range).
 template <class T, class Scheme>
 struct Convolution {
   static constexpr int kPoints = Scheme::kPoints, kMatrices = Scheme::kMatrices;
@@ -91,11 +96,14 @@ struct Convolution {
   const float* bias;
   bool rotated, relu;
 
-  // Panels [channels of the map, kLanes] of the taps that lead to channels [first, first + width).
-  void transform_taps(int64_t first, int64_t width, Points& u) const {
+  // Panels [channels of the map, kPanel] of the taps that lead to channels [first, first + width), the last
+  // one perhaps narrower; of channels [from, to) of the map.
+  [[gnu::noinline, gnu::noclone]] void transform_taps(int64_t first, int64_t width, int64_t from,
+                                                      int64_t to_channel, Points& u, int64_t place) const {
     for (int64_t k = 0; k < width; k += kLanes)
-      for (int64_t c = 0; c < in.C; ++c) {
-        float* to = u.at(0, 0) + k * in.C + c * kLanes;
+      for (int64_t c = from; c < to_channel; ++c) {
+        const int64_t panel = k / kPanel * kPanel;
+        float* to = u.at(0, 0) + place + panel * in.C + c * std::min(kPanel, width - panel) + (k - panel);
         transform<3, kMatrices, &Scheme::taps>(
             [&](int i, int j) {
               const int tap = rotated ? 8 - 3 * i - j : 3 * i + j;
@@ -107,15 +115,19 @@ struct Convolution {
 
   // m = tiles [row, row + rows) of v times `width` channels of u. What is past the last tile is multiplied
   // along with it and not read.
-  void multiply(Points& v, int64_t row, int64_t rows, Points& u, int64_t width, Points& m) const {
+  [[gnu::noinline, gnu::noclone]] void multiply(Points& v, int64_t row, int64_t rows, Points& u,
+                                                int64_t place, int64_t width, Points& m) const {
     for (int i = 0; i < kPoints; ++i)
       for (int j = 0; j < kPoints; ++j)
         for (int64_t c = 0; c < in.C; c += kSummed) {
           const auto product = c > 0 ? &small_gemm<true> : &small_gemm<false>;
-          const float* panels = u.at(Scheme::matrix(i), Scheme::matrix(j)) + c * kLanes;
-          for (int64_t k = 0; k < width; k += kLanes)
-            product(round_up(rows, kTileRows), kLanes, std::min(kSummed, in.C - c),
-                    v.at(i, j) + row * in.C + c, in.C, 1, panels + k * in.C, kLanes, m.at(i, j) + k, kGroup);
+          const float* panels = u.at(Scheme::matrix(i), Scheme::matrix(j)) + place;
+          for (int64_t k = 0; k < width; k += kPanel) {
+            const int64_t panel = std::min(kPanel, width - k);
+            product(round_up(rows, kTileRows), panel, std::min(kSummed, in.C - c),
+                    v.at(i, j) + row * in.C + c, in.C, 1, panels + k * in.C + c * panel, panel,
+                    m.at(i, j) + k, kGroup);
+          }
         }
   }
 
@@ -134,34 +146,79 @@ struct Convolution {
     }
   }
 
-  void run() const {
+  [[gnu::noinline, gnu::noclone]] void write_all(int64_t tile, int64_t count, int64_t first, int64_t width,
+                                                 Points& m) const {
+    for (int64_t t = 0; t < count; ++t) write(tile + t, first, width, m.at(0, 0) + t * kGroup, m.distance);
+  }
+
+  // Tiles [begin, begin + count) of the map to row `row` and on of v.
+  [[gnu::noinline, gnu::noclone]] void transform_input(int64_t begin, int64_t count, int64_t row,
+                                                       Points& v) const {
+    for (int64_t t = 0; t < count; ++t) {
+      const T* positions[Scheme::kIn][Scheme::kIn];
+      in.positions(begin + t, Scheme::kBorder, positions);
+      transform_channels<kPoints, &Scheme::input>(positions, 0, in.C, v,
+                                                  [&](int64_t c) { return (row + t) * in.C + c; });
+    }
+  }
+
+  // Blocks of tiles from one end to the other, each by one thread: what is between stays in its cache.
+  void run_blocks(int64_t block) const {
+    Points u(kMatrices, in.C * out.C);
+    constexpr int64_t kChannels = 16;
+    const int64_t pieces = ceil_div(in.C, kChannels), groups = ceil_div(out.C, kGroup);
+    parallel_for(groups * pieces, 4, [&](int64_t from, int64_t to) {
+      for (int64_t i = from; i < to; ++i) {
+        const int64_t first = i / pieces * kGroup, c = i % pieces * kChannels;
+        transform_taps(first, std::min(kGroup, out.C - first), c, std::min(c + kChannels, in.C), u,
+                       first * in.C);
+      }
+    });
+    parallel_for(ceil_div(in.count(), block), 1, [&](int64_t from, int64_t to) {
+      Points v(kPoints, block * in.C), m(kPoints, block * kGroup);
+      for (int64_t begin = from * block; begin < std::min(to * block, in.count()); begin += block) {
+        const int64_t tiles = std::min(block, in.count() - begin);
+        transform_input(begin, tiles, 0, v);
+        for (int64_t first = 0; first < out.C; first += kGroup) {
+          const int64_t width = std::min(kGroup, out.C - first);
+          multiply(v, 0, tiles, u, first * in.C, width, m);
+          write_all(begin, tiles, first, width, m);
+        }
+      }
+    });
+  }
+
+  // All input of a span first, then groups of channels and parts of the span.
+  void run_spans() const {
     // Few tiles would not pay for the taps' transform.
     const int64_t span = round_up(std::max(kSpan / kSquare<Scheme> / in.C, out.C), kUnitRows);
     const int64_t groups = ceil_div(out.C, kGroup);
     Points v(kPoints, std::min(span, round_up(in.count(), kTileRows)) * in.C);
     for (int64_t begin = 0; begin < in.count(); begin += span) {
       const int64_t tiles = std::min(span, in.count() - begin), blocks = ceil_div(tiles, kUnitRows);
-      parallel_for(tiles, 8, [&](int64_t from, int64_t to) {
-        for (int64_t t = from; t < to; ++t) {
-          const T* positions[Scheme::kIn][Scheme::kIn];
-          in.positions(begin + t, Scheme::kBorder, positions);
-          transform_channels<kPoints, &Scheme::input>(positions, 0, in.C, v,
-                                                      [&](int64_t c) { return t * in.C + c; });
-        }
-      });
+      parallel_for(tiles, 8,
+                   [&](int64_t from, int64_t to) { transform_input(begin + from, to - from, from, v); });
       parallel_for(groups * blocks, 1, [&](int64_t from, int64_t to) {
         Points u(kMatrices, in.C * kGroup), m(kPoints, kUnitRows * kGroup);
         for (int64_t unit = from, group = -1; unit < to; ++unit) {
           const int64_t first = unit / blocks * kGroup, width = std::min(kGroup, out.C - first);
-          if (unit / blocks != group) transform_taps(first, width, u);
+          if (unit / blocks != group) transform_taps(first, width, 0, in.C, u, 0);
           group = unit / blocks;
           const int64_t row = unit % blocks * kUnitRows, rows = std::min(kUnitRows, tiles - row);
-          multiply(v, row, rows, u, width, m);
-          for (int64_t t = 0; t < rows; ++t)
-            write(begin + row + t, first, width, m.at(0, 0) + t * kGroup, m.distance);
+          multiply(v, row, rows, u, 0, width, m);
+          write_all(begin + row, rows, first, width, m);
         }
       });
     }
+  }
+
+  void run() const {
+    const int64_t fitting = kBlock / kSquare<Scheme> / in.C / kTileRows * kTileRows;
+    const int64_t block = std::clamp(fitting, std::min(kMinBlock, kUnitRows), kUnitRows);
+    if (ceil_div(in.count(), block) >= kManyBlocks)
+      run_blocks(block);
+    else
+      run_spans();
   }
 };
 
@@ -186,7 +243,7 @@ struct TapsSum {
   Tiles<const T> in, out;  // the input, the result's gradient
 
   // The sum over tiles [begin, end) of the points' products, of channels [first, first + width) of the input:
-  // [matrices][width / kLanes][out.C, kLanes].
+  // [matrices][panels][out.C, channels of the panel].
   Points sum(int64_t begin, int64_t end, int64_t first, int64_t width) const {
     const int64_t blocks = ceil_div(end - begin, kDepth<Scheme>), depth = ceil_div(end - begin, blocks);
     Points v(kPoints, depth * width), w(kPoints, depth * out.C), sums(kMatrices, width * out.C);
@@ -196,8 +253,10 @@ struct TapsSum {
         const T *read[Scheme::kIn][Scheme::kIn], *given[Scheme::kOut][Scheme::kOut];
         in.positions(from + t, Scheme::kBorder, read);
         out.positions(from + t, 0, given);
-        transform_channels<kPoints, &Scheme::input>(read, first, width, v,
-                                                    [&](int64_t c) { return c * depth + t * kLanes; });
+        transform_channels<kPoints, &Scheme::input>(read, first, width, v, [&](int64_t c) {
+          const int64_t panel = c / kPanel * kPanel;
+          return panel * depth + t * std::min(kPanel, width - panel) + (c - panel);
+        });
         transform_channels<kPoints, &Scheme::output_gradient>(given, 0, out.C, w,
                                                               [&](int64_t c) { return t * out.C + c; });
       }
@@ -207,18 +266,23 @@ struct TapsSum {
           const int row = Scheme::matrix(i), column = Scheme::matrix(j);
           const bool add = std::exchange(begun[row][column], true) || from > begin;
           const auto multiply = add ? &small_gemm<true> : &small_gemm<false>;
-          for (int64_t c = 0; c < width; c += kLanes)
-            multiply(out.C, kLanes, tiles, w.at(i, j), 1, out.C, v.at(i, j) + c * depth, kLanes,
-                     sums.at(row, column) + c * out.C, kLanes);
+          for (int64_t c = 0; c < width; c += kPanel) {
+            const int64_t panel = std::min(kPanel, width - c);
+            multiply(out.C, panel, tiles, w.at(i, j), 1, out.C, v.at(i, j) + c * depth, panel,
+                     sums.at(row, column) + c * out.C, panel);
+          }
         }
     }
     return sums;
   }
 
-  // From the sums of all parts to taps [out.C, 3, 3, in.C]: rows [begin, end) of their matrices.
-  void write(std::vector<Points>& parts, int64_t first, int64_t begin, int64_t end, float* taps) const {
+  // From the sums of all parts to taps [out.C, 3, 3, in.C]: kLanes numbers each of [begin, end) of the sums.
+  void write(std::vector<Points>& parts, int64_t first, int64_t width, int64_t begin, int64_t end,
+             float* taps) const {
     for (int64_t i = begin; i < end; ++i) {
-      float* tap = taps + i % out.C * 9 * in.C + first + i / out.C * kLanes;
+      const int64_t panel = i * kLanes / (kPanel * out.C) * kPanel, of_panel = i * kLanes - panel * out.C;
+      const int64_t row = std::min(kPanel, width - panel);
+      float* tap = taps + of_panel / row * 9 * in.C + first + panel + of_panel % row;
       transform<kMatrices, 3, &Scheme::taps_gradient>(
           [&](int r, int s) {
             Floats sum{};
@@ -240,7 +304,7 @@ struct TapsSum {
         const int64_t width = std::min(kGroup, in.C - first);
         sums[group][part] = sum(tiles * part / parts, tiles * (part + 1) / parts, first, width);
         if (parts > 1) continue;
-        write(sums[group], first, 0, width / kLanes * out.C, taps);
+        write(sums[group], first, width, 0, width / kLanes * out.C, taps);
         sums[group].clear();
       }
     });
@@ -248,7 +312,7 @@ struct TapsSum {
     for (int64_t group = 0; group < groups; ++group) {
       const int64_t first = group * kGroup, width = std::min(kGroup, in.C - first);
       parallel_for(width / kLanes * out.C, 64,
-                   [&](int64_t from, int64_t to) { write(sums[group], first, from, to, taps); });
+                   [&](int64_t from, int64_t to) { write(sums[group], first, width, from, to, taps); });
     }
   }
 };

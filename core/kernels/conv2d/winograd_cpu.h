@@ -1,6 +1,6 @@
-// 3x3 convolutions by Winograd's algorithm (Lavin and Gray, arXiv:1509.09308) on processors without AVX-512,
-// where oneDNN has none. The bits do not depend on the number of threads, nor on the other images of a batch
-// but in the gradient of the weights, which sums over them.
+// 3x3 convolutions by Winograd's algorithm (Lavin and Gray, arXiv:1509.09308). The bits do not depend on the
+// number of threads, nor on the other images of a batch but in the gradient of the weights, which sums over
+// them.
 #pragma once
 
 #include "core/kernels/conv2d/conv2d.h"

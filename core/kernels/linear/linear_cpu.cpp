@@ -1,15 +1,18 @@
-// The linear layer's products through oneDNN where the machine has AVX-512. Measured on the shapes of a
-// detector's step (5440 and 23890 rows, 128 to 1024 columns): a right side packed into oneDNN's own layout is
-// worth 10 to 30 % and costs some microseconds, so it is packed whenever there are enough rows.
+// The linear layer's products by the route that core/kernels/matmul/routes_cpu.h says. Of oneDNN's, measured
+// on the shapes of a detector's step (5440 and 23890 rows, 128 to 1024 columns): a right side packed into
+// oneDNN's own layout is worth 10 to 30 % and costs some microseconds, so it is packed whenever there are
+// enough rows.
 #include "core/kernels/linear/linear.h"
 
 #include "core/kernels/matmul/packed_gemm_cpu.h"
+#include "core/kernels/matmul/routes_cpu.h"
 #include "core/runtime/cpu/onednn.h"
 
 namespace saccade::kernels {
 namespace {
 
 using namespace onednn;
+using cpu::Pass;
 
 constexpr int64_t kPackRows = 512;  // below this many rows packing costs more than it gains
 
@@ -40,20 +43,24 @@ void product(const Tensor& a, const Tensor& b, bool b_transposed, const Tensor& 
   op->run({a.raw(), b.raw(), y.raw(), data_or_null<float>(bias)});
 }
 
-// The same on other machines; either factor may be transposed.
+// The other route; either factor may be transposed.
 void packed_product(const Tensor& a, const Tensor& b, Tensor& y, const Tensor& bias = {},
                     Activation act = Activation::kNone) {
   Tensor out = y.unsqueeze(0);
   cpu::packed_gemm(a.unsqueeze(0), b.unsqueeze(0), out, bias, act);
 }
 
+bool is_packed(Pass pass, const Tensor& left, const Tensor& y, int64_t k) {
+  return cpu::product_route(pass, left.dtype(), y.dim(0), y.dim(1), k) == cpu::ProductRoute::kPacked;
+}
+
 void forward_cpu(const Tensor& x, const Tensor& w, const Tensor& bias, Activation act, Tensor& y) {
-  if (!has_avx512()) return packed_product(x, w.transpose(0, 1), y, bias, act);
+  if (is_packed(Pass::kForward, x, y, x.dim(1))) return packed_product(x, w.transpose(0, 1), y, bias, act);
   product(x, w, true, bias, act, y);
 }
 
 void backward_data_cpu(const Tensor& dz, const Tensor& w, Tensor& dx) {
-  if (!has_avx512()) return packed_product(dz, w, dx);
+  if (is_packed(Pass::kBackwardData, dz, dx, dz.dim(1))) return packed_product(dz, w, dx);
   product(dz, w, false, {}, Activation::kNone, dx);
 }
 
@@ -76,7 +83,7 @@ void backward_weight_low(const Tensor& dz, const Tensor& x, Tensor& dw) {
 }
 
 void backward_weight_cpu(const Tensor& dz, const Tensor& x, Tensor& dw) {
-  if (!has_avx512()) return packed_product(dz.transpose(0, 1), x, dw);
+  if (is_packed(Pass::kBackwardWeight, dz, dw, x.dim(0))) return packed_product(dz.transpose(0, 1), x, dw);
   if (dz.dtype() == DType::kF32) {
     // Row-major C = dz^T x; the fastest of oneDNN's three ways for f32.
     int64_t m = dw.dim(0), n = dw.dim(1), k = x.dim(0);

@@ -1,8 +1,9 @@
-// Batched products through oneDNN where the machine has AVX-512; transposed and broadcast sides are described
-// by their strides, not copied.
+// Batched products by the route that core/kernels/matmul/routes_cpu.h says. For oneDNN, transposed and
+// broadcast sides are described by their strides, not copied.
 #include "core/kernels/matmul/matmul.h"
 
 #include "core/kernels/matmul/packed_gemm_cpu.h"
+#include "core/kernels/matmul/routes_cpu.h"
 #include "core/runtime/cpu/onednn.h"
 
 namespace saccade::kernels {
@@ -25,7 +26,9 @@ Desc describe(const Tensor& t) {
 }
 
 void matmul_cpu(const Tensor& a_in, const Tensor& b_in, Tensor& c) {
-  if (!has_avx512()) return cpu::packed_gemm(a_in, b_in, c);
+  if (cpu::product_route(cpu::Pass::kForward, a_in.dtype(), c.dim(1), c.dim(2), a_in.dim(2)) ==
+      cpu::ProductRoute::kPacked)
+    return cpu::packed_gemm(a_in, b_in, c);
   Tensor a = readable(a_in) ? a_in : a_in.contiguous(), b = readable(b_in) ? b_in : b_in.contiguous();
   // One right side for all: the batch is just more rows.
   if (b.dim(0) == 1 && a.dim(0) == c.dim(0) && a.dim(0) > 1 && a.is_contiguous()) {

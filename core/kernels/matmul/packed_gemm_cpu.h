@@ -1,6 +1,6 @@
-// The matrix product of processors without AVX-512, for which oneDNN 2 has no bf16, and an f32 whose last
-// bits depend on the number of threads and on what else is multiplied. Here every element is summed over k in
-// the same way, however the work is cut.
+// Our own matrix product. That of oneDNN 2 has no bf16 without AVX-512, and an f32 whose last bits depend on
+// the number of threads and on what else is multiplied. Here every element is summed over k in the same way,
+// however the work is cut.
 #pragma once
 
 #include "core/kernels/activation/activations.h"

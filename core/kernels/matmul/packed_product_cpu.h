@@ -157,6 +157,15 @@ struct PackedMatrix {
     for (int64_t tile = 0; tile < count; tile += kTileRows) {
       const int64_t last = std::min<int64_t>(kTileRows, count - tile) - 1;
       float* to = out + tile * kPackDepth;
+      if constexpr (std::is_same_v<T, float>) {
+        // Eight at a time: those past the tile's rows are written over.
+        static_assert(kTileRows <= 8);
+        if (row == 1 && tile + 8 <= count) {
+          for (int64_t j = 0; j < depth; ++j, to += kTileRows)
+            std::memcpy(to, at(first + tile, k + j), 8 * sizeof(float));
+          continue;
+        }
+      }
       for (int64_t j = 0; j < depth; ++j, to += kTileRows)
 #pragma GCC unroll 8
         for (int64_t i = 0; i < kTileRows; ++i)
@@ -174,11 +183,40 @@ struct PackedMatrix {
             store(out + i * kPanel + lane,
                   load_some(at(k + i, first + j + std::min(lane, some)), std::max<int64_t>(some - lane, 0)));
       } else {
-        for (int64_t lane = 0; lane < kPanel; ++lane)
+        int64_t lane = 0;
+        if constexpr (std::is_same_v<T, float>) {
+          if (row == 1)
+            for (; lane + 4 <= some; lane += 4) turn(at(k, first + j + lane), depth, out + lane);
+        }
+        for (; lane < kPanel; ++lane)
           for (int64_t i = 0; i < depth; ++i)
             out[i * kPanel + lane] = lane < some ? static_cast<float>(*at(k + i, first + j + lane)) : 0.0f;
       }
     }
+  }
+
+ private:
+  // Four columns, which lie in memory as rows, as one of a panel's.
+  void turn(const float* from, int64_t depth, float* to) const {
+    using Four = float __attribute__((vector_size(16)));
+    int64_t i = 0;
+    for (; i + 4 <= depth; i += 4, from += 4) {
+      Four a, b, c, d;
+      std::memcpy(&a, from, sizeof a);
+      std::memcpy(&b, from + column, sizeof b);
+      std::memcpy(&c, from + 2 * column, sizeof c);
+      std::memcpy(&d, from + 3 * column, sizeof d);
+      const Four low = __builtin_shufflevector(a, b, 0, 4, 1, 5),
+                 high = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+      const Four low2 = __builtin_shufflevector(c, d, 0, 4, 1, 5),
+                 high2 = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+      const Four rows[] = {
+          __builtin_shufflevector(low, low2, 0, 1, 4, 5), __builtin_shufflevector(low, low2, 2, 3, 6, 7),
+          __builtin_shufflevector(high, high2, 0, 1, 4, 5), __builtin_shufflevector(high, high2, 2, 3, 6, 7)};
+      for (int64_t r = 0; r < 4; ++r) std::memcpy(to + (i + r) * kPanel, &rows[r], sizeof rows[r]);
+    }
+    for (; i < depth; ++i, ++from)
+      for (int64_t r = 0; r < 4; ++r) to[i * kPanel + r] = from[r * column];
   }
 };
 

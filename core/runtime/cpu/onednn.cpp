@@ -54,9 +54,9 @@ bool is_independent(const dnnl::primitive_desc_base& pd, const std::vector<Argum
     case dnnl::primitive::kind::reorder:
       return any("jit", "simple");
     case dnnl::primitive::kind::convolution:
-      return any("brg", "jit") && !any("jit_wino") &&
-             std::none_of(arguments.begin(), arguments.end(),
-                          [](const Argument& a) { return a.index == DNNL_ARG_DIFF_WEIGHTS; });
+      return any("brg", "jit") && std::none_of(arguments.begin(), arguments.end(), [](const Argument& a) {
+               return a.index == DNNL_ARG_DIFF_WEIGHTS;
+             });
     default:
       return false;
   }

@@ -30,7 +30,7 @@ dnnl::memory::data_type type_of(DType dtype);  // f32 or bf16; throws otherwise
 // Attributes that every primitive here needs: scratch memory is ours. With relu, the result goes through it.
 dnnl::primitive_attr attributes(bool relu = false);
 // Whether oneDNN may use AVX-512 (ONEDNN_MAX_CPU_ISA=AVX2 forbids it): only then it computes in bf16 and has
-// its best products and Winograd's algorithm.
+// its best products. What follows from it is in core/kernels/matmul/routes_cpu.h.
 bool has_avx512();
 // The predicate of the kernels that use it: a first tensor in f32 or bf16, and nothing empty.
 template <class... A>
