@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <map>
 #include <unordered_set>
 
@@ -55,6 +56,24 @@ bool is_asked_for(const DataFormat& format, const std::string& name, const Conte
 DataSplits splits_in(const DataFormat& format, const std::string& place) {
   if (is_folder(place)) return format.find(place);
   return format.find_in_file != nullptr ? format.find_in_file(place) : DataSplits{};
+}
+
+// Folders of images beside a list of boxes are no classes.
+void refuse_other_content(const std::string& folder, const Contents& wanted) {
+  if (!wanted.image_classes || !is_folder(folder)) return;
+  std::error_code error;
+  const auto may_be_list = [](const std::filesystem::directory_entry& entry) {
+    const std::string ending = lower_case(entry.path().extension().string());
+    return ending == ".json" || ending == ".yaml" || ending == ".yml" || ending == ".xml" || ending == ".csv";
+  };
+  if (std::ranges::none_of(std::filesystem::directory_iterator(folder, error), may_be_list)) return;
+  for (const auto& [name, format] : data_formats().all()) {
+    if (format.find == nullptr || !format.offers().common(wanted).is_empty()) continue;
+    const DataSplits other = format.find(folder);
+    if (other.train || other.val || other.test)
+      fail_input("{}: is a data set as {}, which has {}; the task needs {}", folder, name,
+                 format.provides.text(), wanted.text());
+  }
 }
 
 constexpr auto kSplits = {&DataSplits::train, &DataSplits::val, &DataSplits::test};
@@ -117,6 +136,7 @@ DataSplits look_for_splits(const std::string& folder, const std::string& named, 
     found.format = name;
     has_own = is_own;
   }
+  if (named.empty() && !found.format.empty()) refuse_other_content(folder, wanted);
   note_joined_splits(found);
   join_classes(found);
   return found;

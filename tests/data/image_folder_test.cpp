@@ -69,6 +69,21 @@ TEST(ImageFolder, SplitsMayHaveCapitals) {
   EXPECT_EQ(splits.test->images, dir / "TEST");
 }
 
+TEST(ImageFolder, IsNoneBesideAListOfBoxes) {
+  TestFolder dir;
+  fs::create_directories(dir / "images");
+  fs::create_directories(dir / "label_maps");
+  const auto splits = [&](const std::string& format) {
+    return find_splits(dir.path(), format, {.image_classes = true});
+  };
+  write_bytes(dir / "classes.json", "{}");  // any other list
+  EXPECT_TRUE(splits("").train);
+  write_bytes(dir / "annotations.json", R"({"images": [], "annotations": [], "categories": []})");
+  EXPECT_EQ(input_error([&] { splits(""); }),
+            dir.path() + ": is a data set as coco, which has boxes and masks; the task needs image classes");
+  EXPECT_TRUE(splits("folder").train) << "as it was asked for";
+}
+
 TEST(ImageFolder, PassesOverHiddenFilesAndCountsOthers) {
   TestFolder dir;
   make_folder(dir);
