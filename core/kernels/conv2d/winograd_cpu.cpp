@@ -72,16 +72,19 @@ struct Tiles {
 };
 
 // The positions' channels [first, first + count), transformed: channel c of a point goes to out.at(point) +
-// place(c).
+// place(c), the last vector of them filled up with zeros.
 template <int kTo, auto Map, class T, int kFrom, class Place>
 void transform_channels(T* (&positions)[kFrom][kFrom], int64_t first, int64_t count, Points& out,
                         const Place& place) {
-  for (int64_t c = 0; c < count; c += kLanes) {
+  const auto vector = [&](int64_t c, const auto& read) {
     float* to = out.at(0, 0) + place(c);
     transform<kFrom, kTo, Map>(
-        [&](int i, int j) { return positions[i][j] ? load(positions[i][j] + first + c) : Floats{}; },
+        [&](int i, int j) { return positions[i][j] ? read(positions[i][j] + first + c) : Floats{}; },
         [&](int i, int j, Floats v) { store(to + (i * kTo + j) * out.distance, v); });
-  }
+  };
+  int64_t c = 0;
+  for (; c + kLanes <= count; c += kLanes) vector(c, [](const T* p) { return load(p); });
+  if (c < count) vector(c, [&](const T* p) { return load_some(p, count - c); });
 }
 
 // result = act(map * taps [3, 3, C, O] + bias); rotated by 180 degrees, the taps are those of the gradient.
@@ -95,6 +98,8 @@ struct Convolution {
   const T* taps;
   const float* bias;
   bool rotated, relu;
+  // Of a tile's channels, and of the result's: whole vectors.
+  int64_t stride = round_up(in.C, kLanes), wide = round_up(out.C, kLanes);
 
   // Panels [channels of the map, kPanel] of the taps that lead to channels [first, first + width), the last
   // one perhaps narrower; of channels [from, to) of the map.
@@ -107,7 +112,7 @@ struct Convolution {
         transform<3, kMatrices, &Scheme::taps>(
             [&](int i, int j) {
               const int tap = rotated ? 8 - 3 * i - j : 3 * i + j;
-              return load(taps + (tap * in.C + c) * out.C + first + k);
+              return load_some(taps + (tap * in.C + c) * out.C + first + k, out.C - first - k);
             },
             [&](int i, int j, Floats v) { store(to + (i * kMatrices + j) * u.distance, v); });
       }
@@ -125,7 +130,7 @@ struct Convolution {
           for (int64_t k = 0; k < width; k += kPanel) {
             const int64_t panel = std::min(kPanel, width - k);
             product(round_up(rows, kTileRows), panel, std::min(kSummed, in.C - c),
-                    v.at(i, j) + row * in.C + c, in.C, 1, panels + k * in.C + c * panel, panel,
+                    v.at(i, j) + row * stride + c, stride, 1, panels + k * in.C + c * panel, panel,
                     m.at(i, j) + k, kGroup);
           }
         }
@@ -135,13 +140,14 @@ struct Convolution {
     T* to[Scheme::kOut][Scheme::kOut];
     out.positions(tile, 0, to);
     for (int64_t k = 0; k < width; k += kLanes) {
-      const Floats b = bias ? load(bias + first + k) : Floats{};
+      const int64_t left = out.C - first - k;
+      const Floats b = bias ? load_some(bias + first + k, left) : Floats{};
       transform<kPoints, Scheme::kOut, &Scheme::output>(
           [&](int i, int j) { return load(m + (i * kPoints + j) * distance + k); },
           [&](int i, int j, Floats v) {
             if (!to[i][j]) return;
             v = v + b;
-            store(to[i][j] + first + k, relu ? select(v < 0.0f, Floats{}, v) : v);
+            store_some(to[i][j] + first + k, relu ? select(v < 0.0f, Floats{}, v) : v, left);
           });
     }
   }
@@ -158,29 +164,29 @@ struct Convolution {
       const T* positions[Scheme::kIn][Scheme::kIn];
       in.positions(begin + t, Scheme::kBorder, positions);
       transform_channels<kPoints, &Scheme::input>(positions, 0, in.C, v,
-                                                  [&](int64_t c) { return (row + t) * in.C + c; });
+                                                  [&](int64_t c) { return (row + t) * stride + c; });
     }
   }
 
   // Blocks of tiles from one end to the other, each by one thread: what is between stays in its cache.
   void run_blocks(int64_t block) const {
-    Points u(kMatrices, in.C * out.C);
+    Points u(kMatrices, in.C * wide);
     constexpr int64_t kChannels = 16;
     const int64_t pieces = ceil_div(in.C, kChannels), groups = ceil_div(out.C, kGroup);
     parallel_for(groups * pieces, 4, [&](int64_t from, int64_t to) {
       for (int64_t i = from; i < to; ++i) {
         const int64_t first = i / pieces * kGroup, c = i % pieces * kChannels;
-        transform_taps(first, std::min(kGroup, out.C - first), c, std::min(c + kChannels, in.C), u,
+        transform_taps(first, std::min(kGroup, wide - first), c, std::min(c + kChannels, in.C), u,
                        first * in.C);
       }
     });
     parallel_for(ceil_div(in.count(), block), 1, [&](int64_t from, int64_t to) {
-      Points v(kPoints, block * in.C), m(kPoints, block * kGroup);
+      Points v(kPoints, block * stride), m(kPoints, block * kGroup);
       for (int64_t begin = from * block; begin < std::min(to * block, in.count()); begin += block) {
         const int64_t tiles = std::min(block, in.count() - begin);
         transform_input(begin, tiles, 0, v);
         for (int64_t first = 0; first < out.C; first += kGroup) {
-          const int64_t width = std::min(kGroup, out.C - first);
+          const int64_t width = std::min(kGroup, wide - first);
           multiply(v, 0, tiles, u, first * in.C, width, m);
           write_all(begin, tiles, first, width, m);
         }
@@ -193,7 +199,7 @@ struct Convolution {
     // Few tiles would not pay for the taps' transform.
     const int64_t span = round_up(std::max(kSpan / kSquare<Scheme> / in.C, out.C), kUnitRows);
     const int64_t groups = ceil_div(out.C, kGroup);
-    Points v(kPoints, std::min(span, round_up(in.count(), kTileRows)) * in.C);
+    Points v(kPoints, std::min(span, round_up(in.count(), kTileRows)) * stride);
     for (int64_t begin = 0; begin < in.count(); begin += span) {
       const int64_t tiles = std::min(span, in.count() - begin), blocks = ceil_div(tiles, kUnitRows);
       parallel_for(tiles, 8,
@@ -201,7 +207,7 @@ struct Convolution {
       parallel_for(groups * blocks, 1, [&](int64_t from, int64_t to) {
         Points u(kMatrices, in.C * kGroup), m(kPoints, kUnitRows * kGroup);
         for (int64_t unit = from, group = -1; unit < to; ++unit) {
-          const int64_t first = unit / blocks * kGroup, width = std::min(kGroup, out.C - first);
+          const int64_t first = unit / blocks * kGroup, width = std::min(kGroup, wide - first);
           if (unit / blocks != group) transform_taps(first, width, 0, in.C, u, 0);
           group = unit / blocks;
           const int64_t row = unit % blocks * kUnitRows, rows = std::min(kUnitRows, tiles - row);
@@ -240,13 +246,14 @@ void convolve(const Tensor& map, const Tensor& taps, bool rotated, const Tensor&
 template <class T, class Scheme>
 struct TapsSum {
   static constexpr int kPoints = Scheme::kPoints, kMatrices = Scheme::kMatrices;
-  Tiles<const T> in, out;  // the input, the result's gradient
+  Tiles<const T> in, out;                    // the input, the result's gradient
+  int64_t stride = round_up(out.C, kLanes);  // of the latter's channels: whole vectors
 
   // The sum over tiles [begin, end) of the points' products, of channels [first, first + width) of the input:
   // [matrices][panels][out.C, channels of the panel].
   Points sum(int64_t begin, int64_t end, int64_t first, int64_t width) const {
     const int64_t blocks = ceil_div(end - begin, kDepth<Scheme>), depth = ceil_div(end - begin, blocks);
-    Points v(kPoints, depth * width), w(kPoints, depth * out.C), sums(kMatrices, width * out.C);
+    Points v(kPoints, depth * width), w(kPoints, depth * stride), sums(kMatrices, width * out.C);
     for (int64_t from = begin; from < end; from += depth) {
       const int64_t tiles = std::min(depth, end - from);
       for (int64_t t = 0; t < tiles; ++t) {
@@ -258,7 +265,7 @@ struct TapsSum {
           return panel * depth + t * std::min(kPanel, width - panel) + (c - panel);
         });
         transform_channels<kPoints, &Scheme::output_gradient>(given, 0, out.C, w,
-                                                              [&](int64_t c) { return t * out.C + c; });
+                                                              [&](int64_t c) { return t * stride + c; });
       }
       bool begun[kMatrices][kMatrices]{};
       for (int i = 0; i < kPoints; ++i)
@@ -268,7 +275,7 @@ struct TapsSum {
           const auto multiply = add ? &small_gemm<true> : &small_gemm<false>;
           for (int64_t c = 0; c < width; c += kPanel) {
             const int64_t panel = std::min(kPanel, width - c);
-            multiply(out.C, panel, tiles, w.at(i, j), 1, out.C, v.at(i, j) + c * depth, panel,
+            multiply(out.C, panel, tiles, w.at(i, j), 1, stride, v.at(i, j) + c * depth, panel,
                      sums.at(row, column) + c * out.C, panel);
           }
         }

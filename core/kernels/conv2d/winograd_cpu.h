@@ -17,8 +17,8 @@ enum class Winograd {
   kStrided,
 };
 
-// As the kernels of conv2d.h, with padding 1, without dilation, with one group and channels in multiples of
-// kLanes.
+// As the kernels of conv2d.h, with padding 1, without dilation, with one group and the map's
+// channels in multiples of kLanes; those of the result are as many as they are.
 void winograd_forward(const Tensor& x, const Tensor& w, const Tensor& bias, Winograd kind, Activation act,
                       Tensor& y);
 void winograd_backward_data(const Tensor& dy, const Tensor& w, Winograd kind, Tensor& dx);
