@@ -87,7 +87,7 @@ std::string explain(const CLI::App& app, const CLI::ParseError& error) {
 }
 
 // Training ends by signals in its own way: it saves first.
-int run_action(const Action& action, bool is_training) {
+int run_action(const std::function<int()>& action, bool is_training) {
   try {
     start_threads();
     if (is_training) return action();
@@ -130,7 +130,9 @@ std::vector<std::string> words_of(int argc, const char* const* argv) {
 }
 
 // What scripts of completion and of packages ask for: `--complete WORD...` prints what may stand in place of
-// the last word, and `--manual DIR` writes the pages of the manual. -1 for another command line.
+// the last word, and `--manual DIR` writes the pages of the manual.
+bool is_for_packages(std::string_view flag) { return flag == "--complete" || flag == "--manual"; }
+
 int run_for_packages(const CLI::App& app, int argc, const char* const* argv) {
   if (std::string_view(argv[1]) == "--complete") {
     std::string text;
@@ -138,7 +140,6 @@ int run_for_packages(const CLI::App& app, int argc, const char* const* argv) {
     print_text(text);
     return 0;
   }
-  if (std::string_view(argv[1]) != "--manual") return -1;
   return run_action(
       [&] {
         if (!*argv[2]) fail_input("--manual: the name is empty, expected a folder");
@@ -188,9 +189,9 @@ int run_command_line(int argc, const char* const* argv) {
   app.require_subcommand(1);
   app.footer("`saccade COMMAND --help` explains a command and shows examples.");
   Action action;
+  action.defines_all = argc > 2 && is_for_packages(argv[1]);
   add_commands(app, action);
-  if (argc > 2)
-    if (const int status = run_for_packages(app, argc, argv); status >= 0) return status;
+  if (action.defines_all) return run_for_packages(app, argc, argv);
   try {
     app.parse(words_of(argc, argv));
   } catch (const CLI::Success& success) {  // --help, --version
@@ -201,7 +202,7 @@ int run_command_line(int argc, const char* const* argv) {
   } catch (const CLI::ParseError& error) {
     return fail_with(2, explain(app, error));
   }
-  return with_checked_stdout(run_action(action, app.got_subcommand("train")));
+  return with_checked_stdout(run_action(action.run, app.got_subcommand("train")));
 }
 
 }  // namespace saccade

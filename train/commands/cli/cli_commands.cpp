@@ -2,33 +2,14 @@
 
 #include <fmt/ranges.h>
 
-#include "core/runtime/cpu/thread_team.h"
 #include "core/tensor/error.h"
 #include "data/evaluation/evaluators.h"
 #include "data/labels/label_forms.h"
 #include "train/commands/cli/cli_options.h"
-#include "train/commands/commands.h"
 
 namespace saccade {
 
 namespace {
-
-// To every command below `app`.
-void add_threads(CLI::App& app) {
-  for (CLI::App* command : app.get_subcommands({})) {
-    if (!command->get_subcommands({}).empty()) {
-      add_threads(*command);
-      continue;
-    }
-    command
-        ->add_option_function<int>(
-            "--threads", set_thread_count,
-            "compute threads (default: OMP_NUM_THREADS, or one per processor available to this process)")
-        ->type_name("N")
-        ->check(number<int>(fmt::format("a whole number from 1 to {}", max_threads()),
-                            [](int count) { return count >= 1 && count <= max_threads(); }));
-  }
-}
 
 // Of commands that read other people's weights.
 void add_key(CLI::App* c, std::string& key) {
@@ -36,9 +17,7 @@ void add_key(CLI::App* c, std::string& key) {
          "the entry of a .pth file that holds the tensors, for example ema.module (default: detected)");
 }
 
-void add_train(CLI::App& app, Action& action) {
-  auto [c, a] =
-      add_command(app, action, "train", "train a detector, a segmentation model or a classifier", run_train);
+void define_train(CLI::App* c, TrainArguments* a) {
   option(c, "--config", a->config, "FILE",
          "recipe file, a textproto (see configs/); with --resume the default is the run's own");
   option(c, "--model", a->model, "NAME",
@@ -149,9 +128,7 @@ void add_figures(CLI::App* c, FigureOptions& figures) {
       ->type_name("NAME:LOW-HIGH,...");
 }
 
-void add_eval(CLI::App& app, Action& action) {
-  auto [c, a] =
-      add_command(app, action, "eval", "evaluate a checkpoint on a data set and print its metrics", run_eval);
+void define_eval(CLI::App* c, EvalArguments* a) {
   required(c, "--checkpoint", a->checkpoint, "FILE", "a checkpoint that train wrote");
   option(c, "--annotations", a->annotations, "FILE",
          "annotations for a detector: COCO json, data.yaml, CSV, or a folder of Pascal VOC");
@@ -175,8 +152,7 @@ void add_eval(CLI::App& app, Action& action) {
       "  saccade eval --checkpoint classifier.safetensors --images val/ --json figures.json");
 }
 
-void add_score(CLI::App& app, Action& action) {
-  auto [c, a] = add_command(app, action, "score", "compute COCO metrics of a detection file", run_score);
+void define_score(CLI::App* c, ScoreArguments* a) {
   option(c, "--annotations", a->annotations, "FILE", "COCO json, data.yaml, CSV, or a folder of Pascal VOC");
   option(c, "--images", a->images, "DIR", "image folder, if the format needs it (YOLO)");
   add_data_split(c, a->data, a->split);
@@ -199,9 +175,7 @@ void add_score(CLI::App& app, Action& action) {
       "  saccade score --data my_images --split test --detections detections.json");
 }
 
-void add_bench(CLI::App& app, Action& action) {
-  auto [c, a] =
-      add_command(app, action, "bench", "measure a checkpoint's inference speed on random images", run_bench);
+void define_bench(CLI::App* c, BenchArguments* a) {
   positional(c, "CKPT", a->checkpoint, "a checkpoint that train or convert wrote");
   add_batch_size(c, a->batch_size, "batch size (default 1)");
   option(c, "--height", a->height, "H", "image height (default: the recipe's)")->check(at_least(1));
@@ -215,9 +189,8 @@ void add_bench(CLI::App& app, Action& action) {
   c->footer("Example:\n  saccade bench runs/a/checkpoints/best.safetensors --batch-size 8 --json bench.json");
 }
 
-void add_export(CLI::App& app, Action& action) {
+void define_export(CLI::App* c, ExportArguments* a) {
   static constexpr int64_t kMaxBatch = 1024;
-  auto [c, a] = add_command(app, action, "export", "write a checkpoint as an ONNX file", run_export);
   positional(c, "CKPT", a->checkpoint, "a checkpoint, or a recipe (*.textproto) for random weights");
   positional(c, "OUT", a->output, "the file to write (*.onnx)");
   option(c, "--height", a->height, "H", "image height (default: the recipe's)")->check(at_least(1));
@@ -253,9 +226,7 @@ void add_export(CLI::App& app, Action& action) {
       "--postprocess");
 }
 
-void add_summary(CLI::App& app, Action& action) {
-  auto [c, a] = add_command(app, action, "summary", "print parameters, MACs and activation memory of a model",
-                            run_summary);
+void define_summary(CLI::App* c, SummaryArguments* a) {
   option(c, "--config", a->config, "FILE", "recipe file, a textproto");
   option(c, "--model", a->model, "NAME", "a built-in recipe by name (saccade describe models lists them)");
   add_set(c, a->set);
@@ -268,10 +239,7 @@ void add_summary(CLI::App& app, Action& action) {
       "  saccade summary --config configs/deformable_detr_r50.textproto --height 800 --width 1066");
 }
 
-void add_report(CLI::App& app, Action& action) {
-  auto [c, a] = add_command(
-      app, action, "report",
-      "write an HTML page with the curves of a run and an evaluation of its best checkpoint", run_report);
+void define_report(CLI::App* c, ReportArguments* a) {
   positional(c, "RUN", a->run, "the folder of the run");
   positional(c, "MORE", a->others, "further runs to compare with it", false);
   option(c, "--output", a->output, "FILE",
@@ -313,8 +281,7 @@ void add_report(CLI::App& app, Action& action) {
       "  saccade report runs/a runs/b runs/c --output compared.html --csv curves.csv");
 }
 
-void add_convert(CLI::App& app, Action& action) {
-  auto [c, a] = add_command(app, action, "convert", "convert published weights to a checkpoint", run_convert);
+void define_convert(CLI::App* c, ConvertArguments* a) {
   positional(
       c, "IN", a->input,
       "a safetensors file (or its *.index.json), a .pth file of PyTorch, or the name of published weights");
@@ -330,10 +297,7 @@ void add_convert(CLI::App& app, Action& action) {
       "  saccade convert resnet50.pth resnet50.safetensors");
 }
 
-void add_describe(CLI::App& app, Action& action) {
-  auto [c, a] = add_command(app, action, "describe",
-                            "describe a layer (arguments, shapes, cost), a recipe, or the fields of a config",
-                            run_describe);
+void define_describe(CLI::App* c, DescribeArguments* a) {
   positional(c, "LAYER", a->layer,
              "name of a layer or a recipe; \"models\" lists the recipes, \"config\" every field of a config; "
              "without a name, the layers are listed",
@@ -341,9 +305,7 @@ void add_describe(CLI::App& app, Action& action) {
   c->footer("Examples:\n  saccade describe ms_deform_attn\n  saccade describe rt_detr_r18");
 }
 
-void add_completion(CLI::App& app, Action& action) {
-  auto [c, a] =
-      add_command(app, action, "completion", "print the completion script for a shell", run_completion);
+void define_completion(CLI::App* c, CompletionArguments* a) {
   c->add_option("SHELL", a->shell, "bash, zsh or fish")
       ->required()
       ->check(CLI::IsMember({"bash", "zsh", "fish"}));
@@ -356,21 +318,32 @@ void add_completion(CLI::App& app, Action& action) {
 }  // namespace
 
 void add_commands(CLI::App& app, Action& action) {
-  add_train(app, action);
-  add_eval(app, action);
-  add_score(app, action);
-  add_predict_command(app, action);
-  add_serve_command(app, action);
-  add_report(app, action);
-  add_bench(app, action);
-  add_export(app, action);
-  add_summary(app, action);
+  add_command(app, action, "train", "train a detector, a segmentation model or a classifier", run_train,
+              define_train);
+  add_command(app, action, "eval", "evaluate a checkpoint on a data set and print its metrics", run_eval,
+              define_eval);
+  add_command(app, action, "score", "compute COCO metrics of a detection file", run_score, define_score);
+  add_command(app, action, "predict", "detect objects in images and videos and draw them, or classify images",
+              run_predict, define_predict);
+  add_command(app, action, "serve", "answer requests over HTTP with the objects or classes in their images",
+              run_serve, define_serve);
+  add_command(app, action, "report",
+              "write an HTML page with the curves of a run and an evaluation of its best checkpoint",
+              run_report, define_report);
+  add_command(app, action, "bench", "measure a checkpoint's inference speed on random images", run_bench,
+              define_bench);
+  add_command(app, action, "export", "write a checkpoint as an ONNX file", run_export, define_export);
+  add_command(app, action, "summary", "print parameters, MACs and activation memory of a model", run_summary,
+              define_summary);
   add_data_commands(app, action);
-  add_convert(app, action);
+  add_command(app, action, "convert", "convert published weights to a checkpoint", run_convert,
+              define_convert);
   add_weights_commands(app, action);
-  add_describe(app, action);
-  add_completion(app, action);
-  add_threads(app);
+  add_command(app, action, "describe",
+              "describe a layer (arguments, shapes, cost), a recipe, or the fields of a config", run_describe,
+              define_describe);
+  add_command(app, action, "completion", "print the completion script for a shell", run_completion,
+              define_completion);
 }
 
 }  // namespace saccade

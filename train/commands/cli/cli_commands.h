@@ -4,16 +4,23 @@
 #include <CLI/CLI.hpp>
 #include <functional>
 
+#include "train/commands/commands.h"
+
 namespace saccade {
 
 // What the parsed command line asks for; set by the callback of the chosen command.
-using Action = std::function<int()>;
+struct Action {
+  std::function<int()> run;
+  // Whether every command gets its options at once, for completions and manuals; else only the one that is parsed.
+  bool defines_all = false;
+};
 
 // Adds all of them to the program; `action` must outlive the parsing.
 void add_commands(CLI::App& app, Action& action);
 void add_data_commands(CLI::App& app, Action& action);  // of these, those of `saccade data`
-void add_predict_command(CLI::App& app, Action& action);
 void add_weights_commands(CLI::App& app, Action& action);
-void add_serve_command(CLI::App& app, Action& action);
+// The options of commands that have a file of their own.
+void define_predict(CLI::App* command, PredictArguments* arguments);
+void define_serve(CLI::App* command, ServeArguments* arguments);
 
 }  // namespace saccade

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/runtime/cpu/thread_team.h"
 #include "core/tensor/error.h"
 #include "train/commands/cli/cli_commands.h"
 #include "train/config/quick_flags.h"
@@ -19,17 +20,6 @@
 #include "train/logs/print.h"
 
 namespace saccade {
-
-// A new command, and the arguments that its options fill and `run` is given.
-template <class Arguments>
-std::pair<CLI::App*, std::shared_ptr<Arguments>> add_command(CLI::App& parent, Action& action,
-                                                             const char* name, const char* text,
-                                                             int (*run)(const Arguments&)) {
-  CLI::App* command = parent.add_subcommand(name, text);
-  auto arguments = std::make_shared<Arguments>();
-  command->callback([&action, arguments, run] { action = [arguments, run] { return run(*arguments); }; });
-  return {command, arguments};
-}
 
 template <class T, class Fits>
 inline CLI::Validator number(const std::string& expected, Fits fits) {
@@ -53,6 +43,34 @@ inline CLI::Validator whole(int64_t low, int64_t high) {
 inline CLI::Validator real(double low, double high) {
   return number<double>(fmt::format("a number from {} to {}", low, high),
                         [=](double value) { return value >= low && value <= high; });
+}
+
+inline void add_threads(CLI::App* command) {
+  command
+      ->add_option_function<int>(
+          "--threads", set_thread_count,
+          "compute threads (default: OMP_NUM_THREADS, or one per processor available to this process)")
+      ->type_name("N")
+      ->check(number<int>(fmt::format("a whole number from 1 to {}", max_threads()),
+                          [](int count) { return count >= 1 && count <= max_threads(); }));
+}
+
+// A new command. `define` gives it its options, which fill the arguments that `run` is given, when it is parsed:
+// start-up need not wait for those of other commands.
+template <class Arguments>
+void add_command(CLI::App& parent, Action& action, const char* name, const char* text,
+                 int (*run)(const Arguments&), void (*define)(CLI::App*, Arguments*)) {
+  CLI::App* command = parent.add_subcommand(name, text);
+  auto arguments = std::make_shared<Arguments>();
+  command->callback([&action, arguments, run] { action.run = [arguments, run] { return run(*arguments); }; });
+  auto define_all = [command, define, arguments](size_t) {
+    define(command, arguments.get());
+    add_threads(command);
+  };
+  if (action.defines_all)
+    define_all(0);
+  else
+    command->preparse_callback(define_all);
 }
 
 // Of files and folders: an empty word names none.

@@ -7,10 +7,7 @@
 
 namespace saccade {
 
-void add_predict_command(CLI::App& app, Action& action) {
-  auto [c, a] =
-      add_command(app, action, "predict",
-                  "detect objects in images and videos and draw them, or classify images", run_predict);
+void define_predict(CLI::App* c, PredictArguments* a) {
   required(c, "--checkpoint", a->checkpoint, "FILE", "a checkpoint that train wrote");
   required(c, "--output", a->output, "DIR",
            "folder for the pictures and detections.json or predictions.json");

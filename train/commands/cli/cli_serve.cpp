@@ -4,10 +4,7 @@
 
 namespace saccade {
 
-void add_serve_command(CLI::App& app, Action& action) {
-  auto [c, a] =
-      add_command(app, action, "serve",
-                  "answer requests over HTTP with the objects or classes in their images", run_serve);
+void define_serve(CLI::App* c, ServeArguments* a) {
   required(c, "CKPT", a->checkpoint, "FILE", "a checkpoint that train wrote");
   option(c, "--port", a->port, "N", "port to listen on (default 8080); 0 for a free one, which is printed")
       ->check(whole(0, 65535));
