@@ -24,6 +24,7 @@ class JsonFile {
   JsonFile& operator=(const JsonFile&) = delete;
 
   const std::string& path() const { return path_; }
+  size_t size() const { return text_.size(); }
   // "path: line L, byte B: what" at the cursor.
   [[noreturn]] void fail_here(std::string_view what);
 

@@ -43,6 +43,10 @@ constexpr JsonField<Entry> kFields[] = {
 
 ResultFile::ResultFile(const std::string& path, bool reads_masks) : json_(path), reads_masks_(reads_masks) {
   auto read = [this](JsonValue value) { add(value); };
+  // Lists that grow would be copied, to pages that are new each time. The shortest of entries has as many bytes.
+  constexpr size_t kEntryBytes = 64;
+  detections.reserve(json_.size() / kEntryBytes);
+  entries.reserve(json_.size() / kEntryBytes);
   if (!json_.root_is_object()) {
     json_.root_elements(read);
     return;

@@ -2,7 +2,7 @@
 // but for the classes of a checkpoint.
 #include <fmt/ranges.h>
 
-#include <set>
+#include <unordered_set>
 
 #include "core/files/output_file.h"
 #include "core/tensor/error.h"
@@ -104,10 +104,14 @@ DataPaths scored_paths(const ScoreArguments& arguments) {
 // A list of a part of the images, as of a split, whose figures are those of all; "": it is not one.
 std::string note_on_missing(const std::string& name, const GroundTruth& truth,
                             const std::vector<Detection>& detections) {
-  std::set<int64_t> labelled, seen;
+  std::unordered_set<int64_t> labelled, seen;
   for (const Annotation& a : truth.annotations) labelled.insert(a.image_id);
-  for (const Detection& d : detections)
-    if (labelled.contains(d.image_id)) seen.insert(d.image_id);
+  const Detection* last = nullptr;  // lists are mostly in runs of one image
+  for (const Detection& d : detections) {
+    if ((last == nullptr || last->image_id != d.image_id) && labelled.contains(d.image_id))
+      seen.insert(d.image_id);
+    last = &d;
+  }
   if (labelled.empty() || 2 * seen.size() > labelled.size()) return "";
   return fmt::format(
       "note: {}: has nothing for {} of the {} images with labels, which count as not found; a list of eval on "
