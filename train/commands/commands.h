@@ -41,7 +41,8 @@ int run_train(const TrainArguments& arguments);
 int launch_processes(const TrainArguments& arguments);
 // Of a process that it has started: throws InputError where there are not as many ranks as were asked for.
 void check_launched(int ranks);
-bool is_launched();  // whether this process is one of those
+// The signal that the launcher was asked to stop by, where it has sent this one on.
+int asked_signal(int signal);
 // The flags --processes and --device as the user gave them to the first process: " --processes 2".
 std::string process_flags(const TrainArguments& arguments);
 

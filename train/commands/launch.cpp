@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -34,7 +35,8 @@
 namespace saccade {
 namespace {
 
-constexpr const char* kProcesses = "SACCADE_PROCESSES";  // how many were asked for, told to each of them
+constexpr const char* kProcesses = "SACCADE_PROCESSES";       // how many were asked for, told to each of them
+constexpr const char* kAskedBy = "SACCADE_PROCESSES_SIGNAL";  // the file that says by which signal to stop
 constexpr const char* kAskedDevice = "SACCADE_PROCESSES_DEVICE";  // what --device said then
 
 // The words of this command without --processes, and with the device that it has found.
@@ -53,6 +55,26 @@ std::vector<std::string> own_words(Device device) {
   if (!is_chosen) words.insert(words.end(), {"--device", std::string(name_of(device))});
   return words;
 }
+
+// Where the signal that this process is asked to stop by is written: its processes get SIGUSR1, whatever it was.
+// In memory, for as long as this process lives.
+class SignalNote {
+ public:
+  SignalNote() : file_(::memfd_create("saccade_signal", MFD_CLOEXEC)) {}
+  ~SignalNote() {
+    if (file_ >= 0) ::close(file_);
+  }
+  SignalNote(const SignalNote&) = delete;
+  SignalNote& operator=(const SignalNote&) = delete;
+  std::string variable() const { return fmt::format("{}=/proc/{}/fd/{}", kAskedBy, ::getpid(), file_); }
+  void write(int signal) const {
+    const std::string text = std::to_string(signal);
+    [[maybe_unused]] const ssize_t written = ::write(file_, text.data(), text.size());
+  }
+
+ private:
+  int file_;
+};
 
 struct Launch {
   std::vector<std::string> words;
@@ -239,10 +261,12 @@ class PassedOutput {
 class Watch {
  public:
   // passes_output: of the one launcher that starts the others.
-  Watch(const std::vector<Launch>& launches, bool passes_output) {
+  Watch(std::vector<Launch> launches, bool passes_output) {
     if (passes_output) output_.emplace();
-    for (const Launch& launch : launches)
+    for (Launch& launch : launches) {
+      launch.variables.push_back(note_.variable());
       running_.push_back(output_ ? start(launch, output_->ends()) : start(launch));
+    }
     if (output_) output_->started();
   }
   int wait() {
@@ -285,6 +309,7 @@ class Watch {
       asked_at_ = Clock::now();
       for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGUSR1})
         if (::signal(number, take_second_signal) == SIG_IGN) ::signal(number, SIG_IGN);
+      note_.write(signal);
       send(SIGUSR1);
     }
     if (second_signal == 0 || end_) return;
@@ -296,6 +321,7 @@ class Watch {
     }
   }
 
+  SignalNote note_;
   std::optional<PassedOutput> output_;
   std::vector<pid_t> running_;
   int status_ = 0, asked_ = 0;
@@ -308,10 +334,9 @@ class Watch {
 
 int launch_processes(const TrainArguments& arguments) {
   const bool by_mpirun = !is_for_gpus(arguments.device);
-  const std::vector<Launch> launches =
-      by_mpirun ? std::vector<Launch>{over_mpi(arguments)} : over_nccl(arguments);
+  std::vector<Launch> launches = by_mpirun ? std::vector<Launch>{over_mpi(arguments)} : over_nccl(arguments);
   InterruptScope signals;
-  return Watch(launches, by_mpirun).wait();
+  return Watch(std::move(launches), by_mpirun).wait();
 }
 
 void check_launched(int ranks) {
@@ -322,11 +347,15 @@ void check_launched(int ranks) {
         shortened(wanted), ranks);
 }
 
-bool is_launched() { return std::getenv(kProcesses) && std::getenv(kAskedDevice); }
+int asked_signal(int signal) {
+  const char* note = std::getenv(kAskedBy);
+  int asked = 0;
+  return signal == SIGUSR1 && note != nullptr && std::ifstream(note) >> asked ? asked : signal;
+}
 
 std::string process_flags(const TrainArguments& arguments) {
   std::string flags, device = arguments.device;
-  if (is_launched()) {
+  if (std::getenv(kProcesses) && std::getenv(kAskedDevice)) {
     flags = fmt::format(" --processes {}", shell_word(std::getenv(kProcesses)));
     device = std::getenv(kAskedDevice);
   }

@@ -196,10 +196,8 @@ std::string describe_stop(const TrainArguments& arguments, const Config& config,
     case StopReason::kSignal:
       break;
   }
-  // The launcher asks its processes to stop by SIGUSR1, whatever it was asked by.
-  const bool by_launcher = result.signal == SIGUSR1 && is_launched();
   return fmt::format("stopped by {} after step {}, which is saved{} {}",
-                     by_launcher ? "the launcher" : signal_name(result.signal), result.step, to_continue,
+                     signal_name(asked_signal(result.signal)), result.step, to_continue,
                      resume_command(arguments, true));
 }
 
@@ -303,7 +301,7 @@ int run_train(const TrainArguments& arguments) {
     } catch (const Interrupted&) {
       const int status = 128 + interrupt_signal();
       const std::string line =
-          fmt::format("stopped by {} before a step was done", signal_name(interrupt_signal()));
+          fmt::format("stopped by {} before a step was done", signal_name(asked_signal(interrupt_signal())));
       if (process_group().is_first()) Progress().message(line);
       process_group().fail(line, status);
       if (!process_group().alone()) {
