@@ -6,6 +6,8 @@
 #include <map>
 #include <unordered_map>
 
+#include "data/formats/listing.h"
+
 namespace saccade {
 
 Registry<LabelForm>& label_forms() {
@@ -63,12 +65,15 @@ int64_t own_areas(const LabelList& list) {
   });
 }
 
-void note_left_out(LabelFiles& files, const LabelList& list,
-                   std::initializer_list<std::pair<int64_t, const char*>> counts) {
-  for (const auto& [count, what] : counts)
+int64_t crowds_of(const LabelList& list) {
+  return std::ranges::count_if(list.truth.annotations, &Annotation::iscrowd);
+}
+
+void note_left_out(LabelFiles& files, const LabelList& list, std::initializer_list<LeftOut> counts) {
+  for (const auto& [count, one, many, what] : counts)
     if (count > 0)
-      files.notes.push_back(
-          fmt::format("{}{}{} {}", list.split, list.split.empty() ? "" : ": ", count, what));
+      files.notes.push_back(fmt::format("{}{}{} {}", list.split, list.split.empty() ? "" : ": ",
+                                        count_of(count, one, many), what));
 }
 
 }  // namespace saccade

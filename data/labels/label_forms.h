@@ -4,7 +4,6 @@
 #include <initializer_list>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "core/runtime/registry.h"
@@ -40,6 +39,7 @@ struct LabelForm {
   bool has_scores = false,
        is_read = false;  // what models are sure of is written; it is a data format of the same name, too
   bool of_each_image = false;  // has a file of its own
+  bool has_crowds = true;      // else they are left out
   // Throws InputError for names of images that would share a file of labels.
   LabelFiles (*write)(std::span<const LabelList> lists) = nullptr;
   std::string file = {};  // where it is registered
@@ -57,10 +57,14 @@ std::string label_name(const ImageInfo& image, const std::string& ending);
 void check_label_names(const GroundTruth& truth, const std::string& ending, const std::string& form);
 // The name of each category by its id.
 const std::string& category_name(const GroundTruth& truth, int64_t id);
+int64_t crowds_of(const LabelList& list);
 // Objects, not crowds, without a mask whose area is known, and not that of their box.
 int64_t own_areas(const LabelList& list);
 // Notes like "3 crowds are left out: YOLO has none" for counts above 0.
-void note_left_out(LabelFiles& files, const LabelList& list,
-                   std::initializer_list<std::pair<int64_t, const char*>> counts);
+struct LeftOut {
+  int64_t count;
+  const char *one, *many, *what;  // "crowd is", "crowds are", "left out: YOLO has none"
+};
+void note_left_out(LabelFiles& files, const LabelList& list, std::initializer_list<LeftOut> counts);
 
 }  // namespace saccade

@@ -46,10 +46,10 @@ LabelFiles write_voc(std::span<const LabelList> lists) {
     for (size_t i = 0; i < annotations.size(); ++i)
       out.files.push_back({folder + "Annotations/" + label_name(list.truth.images[i], ".xml"),
                            voc_xml(list.truth, list.truth.images[i], annotations[i])});
-    note_left_out(
-        out, list,
-        {{masks, "masks are left out: VOC's XML has none"},
-         {own_areas(list), "areas of objects are left out: VOC has none, those of the boxes count"}});
+    note_left_out(out, list,
+                  {{masks, "mask is", "masks are", "left out: VOC's XML has none"},
+                   {own_areas(list), "area of an object is", "areas of objects are",
+                    "left out: VOC has none, those of the boxes count"}});
     if (!list.split.empty())
       out.pictures.push_back({folder + "JPEGImages", static_cast<size_t>(&list - lists.data())});
   }

@@ -72,10 +72,11 @@ LabelFiles write_yolo(std::span<const LabelList> lists) {
     }
     note_left_out(
         out, list,
-        {{counts.crowds, "crowds are left out: YOLO has none"},
-         {own_areas(list), "areas of objects are left out: YOLO has none, those of the boxes count"},
-         {counts.masks,
-          "masks are left out: YOLO has polygons only where every object has one, and its box is around it"}});
+        {{counts.crowds, "crowd is", "crowds are", "left out: YOLO has none"},
+         {own_areas(list), "area of an object is", "areas of objects are",
+          "left out: YOLO has none, those of the boxes count"},
+         {counts.masks, "mask is", "masks are",
+          "left out: YOLO has polygons only where every object has one, and its box is around it"}});
     if (list.split.empty()) continue;
     out.pictures.push_back({"images" + folder, static_cast<size_t>(&list - lists.data())});
     yaml += fmt::format("{0}: images/{0}\n", list.split);
@@ -92,6 +93,7 @@ LabelFiles write_yolo(std::span<const LabelList> lists) {
                        .summary = "data.yaml and a text file an image",
                        .is_read = true,
                        .of_each_image = true,
+                       .has_crowds = false,
                        .write = write_yolo});
 
 }  // namespace

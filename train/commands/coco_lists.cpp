@@ -21,10 +21,17 @@ std::string relative_folder(const std::string& folder, const std::string& file) 
 
 }  // namespace
 
+std::string counts_of_list(const GroundTruth& truth, const std::string& images, int64_t boxes_left_out) {
+  return fmt::format("{} in {}, {}{}, {}", count_of(std::ssize(truth.images), "image", "images"), images,
+                     count_of(std::ssize(truth.annotations) - boxes_left_out, "box", "boxes"),
+                     boxes_left_out > 0
+                         ? fmt::format(" ({} left out)", count_of(boxes_left_out, "more is", "more are"))
+                         : "",
+                     count_of(std::ssize(truth.categories), "category", "categories"));
+}
+
 void CocoLists::add(const DataSource& source, const GroundTruth& truth) {
-  lines_.push_back(fmt::format("{}: {} images in {}, {} boxes, {} categories", source.output,
-                               truth.images.size(), source.paths.images, truth.annotations.size(),
-                               truth.categories.size()));
+  lines_.push_back(fmt::format("{}: {}", source.output, counts_of_list(truth, source.paths.images)));
   if (is_old_file(source.output))
     lines_.push_back(fmt::format("{}: replaces an existing file", source.output));
   const std::string text = coco_json(truth, kWrittenFrom + source.paths.annotations,

@@ -11,6 +11,9 @@
 
 namespace saccade {
 
+// "12 images in photos, 30 boxes (2 more are left out), 2 categories".
+std::string counts_of_list(const GroundTruth& truth, const std::string& images, int64_t boxes_left_out = 0);
+
 // Those of a data set's splits, as COCO's: they appear together or, where one of them has a fault,
 // not at all.
 class CocoLists {

@@ -118,8 +118,8 @@ TEST_F(LabelForms, WhatYoloLacksIsSaid) {
   truth.annotations[1].segmentation = some_polygon();  // its box is another
   const LabelFiles files = write("yolo", truth);
   ASSERT_EQ(files.notes.size(), 2u);
-  EXPECT_EQ(files.notes[0], "train: 1 crowds are left out: YOLO has none");
-  EXPECT_NE(files.notes[1].find("train: 1 masks are left out"), std::string::npos);
+  EXPECT_EQ(files.notes[0], "train: 1 crowd is left out: YOLO has none");
+  EXPECT_NE(files.notes[1].find("train: 1 mask is left out"), std::string::npos);
   EXPECT_EQ(read().annotations.size(), 2u);
 }
 
@@ -130,7 +130,7 @@ TEST_F(LabelForms, AreasThatAreNotThoseOfBoxesAreSaidToBeLost) {
   for (const char* form : {"yolo", "voc"}) {
     const LabelFiles files = write(form, truth);
     ASSERT_EQ(files.notes.size(), 1u) << form;
-    EXPECT_NE(files.notes[0].find("train: 1 areas of objects are left out"), std::string::npos)
+    EXPECT_NE(files.notes[0].find("train: 1 area of an object is left out"), std::string::npos)
         << files.notes[0];
     fs::remove_all(dir_ / "out");
   }

@@ -137,7 +137,8 @@ void leave_out_empty_images(ReadSplit& split) {
   std::erase_if(split.truth.images, [&](const ImageInfo& image) { return !ids.contains(image.id); });
   const std::string& place = split.source.paths.annotations;
   if (split.truth.images.empty())
-    fail_input("--drop-empty: {}: none of its {} images has a box of these classes", place, before);
+    fail_input("--drop-empty: {}: has no box of these classes in {}", place,
+               count_of(static_cast<int64_t>(before), "image", "images"));
   if (const size_t left_out = before - split.truth.images.size(); left_out > 0)
     print_line("{}: {} of {} images left out, which have no box", place, left_out, before);
 }
@@ -212,9 +213,8 @@ void write_form(const LabelForm& form, const std::vector<ReadSplit>& splits, con
   for (const fs::path& path : made) fs::rename(path, fs::path(output) / path.filename());
   for (const std::string& note : files.notes) print_line("note: {}: {}", output, note);
   for (const LabelList& list : lists)
-    print_line("{}: {} as {}: {} images in {}, {} boxes, {} categories", output, list.split, form.name,
-               list.truth.images.size(), list.images, list.truth.annotations.size(),
-               list.truth.categories.size());
+    print_line("{}: {} as {}: {}", output, list.split, form.name,
+               counts_of_list(list.truth, list.images, form.has_crowds ? 0 : crowds_of(list)));
   print_line("to train on it: saccade train --data {} --model rt_detr_r18", shell_word(output));
 }
 
