@@ -43,7 +43,7 @@ constexpr JsonField<Entry> kFields[] = {
 
 ResultFile::ResultFile(const std::string& path, bool reads_masks) : json_(path), reads_masks_(reads_masks) {
   auto read = [this](JsonValue value) { add(value); };
-  // Lists that grow would be copied, to pages that are new each time. The shortest of entries has as many bytes.
+  // Lists that grow would be copied, to pages that are new each time. Few entries are shorter.
   constexpr size_t kEntryBytes = 64;
   detections.reserve(json_.size() / kEntryBytes);
   entries.reserve(json_.size() / kEntryBytes);

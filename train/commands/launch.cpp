@@ -56,8 +56,8 @@ std::vector<std::string> own_words(Device device) {
   return words;
 }
 
-// Where the signal that this process is asked to stop by is written: its processes get SIGUSR1, whatever it was.
-// In memory, for as long as this process lives.
+// Says by which signal this process is asked to stop: its own processes get SIGUSR1, whatever it was. A file
+// in memory, for as long as this process lives.
 class SignalNote {
  public:
   SignalNote() : file_(::memfd_create("saccade_signal", MFD_CLOEXEC)) {}

@@ -11,7 +11,7 @@ namespace saccade {
 // What the parsed command line asks for; set by the callback of the chosen command.
 struct Action {
   std::function<int()> run;
-  // Whether every command gets its options at once, for completions and manuals; else only the one that is parsed.
+  // Whether all commands get their options at once, for completions and manuals; else the one that is parsed.
   bool defines_all = false;
 };
 

@@ -55,8 +55,8 @@ inline void add_threads(CLI::App* command) {
                           [](int count) { return count >= 1 && count <= max_threads(); }));
 }
 
-// A new command. `define` gives it its options, which fill the arguments that `run` is given, when it is parsed:
-// start-up need not wait for those of other commands.
+// A new command. When it is parsed, `define` gives it its options, which fill the arguments of `run`: a start
+// does not wait for those of other commands.
 template <class Arguments>
 void add_command(CLI::App& parent, Action& action, const char* name, const char* text,
                  int (*run)(const Arguments&), void (*define)(CLI::App*, Arguments*)) {
