@@ -80,7 +80,7 @@ TEST(Fix, AnIdOfTwoFilesIsOfNeither) {
   file.annotations = box_json("1", "1", "1,1,2,2") + "," + box_json("1", "1", "1,1,2,2") + "," +
                      box_json("2", "1", "5,5,2,2");
   EXPECT_EQ(checked_file(file).boxes, "1:1:1,1,2,2 1:1:5,5,2,2 ");
-  EXPECT_NE(checked_file(file).left_out.find("1 images whose file another image has become one with it"),
+  EXPECT_NE(checked_file(file).left_out.find("1 image whose file another image has becomes one with it"),
             std::string::npos)
       << checked_file(file).left_out;
 }
@@ -106,9 +106,9 @@ TEST(Fix, BoxesWhoseIdsComeAgainStay) {
   std::vector<int64_t> ids;
   for (const Annotation& a : checked.left.annotations) ids.push_back(a.id);
   EXPECT_EQ(ids, (std::vector<int64_t>{5, 10, 9}));
-  EXPECT_NE(checked.left_out.find(
-                "1 boxes are there twice and stay once;1 boxes whose id is used twice get a new id"),
-            std::string::npos)
+  EXPECT_NE(
+      checked.left_out.find("1 box is there twice and stays once;1 box whose id is used twice gets a new id"),
+      std::string::npos)
       << checked.left_out;
 }
 
@@ -131,8 +131,8 @@ TEST(Fix, TellsWhichObjectsBecomeBackground) {
   EXPECT_EQ(checked.boxes, "2:1:15,3,5,2 ");
   EXPECT_EQ(
       checked.left_out,
-      "1 boxes of unknown images or categories are left out;1 boxes without a size inside of their image are left "
-      "out; their objects are background in 1 images;1 boxes are cut to their image;");
+      "1 box of an unknown image or category is left out;1 box is left out, without a size inside of the image; "
+      "their objects are background in 1 image;1 box is cut to its image;");
 }
 
 // maskrcnn-benchmark #480, mmdetection #11718
@@ -145,7 +145,7 @@ TEST(CocoExports, PolygonsAreBoxes) {
   EXPECT_EQ(checked.problems, "");
   EXPECT_EQ(checked.boxes, "1:1:0.5,2,5,6 2:1:3,3,2,2 ");
   EXPECT_EQ(checked.left.annotations[0].area, 3);
-  EXPECT_NE(checked.remarks.find("1 annotations have no bbox: theirs is the box around the polygons"),
+  EXPECT_NE(checked.remarks.find("1 annotation has no bbox, but the box around the polygons"),
             std::string::npos);
   for (const char* none :
        {"[]", "[[1,2]]", "null", R"({"counts":[200],"size":[10,20]})", "[[1,2,1,4,1,3]]"}) {
@@ -201,8 +201,8 @@ TEST(CocoExports, IdsMayBeWords) {
   std::vector<int64_t> ids;
   for (const Annotation& a : checked.left.annotations) ids.push_back(a.id);
   EXPECT_EQ(ids, (std::vector<int64_t>{8, 7, 9}));
-  for (const char* part : {"2 annotations have words for ids, or none", "1 categories have words for ids",
-                           "1 images have words for ids"})
+  for (const char* part : {"2 annotations have a word for an id, or none", "1 category has words for ids",
+                           "1 image has words for ids"})
     EXPECT_NE(checked.remarks.find(part), std::string::npos) << checked.remarks;
   // Known categories give the numbers.
   DataPaths known;
@@ -266,7 +266,7 @@ TEST(CocoExports, ABoxOfZerosIsNone) {
     EXPECT_EQ(truth.annotations[1].bbox, (std::array<double, 4>{3, 3, 2, 2}));
     ASSERT_EQ(truth.notes.size(), 1u);
     EXPECT_EQ(truth.notes[0],
-              "1 annotations have a bbox of zeros: theirs is the box around the polygons or runs");
+              "1 annotation has a bbox of zeros, and gets the box around the polygons or runs");
   }
   // Nothing to take in its place, and other boxes without an area, which may be meant.
   for (const char* kept : {R"("bbox":[0,0,0,0])", R"("bbox":[0,0,0,0],"segmentation":[])",

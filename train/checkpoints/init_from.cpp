@@ -18,7 +18,7 @@ namespace {
 
 std::string summary_line(const char* what, const std::vector<std::string>& names) {
   constexpr size_t kShown = 6;
-  std::string out = fmt::format("{}: {} tensors", what, names.size());
+  std::string out = fmt::format("{}: {} tensor{}", what, names.size(), names.size() == 1 ? "" : "s");
   for (size_t i = 0; i < std::min(names.size(), kShown); ++i) out += (i ? ", " : ": ") + names[i];
   if (names.size() > kShown) out += fmt::format(", and {} more", names.size() - kShown);
   return out;

@@ -9,6 +9,7 @@
 
 #include "core/files/output_file.h"
 #include "core/tensor/error.h"
+#include "data/formats/listing.h"
 #include "models/backbone.h"
 #include "models/not_finite.h"
 #include "models/weights/foreign_models.h"
@@ -39,7 +40,9 @@ bool check_files(const ConvertArguments& arguments) {
 }
 
 void print_names(const char* what, const std::vector<std::string>& names) {
-  if (!names.empty()) print_line("{}: {} tensors, the first is {}", what, names.size(), names.front());
+  if (!names.empty())
+    print_line("{}: {}, the first is {}", what, count_of(std::ssize(names), "tensor", "tensors"),
+               names.front());
 }
 
 // The mask head of DETR's segmentation models has no place in a detector.
@@ -156,8 +159,8 @@ void write_checkpoint(const ConvertArguments& arguments, const WeightsFile& file
   info.category_ids = classes.ids;
   info.seed = config.seed();
   save_checkpoint(arguments.output, *model, info);
-  print_line("{}: {} with {} classes, {} tensors, {} parameters; eval and predict take it as it is",
-             arguments.output, config.model().type(), config.model().num_classes(),
+  print_line("{}: {} with {}, {} tensors, {} parameters; eval and predict take it as it is", arguments.output,
+             config.model().type(), count_of(config.model().num_classes(), "class", "classes"),
              model->named_tensors().size(), model->parameter_count());
 }
 

@@ -3,6 +3,7 @@
 
 #include "core/runtime/interrupt.h"
 #include "core/tensor/error.h"
+#include "data/formats/listing.h"
 #include "train/checkpoints/load_model.h"
 #include "train/commands/commands.h"
 #include "train/config/options.h"
@@ -57,8 +58,9 @@ int run_serve(const ServeArguments& arguments) {
   // Who is served already gets an answer; the server's times end what takes too long.
   do service.compute(milliseconds(20));
   while (server.connections() > 0);
-  print_line("stopped by {}: {} requests, {} images", signal_name(interrupt_signal()),
-             service.metrics().requests(), service.metrics().images());
+  print_line("stopped by {}: {}, {}", signal_name(interrupt_signal()),
+             count_of(static_cast<int64_t>(service.metrics().requests()), "request", "requests"),
+             count_of(static_cast<int64_t>(service.metrics().images()), "image", "images"));
   return 0;
 }
 

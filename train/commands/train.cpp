@@ -14,6 +14,7 @@
 #include "core/runtime/cpu/thread_team.h"
 #include "core/runtime/interrupt.h"
 #include "core/tensor/error.h"
+#include "data/formats/listing.h"
 #include "layers/name_patterns.h"
 #include "train/checkpoints/run_folder.h"
 #include "train/commands/cli/cli.h"
@@ -227,7 +228,7 @@ int train_in(RunFolder& folder, const TrainArguments& arguments, const TrainerOp
   for (const std::string& note : notes) say(note);
   const TrainingResult result = train(options, *task, folder);
   say(describe_stop(arguments, config, result));
-  std::string end = fmt::format("{}: {} steps", arguments.output, result.step);
+  std::string end = fmt::format("{}: {}", arguments.output, count_of(result.step, "step", "steps"));
   if (result.best_step >= 0)
     end +=
         fmt::format(", best {} {:.4f} after step {}", result.best_name, result.best_metric, result.best_step);

@@ -102,8 +102,8 @@ Config fine_tuned(const Config& config, const DataSize& size, const std::vector<
   Config tuned = FineTuning(config, size, sets, quick).run();
   const std::vector<ConfigChange> changes = config_changes(before, resolve_config(tuned));
   if (!changes.empty())
-    notes.push_back(fmt::format("fine-tuning on {} images; --official-recipe keeps the published settings:",
-                                size.images));
+    notes.push_back(fmt::format("fine-tuning on {} image{}; --official-recipe keeps the published settings:",
+                                size.images, size.images == 1 ? "" : "s"));
   for (const ConfigChange& c : changes) notes.push_back("  " + c.to_string());
   return tuned;
 }

@@ -205,9 +205,9 @@ std::vector<std::string> config_warnings(const Config& read, const Config& edite
   if (images_of_step(before) != images_of_step(after) &&
       before.optimizer().learning_rate() == after.optimizer().learning_rate())
     out.push_back(fmt::format(
-        "warning: {} images a step, where the recipe has {}, with the same {} {}; in proportion it would be {:.3g}",
-        images_of_step(after), images_of_step(before), kRate, after.optimizer().learning_rate(),
-        rate_for(after, before)));
+        "warning: {} image{} a step, where the recipe has {}, with the same {} {}; in proportion it would be {:.3g}",
+        images_of_step(after), images_of_step(after) == 1 ? "" : "s", images_of_step(before), kRate,
+        after.optimizer().learning_rate(), rate_for(after, before)));
   if (!has_weights && is_frozen_resnet(after))
     out.emplace_back(
         "warning: model.backbone keeps parts of random weights as they are (frozen_stages, frozen_batch_norm); expected "

@@ -77,13 +77,16 @@ std::string TrainingRun::best_metric() const {
 void TrainingRun::describe() {
   std::string line;
   if (task_.image_count() > 0)
-    line = fmt::format("{} images, {} classes; ", task_.image_count(), task_.class_names().size());
+    line = fmt::format("{} image{}, {} class{}; ", task_.image_count(), task_.image_count() == 1 ? "" : "s",
+                       task_.class_names().size(), task_.class_names().size() == 1 ? "" : "es");
   const int64_t all = model_.parameter_count(), trained = model_.parameter_count(true);
   line += fmt::format("{} with {} parameters{}; ", config_.model().type(), all,
                       trained == all ? "" : fmt::format(", {} of them trained", trained));
-  line += fmt::format("{} batches of {} an epoch", plan_.batches_per_epoch, config_.data().batch_size());
+  line += fmt::format("{} batch{} of {} an epoch", plan_.batches_per_epoch,
+                      plan_.batches_per_epoch == 1 ? "" : "es", config_.data().batch_size());
   if (plan_.accumulate > 1) line += fmt::format(", {} a step", plan_.accumulate);
-  if (plan_.total_steps < TrainingPlan::kNoLimit) line += fmt::format("; {} steps", plan_.total_steps);
+  if (plan_.total_steps < TrainingPlan::kNoLimit)
+    line += fmt::format("; {} step{}", plan_.total_steps, plan_.total_steps == 1 ? "" : "s");
   line += fmt::format("; learning rate {:g} ({}, {})", config_.optimizer().learning_rate(),
                       config_.optimizer().type(), config_.schedule().type());
   log_.message(line);

@@ -100,8 +100,8 @@ void tell_of_images(const std::vector<ImageFinding>& found, const GroundTruth& f
                           fmt::format("{}: {}", file.where(file.images[i], paths.annotations), f.problem));
   }
   if (turned_images > 0)
-    report.summary.push_back(fmt::format(
-        "{} images are turned by their EXIF orientation; boxes count in the turned picture", turned_images));
+    report.summary.push_back(count_of(turned_images, "image is", "images are") +
+                             " turned by the EXIF orientation; boxes count in the turned picture");
   if (several > 0) report.remarks.push_back(note_on_several_pictures(several, first_of_several));
 }
 
@@ -214,7 +214,7 @@ namespace {
 void add_remarks_on_repeats(const GroundTruth& file, std::vector<std::string>& remarks) {
   auto box = [](const Annotation& a) { return std::tuple(a.image_id, a.category_id, a.bbox); };
   if (int64_t n = count_repeats(file.annotations, box); n > 0)
-    remarks.push_back(fmt::format("{} boxes are the same as another one of their image and category", n));
+    remarks.push_back(count_of(n, "box is", "boxes are") + " the same as another of the image and category");
 }
 
 // "640 x 480", or the range.
@@ -269,10 +269,11 @@ void add_summary(const GroundTruth& file, std::vector<std::string>& summary) {
     crowds += a.iscrowd;
     masks += a.segmentation != nullptr;
   }
-  summary.push_back(
-      fmt::format("{} images, {} of them without boxes; {} boxes, {} of them crowds; {} categories",
-                  file.images.size(), file.images.size() - std::min(file.images.size(), with_boxes.size()),
-                  file.annotations.size(), crowds, file.categories.size()));
+  summary.push_back(fmt::format("{}, {} without boxes; {}, {} of them crowds; {}",
+                                count_of(std::ssize(file.images), "image", "images"),
+                                file.images.size() - std::min(file.images.size(), with_boxes.size()),
+                                count_of(std::ssize(file.annotations), "box", "boxes"), crowds,
+                                count_of(std::ssize(file.categories), "category", "categories")));
   if (masks > 0)
     summary.push_back(fmt::format("masks: of {} of the {} boxes", masks, file.annotations.size()));
   std::vector<ImageInfo> sized = file.images;

@@ -11,6 +11,7 @@
 #include <unordered_set>
 
 #include "data/formats/checks/units.h"
+#include "data/formats/listing.h"
 
 namespace saccade {
 namespace {
@@ -27,25 +28,39 @@ struct Changes {
 
 void tell(const Changes& c, std::vector<std::string>& told) {
   if (c.unclear_images > 0)
-    told.push_back(fmt::format("{} images are left out, as {}, so that nobody knows whose boxes are whose",
-                               c.unclear_images, c.unclear));
-  if (c.bad_images > 0) told.push_back(fmt::format("{} images with a problem are left out", c.bad_images));
+    told.push_back(fmt::format("{} left out, as {}, so that nobody knows whose boxes are whose",
+                               count_of(c.unclear_images, "image is", "images are"), c.unclear));
+  if (c.bad_images > 0)
+    told.push_back(count_of(c.bad_images, "image with a problem is", "images with a problem are") +
+                   " left out");
   if (c.joined_images > 0)
-    told.push_back(fmt::format("{} images whose file another image has become one with it", c.joined_images));
+    told.push_back(count_of(c.joined_images, "image whose file another image has becomes",
+                            "images whose file another image has become") +
+                   " one with it");
   if (c.boxes_of_images > 0)
-    told.push_back(fmt::format("{} boxes of these images are left out", c.boxes_of_images));
+    told.push_back(count_of(c.boxes_of_images, "box of these images is", "boxes of these images are") +
+                   " left out");
   if (c.unknown > 0)
-    told.push_back(fmt::format("{} boxes of unknown images or categories are left out", c.unknown));
+    told.push_back(count_of(c.unknown, "box of an unknown image or category is",
+                            "boxes of unknown images or categories are") +
+                   " left out");
   if (c.without_size > 0)
-    told.push_back(fmt::format(
-        "{} boxes without a size inside of their image are left out; their objects are background in {} images",
-        c.without_size, c.with_fewer_objects.size()));
-  if (c.doubles > 0) told.push_back(fmt::format("{} boxes are there twice and stay once", c.doubles));
+    told.push_back(
+        fmt::format("{} left out, without a size inside of the image; their objects are background in {}",
+                    count_of(c.without_size, "box is", "boxes are"),
+                    count_of(std::ssize(c.with_fewer_objects), "image", "images")));
+  if (c.doubles > 0)
+    told.push_back(count_of(c.doubles, "box is there twice and stays", "boxes are there twice and stay") +
+                   " once");
   if (c.renumbered > 0)
-    told.push_back(fmt::format("{} boxes whose id is used twice get a new id", c.renumbered));
-  if (c.cut > 0) told.push_back(fmt::format("{} boxes are cut to their image", c.cut));
+    told.push_back(
+        count_of(c.renumbered, "box whose id is used twice gets", "boxes whose id is used twice get") +
+        " a new id");
+  if (c.cut > 0) told.push_back(count_of(c.cut, "box is cut to its", "boxes are cut to their") + " image");
   if (c.masks > 0)
-    told.push_back(fmt::format("{} masks with a fault are left out; their objects keep the box", c.masks));
+    told.push_back(count_of(c.masks, "mask with a fault is left out; its object keeps",
+                            "masks with a fault are left out; their objects keep") +
+                   " the box");
 }
 
 // Ids that name several files.

@@ -11,6 +11,7 @@
 #include "data/formats/coco/coco.h"
 #include "data/formats/coco/segmentation_json.h"
 #include "data/formats/json_record.h"
+#include "data/formats/listing.h"
 #include "data/formats/named_classes.h"
 
 namespace saccade {
@@ -222,10 +223,11 @@ class CocoFile {
     if (own > 0 && take_known_categories(truth_, paths_.categories))
       note("names {} of the {} categories; the others have no objects here", own, truth_.categories.size());
     if (boxes_around_masks_ > 0)
-      note("{} annotations have no bbox: theirs is the box around the polygons or runs", boxes_around_masks_);
+      note("{} no bbox, but the box around the polygons or runs",
+           count_of(boxes_around_masks_, "annotation has", "annotations have"));
     if (boxes_of_zeros_ > 0)
-      note("{} annotations have a bbox of zeros: theirs is the box around the polygons or runs",
-           boxes_of_zeros_);
+      note("{} a bbox of zeros, and gets the box around the polygons or runs",
+           count_of(boxes_of_zeros_, "annotation has", "annotations have"));
     return std::move(truth_);
   }
 
@@ -310,8 +312,8 @@ class CocoFile {
     if (last > std::numeric_limits<int64_t>::max() - std::ssize(without_id_)) last = 0;
     for (const size_t place : without_id_) truth_.annotations[place].id = ++last;
     if (!without_id_.empty())
-      note("{} annotations have words for ids, or none; they are numbered up to {}", without_id_.size(),
-           last);
+      note("{} a word for an id, or none; numbers up to {} take the place",
+           count_of(std::ssize(without_id_), "annotation has", "annotations have"), last);
   }
 
   void number_categories(const ProblemReport& report) {
@@ -324,7 +326,8 @@ class CocoFile {
     for (Category& c : truth_.categories)
       if (WordIds::is_word(c.id)) c.id = numbers.at(c.id);
     apply(&Annotation::category_id, "category_id", "categories", category_ids_, numbers, report);
-    note("{} categories have words for ids; they are numbered", numbers.size());
+    note("{} words for ids: numbers take their place",
+         count_of(std::ssize(numbers), "category has", "categories have"));
   }
   void number_images(const ProblemReport& report) {
     const auto numbers = number_words(truth_.images, paths_.annotations,
@@ -335,7 +338,8 @@ class CocoFile {
         image.id = numbers.at(image.id);
       }
     apply(&Annotation::image_id, "image_id", "images", image_ids_, numbers, report);
-    note("{} images have words for ids; they are numbered in their order", numbers.size());
+    note("{} words for ids: numbers take their place, in the order of the list",
+         count_of(std::ssize(numbers), "image has", "images have"));
   }
   void apply(int64_t Annotation::*id, const char* field, const char* list, const WordIds& words,
              const std::unordered_map<int64_t, int64_t>& numbers, const ProblemReport& report) {

@@ -344,8 +344,8 @@ TEST(CocoCheck, TellsWhatIsRarelyMeant) {
               R"({"id":0,"name":"cells"},{"id":1,"name":"a"},{"id":2,"name":"a"},{"id":3,"name":""})");
   for (const char* part :
        {"3 of 4 categories have no annotation: 0 (\"cells\")", "2 categories have the name \"a\"",
-        "category 3 has an empty name", "1 boxes are the same as another",
-        "2 images, 1 of them without boxes; 2 boxes, 0 of them crowds; 4 categories",
+        "category 3 has an empty name", "1 box is the same as another",
+        "2 images, 1 without boxes; 2 boxes, 0 of them crowds; 4 categories",
         "images: 20 wide and 10 high pixels", "boxes: 3 wide and 4 high pixels",
         "boxes by category: \"a\" 2"})
     EXPECT_NE(all.find(part), std::string::npos) << part << "\n" << all;
@@ -418,7 +418,7 @@ TEST(CocoCheck, SaysThatExifTurnsAPicture) {
     if (!ok)
       expect_says(report.problems.lines()[0],
                   {"has 13 x 21 pixels, the annotations say 21 x 13", "EXIF orientation 6"});
-    expect_says(report.summary.back(), {"1 images are turned by their EXIF orientation"});
+    expect_says(report.summary.back(), {"1 image is turned by the EXIF orientation"});
   }
 }
 

@@ -143,7 +143,7 @@ TEST(CocoMasks, FaultsAreNamedAndBoxesStay) {
     ASSERT_EQ(left.annotations.size(), 1u);
     EXPECT_FALSE(left.annotations[0].segmentation);
     EXPECT_EQ(report.left_out,
-              std::vector<std::string>{"1 masks with a fault are left out; their objects keep the box"});
+              std::vector<std::string>{"1 mask with a fault is left out; its object keeps the box"});
   }
   for (const std::string& deep : {many_times("[", 2000) + many_times("]", 2000), many_times("[", 2000)})
     for (const bool masks : {false, true}) {

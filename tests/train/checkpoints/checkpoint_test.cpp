@@ -117,8 +117,8 @@ TEST(InitFrom, ReportsWhatItDid) {
                                 "official names",
                                 "loaded: 3 tensors: backbone.0.body.conv1.weight, class_embed.0.weight, "
                                 "class_embed.1.weight",
-                                "in the file only, skipped: 1 tensors: old.bias",
-                                "not in the file, initialised: 1 tensors: new.bias"}));
+                                "in the file only, skipped: 1 tensor: old.bias",
+                                "not in the file, initialised: 1 tensor: new.bias"}));
   // A bare backbone, in half precision.
   Tensor conv = Tensor::full({2, 3}, 0.5, DType::kBF16);
   write_safetensors(folder / "resnet", {{"conv1.weight", conv}, {"fc.weight", Tensor::zeros({1})}}, {});
@@ -199,14 +199,14 @@ TEST(InitFrom, ResizesPositionsOfOtherImages) {
   const Row rows[] = {
       {R"(type: "vit" arg { key: "patch" int: 8 } arg { key: "dim" int: 8 } arg { key: "depth" int: 1 } arg { key: "heads" int: 2 })",
        R"(arg { key: "image_size" int: 32 })", R"(arg { key: "image_size" int: 48 })",
-       "1 tensors: pos_embed ([1, 17, 8] to [1, 37, 8])"},
+       "1 tensor: pos_embed ([1, 17, 8] to [1, 37, 8])"},
       {R"(type: "swin" arg { key: "embed_dim" int: 8 } arg { key: "depths" ints: [1, 1] } arg { key: "heads" ints: [1, 2] })",
        R"(arg { key: "window" int: 3 })", R"(arg { key: "window" int: 4 })",
        "2 tensors: layers.0.blocks.0.attn.relative_position_bias_table ([25, 1] to [49, 1]), "
        "layers.1.blocks.0.attn.relative_position_bias_table ([25, 2] to [49, 2])"},
       {R"(type: "dat_pp" arg { key: "blocks" string: "ND" } arg { key: "dims" ints: [8] } arg { key: "heads" ints: [2] })",
        R"(arg { key: "image_size" int: 16 })", R"(arg { key: "image_size" int: 24 })",
-       "1 tensors: stages.0.attns.1.rpe_table ([2, 7, 7] to [2, 11, 11])"},
+       "1 tensor: stages.0.attns.1.rpe_table ([2, 7, 7] to [2, 11, 11])"},
   };
   for (const Row& row : rows) {
     TestFolder folder;

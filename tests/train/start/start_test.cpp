@@ -321,7 +321,7 @@ train { epochs: 3 }
   const std::string out = testing::internal::GetCapturedStdout();
   ASSERT_EQ(status, 0) << out;
   EXPECT_NE(out.find("the same 1 image, without augmentation"), std::string::npos) << out;
-  EXPECT_NE(out.find("1 images, "), std::string::npos) << out;
+  EXPECT_NE(out.find("1 image, "), std::string::npos) << out;
   ASSERT_FALSE(logged_numbers(dir / "run", "AP").empty());
   EXPECT_GT(logged_numbers(dir / "run", "AP").back(), 0.9) << out;
 }

@@ -186,8 +186,9 @@ std::optional<int> convert_label_maps(const DataConvertArguments& arguments) {
     fs::rename(fs::path(part.path()) / name, output / name, error);
     if (error) fail("{}: cannot be written: {}", (output / name).string(), error.message());
   }
-  print_line("{}: {} images with their label maps, {} classes from 0 on; {} is none", arguments.output,
-             folders->images(), categories.size(), folders->ignored());
+  print_line("{}: {} and label maps, {} from 0 on; {} is none", arguments.output,
+             count_of(static_cast<int64_t>(folders->images()), "image", "images"),
+             count_of(std::ssize(categories), "class", "classes"), folders->ignored());
   print_line("to train on it: saccade train --data {} --model semantic_fpn_r50",
              shell_word(arguments.output));
   return 0;

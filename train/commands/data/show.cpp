@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "core/files/output_file.h"
 #include "core/files/temporary.h"
 #include "core/tensor/error.h"
+#include "data/formats/listing.h"
 #include "data/loading/skipped_images.h"
 #include "train/commands/commands.h"
 #include "train/config/options.h"
@@ -71,7 +73,7 @@ int run_data_show(const DataShowArguments& arguments) {
       ++images;
     }
   }
-  print_line("{}: {} pictures", arguments.output, images);
+  print_line("{}: {}", arguments.output, count_of(images, "picture", "pictures"));
   return 0;
 }
 

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "core/tensor/error.h"
+#include "data/formats/listing.h"
 #include "data/images/draw.h"
 #include "models/build.h"
 #include "models/detector.h"
@@ -62,7 +63,7 @@ class DetectionTask final : public Task {
             i.mask->resize({target.height, target.width}).crop(0, 0, {image.height, image.width}));
     }
     draw_boxes(image, drawn, class_names);
-    return fmt::format("{} objects", drawn.size());
+    return count_of(std::ssize(drawn), "object", "objects");
   }
 
   Classes classes_of_weights(Config& config, const std::vector<std::string>& labels,

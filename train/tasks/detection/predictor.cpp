@@ -1,4 +1,5 @@
 // saccade predict with a detector: pictures with boxes, and the detections as a list.
+#include "data/formats/listing.h"
 #include "train/tasks/detection/detection.h"
 
 #include <fmt/format.h>
@@ -101,7 +102,7 @@ class BoxPredictor : public Predictor {
   }
   std::string take_tracks() override { return std::exchange(mot_, {}); }
   std::string end_video() override {
-    return arguments_.video.track ? fmt::format("{} objects followed", tracker_.count()) : "";
+    return arguments_.video.track ? count_of(tracker_.count(), "object", "objects") + " followed" : "";
   }
   std::string list_name() const override { return "detections.json"; }
   std::string take_list() override { return std::exchange(list_, {}); }
@@ -109,10 +110,13 @@ class BoxPredictor : public Predictor {
     const std::string labels =
         arguments_.wants_labels() ? fmt::format(", labels of all images in {}/", arguments_.to) : "";
     const std::string pictures =
-        images == 0 ? "" : fmt::format("{} {}, ", images, arguments_.pictures ? "pictures" : "images");
+        images == 0 ? ""
+                    : count_of(static_cast<int64_t>(images), arguments_.pictures ? "picture" : "image",
+                               arguments_.pictures ? "pictures" : "images") +
+                          ", ";
     std::string text =
-        table() + fmt::format("{}: {}detections.json with {} detections of {}{}\n",
-                              escaped(arguments_.output), pictures, count_,
+        table() + fmt::format("{}: {}detections.json with {} of {}{}\n", escaped(arguments_.output), pictures,
+                              count_of(count_, "detection", "detections"),
                               arguments_.video.track ? "objects that were followed"
                                                      : fmt::format("score {} or more", threshold_),
                               labels);

@@ -12,6 +12,7 @@
 #include "core/files/text.h"
 #include "core/formats/json.h"
 #include "core/tensor/error.h"
+#include "data/formats/listing.h"
 #include "data/pages/label_picture.h"
 #include "data/pages/order.h"
 #include "train/tasks/segmentation/label_map_files.h"
@@ -81,8 +82,9 @@ class LabelPredictor : public Predictor {
         out +=
             fmt::format("{:5.1f} %  {}\n", 100.0 * static_cast<double>(pixels_[k]) / static_cast<double>(all),
                         printable(model_.class_names[k]));
-    const std::string pictures =
-        images > 0 ? fmt::format("{} pictures, their label maps in label_maps, ", images) : "";
+    const std::string pictures = images > 0 ? count_of(static_cast<int64_t>(images), "picture", "pictures") +
+                                                  ", label maps in label_maps, "
+                                            : "";
     return out + fmt::format("{}: {}predictions.json\n", escaped(output_), pictures);
   }
   bool has_pictures() const override { return true; }
