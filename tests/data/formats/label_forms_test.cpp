@@ -121,6 +121,9 @@ TEST_F(LabelForms, WhatYoloLacksIsSaid) {
   EXPECT_EQ(files.notes[0], "train: 1 crowd is left out: YOLO has none");
   EXPECT_NE(files.notes[1].find("train: 1 mask is left out"), std::string::npos);
   EXPECT_EQ(read().annotations.size(), 2u);
+  const LabelList list{.truth = truth};
+  EXPECT_EQ(label_forms().find("cvat").write({&list, 1}).notes,
+            std::vector<std::string>{"1 crowd is written as an object: CVAT has none"});
 }
 
 TEST_F(LabelForms, AreasThatAreNotThoseOfBoxesAreSaidToBeLost) {
