@@ -5,6 +5,7 @@
 #include "core/kernels/bf16_shadow/bf16_shadow.h"
 #include "core/runtime/parallel.h"
 #include "core/tensor/execution.h"
+#include "core/tensor/prepared.h"
 
 namespace saccade {
 namespace {
@@ -132,6 +133,8 @@ void Module::after_initialize(uint64_t, const std::string&) {}
 
 void Module::set_training(bool training) {
   training_ = training;
+  for (const Entry& e : entries_)
+    if (!e.is_buffer) training ? drop_forms(e.var.value()) : keep_forms(e.var.value());
   for (auto& [name, module] : children_) module->set_training(training);
 }
 

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "core/kernels/copy/copy.h"
+#include "core/tensor/prepared.h"
 
 namespace saccade {
 

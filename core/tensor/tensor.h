@@ -17,6 +17,7 @@
 namespace saccade {
 
 class Storage;
+class PreparedForms;  // core/tensor/prepared.h
 
 // See core/kernels/bf16_shadow/bf16_shadow.h.
 struct Bf16Shadow {
@@ -40,6 +41,7 @@ class Storage {
   void bump_version() { ++version_; }
 
   std::unique_ptr<Bf16Shadow> bf16_shadow;  // for keep_bf16_shadow()
+  std::unique_ptr<PreparedForms> prepared;  // for keep_forms()
 
  private:
   void* data_;

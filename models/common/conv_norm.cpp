@@ -2,6 +2,7 @@
 
 #include "core/kernels/bf16_shadow/bf16_shadow.h"
 #include "core/kernels/conv2d/conv2d.h"
+#include "core/tensor/prepared.h"
 
 namespace saccade {
 
@@ -17,6 +18,7 @@ FoldedConv FoldedConvCache::get(std::span<const Var> sources, const std::functio
   if (weight.dtype() == DType::kF32) weight = weight.to(compute);
   folded_.weight = Var(kernels::conv_weight_in_order(weight));
   keep_bf16_shadow(folded_.bias.value());
+  keep_forms(folded_.weight.value());
   sources_ = std::move(now);
   compute_ = compute;
   return folded_;

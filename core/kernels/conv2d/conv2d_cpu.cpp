@@ -92,7 +92,7 @@ void forward_cpu(const Tensor& x, const Tensor& w, const Tensor& bias, const Con
     if (bias.defined()) arguments.push_back({DNNL_ARG_BIAS, db});
     return Compiled(pd, dnnl::convolution_forward(pd), arguments);
   });
-  op->run({x.raw(), w.raw(), y.raw(), data_or_null<float>(bias)});
+  op->run({x.raw(), w.raw(), y.raw(), data_or_null<float>(bias)}, &w);
 }
 
 void backward_data_cpu(const Tensor& dy, const Tensor& w, const ConvParams& p, Tensor& dx) {

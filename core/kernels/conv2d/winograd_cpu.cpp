@@ -4,8 +4,10 @@
 
 #include "core/kernels/common/small_gemm_cpu.h"
 #include "core/kernels/conv2d/winograd_schemes_cpu.h"
+#include "core/runtime/lru_cache.h"
 #include "core/runtime/parallel.h"
 #include "core/tensor/integers.h"
+#include "core/tensor/prepared.h"
 #include "core/tensor/tensor.h"
 
 namespace saccade::cpu {
@@ -35,10 +37,10 @@ struct Points {
   int64_t side = 0, distance = 0;
   Tensor memory;
   Points() = default;
-  Points(int64_t side_, int64_t size)
-      : side(side_),
-        distance(round_up(size, kLanes) + kLanes),
-        memory(Tensor::empty({side * side * distance})) {}
+  Points(int64_t side_, int64_t size, Tensor of = {})
+      : side(side_), distance(round_up(size, kLanes) + kLanes), memory(std::move(of)) {
+    if (!memory.defined()) memory = Tensor::empty({side * side * distance});
+  }
   float* at(int64_t row, int64_t column) { return memory.data<float>() + (row * side + column) * distance; }
 };
 
@@ -168,8 +170,8 @@ struct Convolution {
     }
   }
 
-  // Blocks of tiles from one end to the other, each by one thread: what is between stays in its cache.
-  void run_blocks(int64_t block) const {
+  // The taps that lead to all channels of the result; those to the group from `first` on at first * in.C.
+  Points transform_all_taps() const {
     Points u(kMatrices, in.C * wide);
     constexpr int64_t kChannels = 16;
     const int64_t pieces = ceil_div(in.C, kChannels), groups = ceil_div(out.C, kGroup);
@@ -180,6 +182,11 @@ struct Convolution {
                        first * in.C);
       }
     });
+    return u;
+  }
+
+  // Blocks of tiles from one end to the other, each by one thread: what is between stays in its cache.
+  void run_blocks(int64_t block, Points u) const {
     parallel_for(ceil_div(in.count(), block), 1, [&](int64_t from, int64_t to) {
       Points v(kPoints, block * stride), m(kPoints, block * kGroup);
       for (int64_t begin = from * block; begin < std::min(to * block, in.count()); begin += block) {
@@ -194,8 +201,9 @@ struct Convolution {
     });
   }
 
-  // All input of a span first, then groups of channels and parts of the span.
-  void run_spans() const {
+  // All input of a span first, then groups of channels and parts of the span. Without `all` a thread
+  // transforms the taps of its group.
+  void run_spans(Points* all) const {
     // Few tiles would not pay for the taps' transform.
     const int64_t span = round_up(std::max(kSpan / kSquare<Scheme> / in.C, out.C), kUnitRows);
     const int64_t groups = ceil_div(out.C, kGroup);
@@ -205,40 +213,57 @@ struct Convolution {
       parallel_for(tiles, 8,
                    [&](int64_t from, int64_t to) { transform_input(begin + from, to - from, from, v); });
       parallel_for(groups * blocks, 1, [&](int64_t from, int64_t to) {
-        Points u(kMatrices, in.C * kGroup), m(kPoints, kUnitRows * kGroup);
+        Points own, m(kPoints, kUnitRows * kGroup);
+        if (!all) own = Points(kMatrices, in.C * kGroup);
         for (int64_t unit = from, group = -1; unit < to; ++unit) {
           const int64_t first = unit / blocks * kGroup, width = std::min(kGroup, wide - first);
-          if (unit / blocks != group) transform_taps(first, width, 0, in.C, u, 0);
+          if (!all && unit / blocks != group) transform_taps(first, width, 0, in.C, own, 0);
           group = unit / blocks;
           const int64_t row = unit % blocks * kUnitRows, rows = std::min(kUnitRows, tiles - row);
-          multiply(v, row, rows, u, 0, width, m);
+          multiply(v, row, rows, all ? *all : own, all ? first * in.C : 0, width, m);
           write_all(begin + row, rows, first, width, m);
         }
       });
     }
   }
 
-  void run() const {
+  // `all`: what transform_all_taps() returned, or null.
+  void run(Points* all) const {
     const int64_t fitting = kBlock / kSquare<Scheme> / in.C / kTileRows * kTileRows;
     const int64_t block = std::clamp(fitting, std::min(kMinBlock, kUnitRows), kUnitRows);
     if (ceil_div(in.count(), block) >= kManyBlocks)
-      run_blocks(block);
+      run_blocks(block, all ? *all : transform_all_taps());
     else
-      run_spans();
+      run_spans(all);
   }
 };
 
-template <class Scheme>
-void convolve(const Tensor& map, const Tensor& taps, bool rotated, const Tensor& bias, Activation act,
-              Tensor& result) {
+// taps() -> [3, 3, C, O] of the weights, whose transform may be kept.
+template <class Scheme, class Taps>
+void convolve(const Tensor& map, const Tensor& w, const Taps& taps, bool rotated, const Tensor& bias,
+              Activation act, Tensor& result) {
   dispatch_dtype<float, bf16>(map.dtype(), "conv2d", [&]<class T>() {
-    Convolution<T, Scheme>{{map.data<T>(), map, Scheme::kStep},
-                           {result.data<T>(), result, Scheme::kOut},
-                           taps.data<T>(),
-                           data_or_null<float>(bias),
-                           rotated,
-                           act == Activation::kRelu}
-        .run();
+    Convolution<T, Scheme> c{{map.data<T>(), map, Scheme::kStep},
+                             {result.data<T>(), result, Scheme::kOut},
+                             nullptr,
+                             data_or_null<float>(bias),
+                             rotated,
+                             act == Activation::kRelu};
+    Tensor read;
+    const auto transformed = [&] {
+      read = taps();
+      c.taps = read.template data<T>();
+      return c.transform_all_taps().memory;
+    };
+    if (keeps_forms(w)) {
+      const CacheKey form =
+          CacheKey().add(Scheme::kIn, Scheme::kOut, rotated, c.in.C, c.out.C, static_cast<int>(w.dtype()));
+      Points all(Scheme::kMatrices, c.in.C * c.wide, prepared(w, "winograd " + form.text(), transformed));
+      return c.run(&all);
+    }
+    read = taps();
+    c.taps = read.template data<T>();
+    c.run(nullptr);
   });
 }
 
@@ -349,14 +374,14 @@ void with_scheme(Winograd kind, const F& f) {
 
 void winograd_forward(const Tensor& x, const Tensor& w, const Tensor& bias, Winograd kind, Activation act,
                       Tensor& y) {
-  const Tensor taps = w.permute({2, 3, 1, 0}).contiguous();
-  with_scheme<Strided>(kind, [&]<class Scheme>() { convolve<Scheme>(x, taps, false, bias, act, y); });
+  const auto taps = [&] { return w.permute({2, 3, 1, 0}).contiguous(); };
+  with_scheme<Strided>(kind, [&]<class Scheme>() { convolve<Scheme>(x, w, taps, false, bias, act, y); });
 }
 
 void winograd_backward_data(const Tensor& dy, const Tensor& w, Winograd kind, Tensor& dx) {
-  const Tensor taps = w.permute({2, 3, 0, 1}).contiguous();
-  with_scheme<Spread>(kind,
-                      [&]<class Scheme>() { convolve<Scheme>(dy, taps, true, {}, Activation::kNone, dx); });
+  const auto taps = [&] { return w.permute({2, 3, 0, 1}).contiguous(); };
+  with_scheme<Spread>(
+      kind, [&]<class Scheme>() { convolve<Scheme>(dy, w, taps, true, {}, Activation::kNone, dx); });
 }
 
 void winograd_backward_weight(const Tensor& dy, const Tensor& x, Winograd kind, Tensor& dw) {

@@ -40,7 +40,7 @@ void product(const Tensor& a, const Tensor& b, bool b_transposed, const Tensor& 
     if (bias.defined()) arguments.push_back({DNNL_ARG_BIAS, dbias});
     return Compiled(pd, dnnl::matmul(pd), arguments);
   });
-  op->run({a.raw(), b.raw(), y.raw(), data_or_null<float>(bias)});
+  op->run({a.raw(), b.raw(), y.raw(), data_or_null<float>(bias)}, &b);
 }
 
 // The other route; either factor may be transposed.

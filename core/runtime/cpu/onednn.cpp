@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "core/runtime/parallel.h"
+#include "core/tensor/prepared.h"
 
 namespace saccade::onednn {
 namespace {
@@ -60,6 +61,18 @@ bool is_independent(const dnnl::primitive_desc_base& pd, const std::vector<Argum
     default:
       return false;
   }
+}
+
+// What tells a layout apart. Of those without blocks ("" is returned) oneDNN does not say all.
+std::string text_of(const Desc& desc) {
+  const dnnl_memory_desc_t& d = desc.data;
+  if (d.format_kind != dnnl_blocked || d.extra.flags != 0) return "";
+  const dnnl_blocking_desc_t& blocks = d.format_desc.blocking;
+  CacheKey key;
+  key.add(d.ndims, d.data_type, d.offset0, blocks.inner_nblks);
+  for (int i = 0; i < d.ndims; ++i) key.add(d.dims[i], d.padded_dims[i], blocks.strides[i]);
+  for (int i = 0; i < blocks.inner_nblks; ++i) key.add(blocks.inner_blks[i], blocks.inner_idxs[i]);
+  return key.text();
 }
 
 // oneDNN crashes when there is no room for the code that it writes.
@@ -150,19 +163,21 @@ Compiled::Compiled(const dnnl::primitive_desc_base& pd, dnnl::primitive primitiv
       scratch_(pd.scratchpad_desc()),
       independent_(is_independent(pd, arguments)) {
   for (const Argument& a : arguments) {
-    Slot slot{a, pd.query_md(dnnl::query::exec_arg_md, a.index), {}, {}};
+    Slot slot{a, pd.query_md(dnnl::query::exec_arg_md, a.index), {}, {}, false, {}};
     if (slot.wanted != a.desc) {
       dnnl::reorder::primitive_desc r(engine(), a.output ? slot.wanted : a.desc, engine(),
                                       a.output ? a.desc : slot.wanted, attributes());
       slot.reorder = dnnl::reorder(r);
       slot.reorder_scratch = r.scratchpad_desc();
       slot.reorder_independent = is_independent(r, {});
+      const std::string from = text_of(a.desc), to = text_of(slot.wanted);
+      if (!from.empty() && !to.empty()) slot.form = "onednn " + from + to;
     }
     slots_.push_back(std::move(slot));
   }
 }
 
-void Compiled::run(std::initializer_list<const void*> pointers) const {
+void Compiled::run(std::initializer_list<const void*> pointers, const Tensor* weights) const {
   std::unordered_map<int, dnnl::memory> arguments;
   std::vector<Tensor> temporaries(slots_.size());
   auto pointer = pointers.begin();
@@ -173,12 +188,16 @@ void Compiled::run(std::initializer_list<const void*> pointers) const {
       arguments[s.argument.index] = user;
       continue;
     }
-    temporaries[i] = temporary(s.wanted);
-    dnnl::memory own = memory_of(s.wanted, temporaries[i].raw());
-    if (!s.argument.output)
-      execute(s.reorder, {{DNNL_ARG_FROM, user}, {DNNL_ARG_TO, own}}, s.reorder_scratch,
-              s.reorder_independent);
-    arguments[s.argument.index] = own;
+    const auto reordered = [&] {
+      Tensor to = temporary(s.wanted);
+      if (!s.argument.output)
+        execute(s.reorder, {{DNNL_ARG_FROM, user}, {DNNL_ARG_TO, memory_of(s.wanted, to.raw())}},
+                s.reorder_scratch, s.reorder_independent);
+      return to;
+    };
+    const bool may_keep = weights && s.argument.index == DNNL_ARG_WEIGHTS && !s.form.empty();
+    temporaries[i] = may_keep ? prepared(*weights, s.form, reordered) : reordered();
+    arguments[s.argument.index] = memory_of(s.wanted, temporaries[i].raw());
   }
   execute(primitive_, arguments, scratch_, independent_);
   pointer = pointers.begin();

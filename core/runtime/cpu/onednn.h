@@ -49,8 +49,9 @@ class Compiled {
  public:
   Compiled(const dnnl::primitive_desc_base& pd, dnnl::primitive primitive,
            const std::vector<Argument>& arguments);
-  // One pointer for each argument; what comes after them is not read.
-  void run(std::initializer_list<const void*> pointers) const;
+  // One pointer for each argument; what comes after them is not read. Of `weights`, the tensor of
+  // DNNL_ARG_WEIGHTS, the primitive's layout may be kept (core/tensor/prepared.h).
+  void run(std::initializer_list<const void*> pointers, const Tensor* weights = nullptr) const;
 
  private:
   struct Slot {
@@ -59,6 +60,7 @@ class Compiled {
     dnnl::primitive reorder;  // empty when the layouts are equal
     Desc reorder_scratch;
     bool reorder_independent = false;
+    std::string form;  // names both layouts
   };
   dnnl::primitive primitive_;
   Desc scratch_;
