@@ -6,6 +6,7 @@
 #include <set>
 
 #include "core/formats/safetensors.h"
+#include "core/runtime/cpu/onednn.h"
 #include "core/runtime/gpu.h"
 #include "core/tensor/device.h"
 #include "data/evaluation/detections.h"
@@ -266,6 +267,25 @@ TEST_F(Cli, PrecisionTakesThePlaceOfTheConfigurations) {
   EXPECT_NE(detections("bf16"), detections(""));
   expect_works("bench " + kCheckpoint + " --seconds 0 --precision bf16 --json bench_bf16.json");
   EXPECT_NE(read_bytes(scratch() / "bench_bf16.json").find("\"precision\": \"bf16\""), std::string::npos);
+}
+
+// ONEDNN_MAX_CPU_ISA makes any processor one without instructions for bf16.
+TEST_F(Cli, PrecisionAutoIsChosenWhereARunBegins) {
+  const std::string begin = " train --config tiny.textproto --set precision=auto --output ";
+  const Result narrow = run_script("ONEDNN_MAX_CPU_ISA=AVX2 \"$S\"" + begin + "auto --max-steps 1");
+  EXPECT_EQ(narrow.status, 0) << narrow.err;
+  EXPECT_NE(narrow.out.find("precision auto: f32, since this processor"), std::string::npos) << narrow.out;
+  EXPECT_NE(read_bytes(scratch() / "auto/config.textproto").find("precision: f32"), std::string::npos);
+  // What another processor would gain by does not count where the run goes on.
+  const Result resumed = run(begin.substr(1) + "auto --resume");
+  EXPECT_EQ(resumed.status, 0) << resumed.err;
+  EXPECT_NE(resumed.out.find("precision auto: f32, as the run began"), std::string::npos) << resumed.out;
+  EXPECT_NE(read_bytes(scratch() / "auto/config.textproto").find("precision: f32"), std::string::npos);
+  const std::string eval = "eval --checkpoint " + kCheckpoint + kShapes + "--detections ";
+  expect_works(eval + "chosen.json --precision auto");
+  expect_works(eval + "named.json --precision " +
+               (onednn::has_avx512_bf16() ? std::string("bf16") : std::string("f32")));
+  EXPECT_EQ(read_bytes(scratch() / "chosen.json"), read_bytes(scratch() / "named.json"));
 }
 
 TEST_F(Cli, FieldsOfInferenceAreSetOnACheckpoint) {

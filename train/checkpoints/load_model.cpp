@@ -8,6 +8,7 @@
 #include "core/tensor/memory.h"
 #include "models/not_finite.h"
 #include "train/checkpoints/checkpoint.h"
+#include "train/config/options.h"
 #include "train/config/quick_flags.h"
 #include "train/config/schema/config_changes.h"
 #include "train/config/task.h"
@@ -91,6 +92,7 @@ LoadedModel load_trained_model(const std::string& checkpoint, Device device, con
   const std::vector<std::string> size = size_edits(loaded.config, image_size);
   sets.insert(sets.begin(), size.begin(), size.end());
   if (!sets.empty()) edit_for_inference(loaded.config, sets);
+  resolve_precision(loaded.config, device);
   const int64_t classes = check_classes(loaded, checkpoint);
   const BuildArgs args = with_name(checkpoint, [&] { return build_args(loaded.config); });
   // What does not fit the file's tensors is refused before it takes memory,

@@ -20,6 +20,7 @@
 #include "train/commands/cli/cli.h"
 #include "train/commands/commands.h"
 #include "train/config/fine_tuning.h"
+#include "train/config/options.h"
 #include "train/config/recipes.h"
 #include "train/config/schema/config_changes.h"
 #include "train/config/task.h"
@@ -151,6 +152,9 @@ Config configuration(const TrainArguments& arguments, Device device, std::vector
       *groups.add_group() = group;
   config.mutable_optimizer()->mutable_group()->Swap(groups.mutable_group());
   validate_for_training(config);
+  if (std::string note = resolve_precision(config, device, arguments.resume ? arguments.output : "");
+      !note.empty())
+    notes.push_back(std::move(note));
   if (device == Device::kCuda && !config.has_precision())
     notes.emplace_back(
         "note: no precision is set, so products use exact f32, the slowest on a GPU; --set precision=bf16 or tf32 uses its tensor "

@@ -3,11 +3,14 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <filesystem>
 
+#include "core/runtime/cpu/onednn.h"
 #include "core/tensor/error.h"
 #include "data/formats/joining/united_paths.h"
 #include "data/formats/splits.h"
 #include "models/build.h"
+#include "train/config/config.h"
 #include "train/config/schema/config_fields.h"
 #include "train/config/task.h"
 
@@ -237,8 +240,25 @@ LabelScheme label_scheme(const Config& config) {
 }
 
 Precision precision_of(const Config& config) {
+  SACCADE_CHECK(config.precision() != config::auto_, "[options] precision auto was not resolved");
   return {config.precision() == config::bf16 ? DType::kBF16 : DType::kF32,
           config.precision() == config::tf32 ? MathMode::kTf32 : MathMode::kExact};
+}
+
+std::string resolve_precision(Config& config, Device device, const std::string& run) {
+  if (config.precision() != config::auto_) return "";
+  const std::string own = run + "/config.textproto";
+  std::error_code error;
+  if (!run.empty() && std::filesystem::exists(own, error)) {
+    config.set_precision(load_config(own).precision());
+    if (config.precision() != config::auto_)
+      return fmt::format("precision auto: {}, as the run began", config::Precision_Name(config.precision()));
+  }
+  const bool gains = device != Device::kCpu || onednn::has_avx512_bf16();
+  config.set_precision(gains ? config::bf16 : config::f32);
+  if (device != Device::kCpu) return "precision auto: bf16 on a GPU";
+  return gains ? "precision auto: bf16, which this processor has instructions for"
+               : "precision auto: f32, since this processor has no instructions for bf16";
 }
 
 void set_precision(const Precision& precision) {

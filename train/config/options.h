@@ -54,6 +54,9 @@ struct Precision {
   MathMode math = MathMode::kExact;
 };
 Precision precision_of(const Config& config);
+// `auto` becomes bf16 where the device gains by it, else f32, or what a run that goes on has: `run` is its
+// folder, or "". Returns what to say of it; "" where the configuration names a precision.
+std::string resolve_precision(Config& config, Device device, const std::string& run = "");
 // Until the end of the thread's ExecutionScope.
 void set_precision(const Precision& precision);
 

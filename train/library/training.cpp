@@ -5,6 +5,7 @@
 #include "core/tensor/execution.h"
 #include "train/checkpoints/run_folder.h"
 #include "train/config/config.h"
+#include "train/config/options.h"
 #include "train/config/task.h"
 #include "train/inference/device_choice.h"
 #include "train/library/boundary.h"
@@ -19,6 +20,8 @@ TrainerOptions trainer_options(const TrainingSetup& setup) {
   TrainerOptions options;
   Config config = load_config(setup.config, setup.set);
   validate_for_training(config);
+  options.device = choose_device(setup.device).device;
+  resolve_precision(config, options.device, setup.resume ? setup.output : "");
   options.config = resolve_config(config);
   if (setup.output.empty()) fail_input("output: not given, expected the folder of the run");
   if (setup.resume && !setup.init_from.empty())
@@ -29,7 +32,6 @@ TrainerOptions trainer_options(const TrainingSetup& setup) {
   options.resume = setup.resume;
   options.init_from = setup.init_from;
   options.init_key = setup.init_key;
-  options.device = choose_device(setup.device).device;
   options.quiet = true;
   return options;
 }

@@ -117,12 +117,19 @@ dnnl::primitive_attr attributes(bool relu) {
   return attr;
 }
 
+bool may_use(dnnl::cpu_isa instructions) {
+  const auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
+  const auto needed = static_cast<unsigned>(instructions);
+  return (isa & needed) == needed;
+}
+
 bool has_avx512() {
-  static const bool has = [] {
-    auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
-    auto needed = static_cast<unsigned>(dnnl::cpu_isa::avx512_core);
-    return (isa & needed) == needed;
-  }();
+  static const bool has = may_use(dnnl::cpu_isa::avx512_core);
+  return has;
+}
+
+bool has_avx512_bf16() {
+  static const bool has = may_use(dnnl::cpu_isa::avx512_core_bf16);
   return has;
 }
 

@@ -32,6 +32,8 @@ dnnl::primitive_attr attributes(bool relu = false);
 // Whether oneDNN may use AVX-512 (ONEDNN_MAX_CPU_ISA=AVX2 forbids it): only then it computes in bf16 and has
 // its best products. What follows from it is in core/kernels/matmul/routes_cpu.h.
 bool has_avx512();
+// Whether it may use the instructions for bf16 as well.
+bool has_avx512_bf16();
 // The predicate of the kernels that use it: a first tensor in f32 or bf16, and nothing empty.
 template <class... A>
 bool takes(const Tensor& x, const A&... others) {

@@ -122,8 +122,8 @@ inline void add_inference_set(CLI::App* command, std::vector<std::string>& set) 
 }
 
 inline void add_precision(CLI::App* c, std::string& precision) {
-  option(c, "--precision", precision, "NAME", "compute in f32, tf32 or bf16 (default: as in training)")
-      ->check(CLI::IsMember({"f32", "tf32", "bf16"}));
+  option(c, "--precision", precision, "NAME", "compute in f32, tf32, bf16 or auto (default: as in training)")
+      ->check(CLI::IsMember({"f32", "tf32", "bf16", "auto"}));
 }
 
 inline CLI::Validator batch_sizes() { return whole(1, 65536); }
