@@ -174,8 +174,8 @@ TEST_P(WinogradTest, OursDoNotDependOnThreadsOrNeighbours) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Sizes, WinogradTest,
-                         testing::Values(Size{2, 64, 64, 128, 64, 1, true}, Size{1, 40, 40, 32, 256, 1, true},
-                                         Size{2, 24, 25, 32, 133, 1, true},
+                         testing::Values(Size{2, 64, 64, 256, 32, 1, true}, Size{1, 40, 40, 32, 256, 1, true},
+                                         Size{2, 20, 27, 80, 36, 1, true}, Size{2, 24, 25, 32, 133, 1, true},
                                          Size{2, 17, 17, 32, 131, 2, false},
                                          Size{3, 13, 21, 48, 16, 1, false}, Size{1, 7, 5, 16, 80, 1, false},
                                          Size{5, 4, 4, 64, 64, 1, false}, Size{2, 1, 9, 16, 16, 1, false},

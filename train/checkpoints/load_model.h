@@ -39,8 +39,9 @@ struct LoadedModel {
 };
 
 // Throws InputError naming the file when it is missing, damaged, no checkpoint of ours or does not fit its
-// own config. `precision` (f32, tf32, bf16, auto) takes the place of the configuration's; "" leaves that. So do the
-// edits of `sets` (--set), which may touch what inference alone depends on (ConfigChange::of_inference);
+// own config. `precision` (f32, tf32, bf16, auto) takes the place of the configuration's; "" leaves that. So
+// do the edits of `sets` (--set), which may touch what inference alone depends on
+// (ConfigChange::of_inference);
 // before them so does `image_size` (--image-size), where it is not 0.
 LoadedModel load_trained_model(const std::string& checkpoint, Device device = Device::kCpu,
                                const std::string& precision = "", std::vector<std::string> sets = {},

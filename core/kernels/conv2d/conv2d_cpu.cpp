@@ -7,6 +7,7 @@
 
 #include "core/kernels/conv2d/conv2d_as_product.h"
 #include "core/kernels/conv2d/depthwise_cpu.h"
+#include "core/kernels/conv2d/gathered_conv_cpu.h"
 #include "core/kernels/conv2d/packed_conv_cpu.h"
 #include "core/kernels/conv2d/winograd_cpu.h"
 #include "core/kernels/matmul/routes_cpu.h"
@@ -78,6 +79,8 @@ void forward_cpu(const Tensor& x, const Tensor& w, const Tensor& bias, const Con
   const ConvRoute route = cpu::conv_route(Pass::kForward, x, w, y, p);
   if (const auto kind = winograd_kind(route)) return cpu::winograd_forward(x, w, bias, *kind, act, y);
   if (route == ConvRoute::kPacked) return cpu::packed_conv_forward(x, w, bias, p, act, y);
+  if (route == ConvRoute::kGathered)
+    return forward_as_product(cpu::gathered(x, y, p.stride), w, bias, act, y);
   if (must_widen(x)) {
     Tensor wide = Tensor::empty(y.shape());
     forward_cpu(widened(x), widened(w), bias, p, act, wide);
@@ -100,6 +103,11 @@ void backward_data_cpu(const Tensor& dy, const Tensor& w, const ConvParams& p, T
   const ConvRoute route = cpu::conv_route(Pass::kBackwardData, dx, w, dy, p);
   if (const auto kind = winograd_kind(route)) return cpu::winograd_backward_data(dy, w, *kind, dx);
   if (route == ConvRoute::kPacked) return cpu::packed_conv_backward_data(dy, w, p, dx);
+  if (route == ConvRoute::kGathered) {
+    Tensor read = Tensor::empty({dy.dim(0), dy.dim(1), dy.dim(2), dx.dim(3)}, dx.dtype());
+    backward_data_as_product(dy, w, read);
+    return cpu::spread(read, p.stride, dx);
+  }
   if (must_widen(dy)) {
     Tensor wide = Tensor::empty(dx.shape());
     backward_data_cpu(widened(dy), widened(w), p, wide);
@@ -136,6 +144,8 @@ void backward_weight_cpu(const Tensor& dy, const Tensor& x, const ConvParams& p,
   const ConvRoute route = cpu::conv_route(Pass::kBackwardWeight, x, dw, dy, p);
   if (const auto kind = winograd_kind(route)) return cpu::winograd_backward_weight(dy, x, *kind, dw);
   if (route == ConvRoute::kPacked) return cpu::packed_conv_backward_weight(dy, x, p, dw);
+  if (route == ConvRoute::kGathered)
+    return backward_weight_as_product(dy, cpu::gathered(x, dy, p.stride), dw);
   if (must_widen(x)) return backward_weight_cpu(widened(dy), widened(x), p, dw);
   sum_over_samples(x.dim(0), dy.numel() / dy.dim(3), dw, [&](int64_t begin, int64_t end, Tensor& sum) {
     backward_weight_here(dy.slice(0, begin, end), x.slice(0, begin, end), p, sum);

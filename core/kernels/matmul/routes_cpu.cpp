@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/kernels/common/vector_cpu.h"
+#include "core/kernels/conv2d/conv2d_as_product.h"
 #include "core/runtime/cpu/onednn.h"
 #include "core/tensor/execution.h"
 #include "core/tensor/integers.h"
@@ -11,8 +12,9 @@ namespace saccade::cpu {
 namespace {
 
 bool suits_winograd(const Tensor& w, const kernels::ConvParams& p) {
-  // Of many channels of the result the last vector may stay half empty: 9 x 91 of a RetinaNet's classes.
-  const bool filled = w.dim(0) % kLanes == 0 || w.dim(0) >= 8 * kLanes;
+  // The last vector of the result's channels may stay half empty if that is at most a quarter of all: 9 x 91
+  // of a RetinaNet's classes, 9 x 4 of its boxes.
+  const bool filled = 4 * w.dim(0) >= 3 * round_up(w.dim(0), kLanes);
   return w.dim(2) == 3 && w.dim(3) == 3 && p.padding == 1 && p.dilation == 1 && p.groups == 1 && filled &&
          w.dim(1) % kLanes == 0;
 }
@@ -65,6 +67,9 @@ ConvRoute conv_route(Pass pass, const Tensor& x, const Tensor& w, const Tensor& 
     if (p.stride == 1 && same_pays(positions, w) && tiled <= 2 * positions)
       return exact ? ConvRoute::kWinograd3 : ConvRoute::kWinograd4;
   }
+  // Of few channels the copy takes longer than the product gains.
+  const bool gathers = pass == Pass::kBackwardData || w.dim(1) >= 256;
+  if (avx512 && gathers && kernels::is_strided_product(w.shape(), p)) return ConvRoute::kGathered;
   if (avx512 || p.groups != 1) return ConvRoute::kOneDnn;
   // Windows of few channels are short pieces, which oneDNN reads better, and it is as fast on smaller maps.
   if (pass == Pass::kBackwardWeight) return x.dim(3) >= kLanes ? ConvRoute::kPacked : ConvRoute::kOneDnn;

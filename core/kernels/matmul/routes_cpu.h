@@ -25,6 +25,7 @@ enum class ConvRoute : uint8_t {
   kWinograd3,  // these three: winograd_cpu.h
   kWinograd4,
   kWinogradStrided,
+  kGathered,  // 1x1: a product of the positions that it reads
 };
 // Of a convolution that is no product over the pixels: x [N, H, W, C], w [O, C / groups, R, S],
 // y [N, OH, OW, O]; x and y may be their gradients.

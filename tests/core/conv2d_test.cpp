@@ -1,0 +1,131 @@
+// Convolutions on the CPU besides Winograd's (winograd_test.cpp). Do they stay within their memory, oneDNN's
+// scratch memory included? The allocator puts guard bytes behind every block and ends the program when they
+// have changed. And those that are products of the positions that they read, against the loops in f64.
+#include <gtest/gtest.h>
+#include <omp.h>
+
+#include <array>
+#include <cstring>
+#include <vector>
+
+#include "core/kernels/conv2d/conv2d.h"
+#include "core/kernels/matmul/routes_cpu.h"
+#include "core/runtime/parallel.h"
+#include "core/tensor/allocator.h"
+#include "core/tensor/execution.h"
+#include "core/tensor/philox.h"
+
+namespace saccade {
+namespace {
+
+void convolve(int64_t in, int64_t out, int64_t size, int64_t window, int64_t stride, DType dtype) {
+  SCOPED_TRACE(testing::Message() << in << " to " << out << " channels, window " << window << ", stride "
+                                  << stride);
+  const kernels::ConvParams p{.stride = stride, .padding = window / 2};
+  const int64_t side = kernels::conv_output_size(size, window, p);
+  Tensor x = Tensor::full({1, size, size, in}, 0.5, dtype),
+         w = Tensor::full({out, in, window, window}, 0.25, dtype);
+  Tensor y = Tensor::empty({1, side, side, out}, dtype), dx = Tensor::empty(x.shape(), dtype);
+  Tensor dw = Tensor::empty(w.shape(), DType::kF32);
+  kernels::conv2d_forward(x, w, Tensor(), p, Activation::kNone, y);
+  kernels::conv2d_backward_data(y, w, p, dx);
+  kernels::conv2d_backward_weight(Tensor::full(y.shape(), 1, dtype), x, p, dw);
+  if (window == 1) {
+    EXPECT_EQ(dw.to_vector<float>(),
+              std::vector<float>(static_cast<size_t>(in * out), static_cast<float>(side * side) / 2));
+  }
+}
+
+// Strided 1x1 convolutions of few channels are those whose weight gradient oneDNN computes beyond its scratch
+// memory.
+TEST(Conv2dMemory, StaysWithinItsBlocks) {
+  const int before = omp_get_max_threads();
+  allocator(Device::kCpu).trim();
+  allocator(Device::kCpu).set_debug({.guard = true});
+  omp_set_num_threads(2);
+  for (int64_t in : {1, 7, 15, 16})
+    for (int64_t out : {1, 17})
+      for (auto [size, window, stride] : {std::array{16, 1, 2}, {56, 1, 4}, {9, 3, 2}})
+        for (DType dtype : {DType::kF32, DType::kBF16}) convolve(in, out, size, window, stride, dtype);
+  omp_set_num_threads(before);
+  allocator(Device::kCpu).set_debug({});
+}
+
+struct StridedProduct {
+  Tensor x, w, bias, dy;
+  kernels::ConvParams p;
+
+  StridedProduct(int64_t height, int64_t width, int64_t in, int64_t out, int64_t stride)
+      : p{.stride = stride, .padding = 0} {
+    const int64_t rows = kernels::conv_output_size(height, 1, p),
+                  columns = kernels::conv_output_size(width, 1, p);
+    x = random({2, height, width, in}, 1);
+    w = random({out, in, 1, 1}, 2);
+    bias = random({out}, 3);
+    dy = random({2, rows, columns, out}, 4);
+  }
+  static Tensor random(const Shape& shape, uint64_t seed) {
+    Rng rng(seed);
+    Tensor t = Tensor::empty(shape);
+    for (int64_t i = 0; i < t.numel(); ++i) t.data<float>()[i] = static_cast<float>(rng.normal());
+    return t;
+  }
+  // The map, the gradients of the input and of the weights.
+  std::vector<Tensor> run(DType type) const {
+    ExecutionScope scope;
+    execution().generic_kernels = type == DType::kF64;
+    const Tensor x_ = x.to(type), w_ = w.to(type), dy_ = dy.to(type);
+    std::vector<Tensor> out{dy_.empty_like(), x_.empty_like(), w_.empty_like()};
+    kernels::conv2d_forward(x_, w_, bias.to(type), p, Activation::kRelu, out[0]);
+    kernels::conv2d_backward_data(dy_, w_, p, out[1]);
+    kernels::conv2d_backward_weight(dy_, x_, p, out[2]);
+    return out;
+  }
+};
+
+class StridedProductTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    allocator(Device::kCpu).trim();
+    allocator(Device::kCpu).set_debug({.poison = true, .guard = true});
+  }
+  void TearDown() override {
+    cpu::route_debug() = {};
+    allocator(Device::kCpu).set_debug({});
+  }
+};
+
+TEST_F(StridedProductTest, NearTheLoopsInF64) {
+  cpu::route_debug().conv = cpu::ConvRoute::kGathered;
+  // Sizes whose last row or column is read, is not read, or is followed by several that are not.
+  for (auto [height, width, stride] :
+       {std::array{16, 11, 2}, {7, 8, 2}, {1, 9, 2}, {12, 10, 4}, {11, 9, 3}}) {
+    SCOPED_TRACE(testing::Message() << height << " x " << width << ", stride " << stride);
+    const StridedProduct o(height, width, 48, 33, stride);
+    const auto expected = o.run(DType::kF64), got = o.run(DType::kF32);
+    for (size_t i = 0; i < got.size(); ++i) {
+      const auto a = got[i].to_vector<double>(), b = expected[i].to_vector<double>();
+      ASSERT_EQ(a.size(), b.size());
+      for (size_t k = 0; k < a.size(); ++k)
+        ASSERT_NEAR(a[k], b[k], 1e-4) << "result " << i << ", element " << k;
+    }
+  }
+}
+
+TEST_F(StridedProductTest, BitsDoNotDependOnThreads) {
+  cpu::route_debug() = {.product = cpu::ProductRoute::kPacked, .conv = cpu::ConvRoute::kGathered};
+  const StridedProduct o(30, 41, 64, 48, 2);
+  const int threads = thread_count();
+  parallel_debug().ignore_grain = true;
+  set_thread_count(1);
+  const auto one = o.run(DType::kF32);
+  set_thread_count(3);
+  const auto three = o.run(DType::kF32);
+  set_thread_count(threads);
+  parallel_debug().ignore_grain = false;
+  for (size_t i = 0; i < one.size(); ++i)
+    EXPECT_EQ(std::memcmp(one[i].raw(), three[i].raw(), one[i].bytes()), 0) << "result " << i;
+}
+
+}  // namespace
+}  // namespace saccade
