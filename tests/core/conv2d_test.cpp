@@ -13,7 +13,7 @@
 #include "core/runtime/parallel.h"
 #include "core/tensor/allocator.h"
 #include "core/tensor/execution.h"
-#include "core/tensor/philox.h"
+#include "tests/normal_tensor.h"
 
 namespace saccade {
 namespace {
@@ -59,16 +59,10 @@ struct StridedProduct {
       : p{.stride = stride, .padding = 0} {
     const int64_t rows = kernels::conv_output_size(height, 1, p),
                   columns = kernels::conv_output_size(width, 1, p);
-    x = random({2, height, width, in}, 1);
-    w = random({out, in, 1, 1}, 2);
-    bias = random({out}, 3);
-    dy = random({2, rows, columns, out}, 4);
-  }
-  static Tensor random(const Shape& shape, uint64_t seed) {
-    Rng rng(seed);
-    Tensor t = Tensor::empty(shape);
-    for (int64_t i = 0; i < t.numel(); ++i) t.data<float>()[i] = static_cast<float>(rng.normal());
-    return t;
+    x = normal_tensor({2, height, width, in}, 1);
+    w = normal_tensor({out, in, 1, 1}, 2);
+    bias = normal_tensor({out}, 3);
+    dy = normal_tensor({2, rows, columns, out}, 4);
   }
   // The map, the gradients of the input and of the weights.
   std::vector<Tensor> run(DType type) const {

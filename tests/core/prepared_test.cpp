@@ -11,17 +11,10 @@
 #include "core/kernels/conv2d/conv2d.h"
 #include "core/kernels/linear/linear.h"
 #include "core/tensor/allocator.h"
-#include "core/tensor/philox.h"
+#include "tests/normal_tensor.h"
 
 namespace saccade {
 namespace {
-
-Tensor normal_weights(const Shape& shape, uint64_t seed) {
-  Rng rng(seed);
-  Tensor t = Tensor::empty(shape);
-  for (int64_t i = 0; i < t.numel(); ++i) t.data<float>()[i] = static_cast<float>(rng.normal());
-  return t;
-}
 
 struct PreparedCase {
   const char* name;
@@ -30,7 +23,7 @@ struct PreparedCase {
 };
 
 PreparedCase prepared_conv(const char* name, const Shape& x, const Shape& w, const kernels::ConvParams& p) {
-  return {name, normal_weights(w, 1), [input = normal_weights(x, 2), p](const Tensor& taps) {
+  return {name, normal_tensor(w, 1), [input = normal_tensor(x, 2), p](const Tensor& taps) {
             const int64_t h = kernels::conv_output_size(input.dim(1), taps.dim(2), p);
             const int64_t v = kernels::conv_output_size(input.dim(2), taps.dim(3), p);
             Tensor y = Tensor::empty({input.dim(0), h, v, taps.dim(0)});
@@ -46,7 +39,7 @@ std::vector<PreparedCase> prepared_cases() {
       prepared_conv("spans", {1, 16, 16, 128}, {144, 128, 3, 3}, {.padding = 1}),
       prepared_conv("stride 2", {1, 64, 64, 64}, {64, 64, 3, 3}, {.stride = 2, .padding = 1}),
       prepared_conv("plain", {1, 40, 40, 3}, {32, 3, 3, 3}, {.stride = 2, .padding = 1})};
-  all.push_back({"linear", normal_weights({96, 64}, 1), [x = normal_weights({700, 64}, 2)](const Tensor& w) {
+  all.push_back({"linear", normal_tensor({96, 64}, 1), [x = normal_tensor({700, 64}, 2)](const Tensor& w) {
                    Tensor y = Tensor::empty({x.dim(0), w.dim(0)});
                    kernels::linear_forward(x, w, {}, Activation::kNone, y);
                    return y;
@@ -64,7 +57,7 @@ TEST(Prepared, SameBitsAndRenewed) {
     const std::vector<float> before = bits_in(c.run(w));
     keep_forms(w);
     for (int i = 0; i < 2; ++i) EXPECT_EQ(bits_in(c.run(w)), before) << c.name;
-    w.copy_from(normal_weights(w.shape(), 3));
+    w.copy_from(normal_tensor(w.shape(), 3));
     EXPECT_EQ(bits_in(c.run(w)), bits_in(c.run(w.clone()))) << c.name;
     EXPECT_NE(bits_in(c.run(w)), before) << c.name;
   }
@@ -88,7 +81,7 @@ TEST(Prepared, FreedAndNotMadeTwice) {
     c.run(w);
     EXPECT_EQ(active_memory(), before) << c.name;
   }
-  EXPECT_FALSE(keeps_forms(normal_weights({4}, 1)));
+  EXPECT_FALSE(keeps_forms(normal_tensor({4}, 1)));
 }
 
 // Several weights may lie in one storage.
@@ -96,7 +89,7 @@ TEST(Prepared, TellsPartsOfAStorageApart) {
   for (const PreparedCase& c : prepared_cases()) {
     Shape two = c.w.shape();
     two[0] *= 2;
-    Tensor both = normal_weights(two, 4);
+    Tensor both = normal_tensor(two, 4);
     keep_forms(both);
     for (int64_t i = 0; i < 2; ++i) {
       const Tensor part = both.slice(0, i * c.w.dim(0), (i + 1) * c.w.dim(0));

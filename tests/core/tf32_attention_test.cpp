@@ -10,6 +10,7 @@
 #include "core/tensor/device.h"
 #include "core/tensor/execution.h"
 #include "core/tensor/philox.h"
+#include "tests/normal_tensor.h"
 
 namespace saccade {
 namespace {
@@ -23,12 +24,6 @@ class Tf32Attention : public testing::Test {
   }
   void TearDown() override { execution().math = MathMode::kExact; }
 };
-
-Tensor normal_tensor(Rng& rng, const Shape& shape) {
-  Tensor t = Tensor::empty(shape);
-  for (int64_t i = 0; i < t.numel(); ++i) t.data<float>()[i] = static_cast<float>(rng.normal());
-  return t;
-}
 
 // The largest difference beside the root mean square of what is expected, and,
 // where results are rounded, beside their own size.

@@ -14,19 +14,12 @@
 #include "core/runtime/parallel.h"
 #include "core/tensor/allocator.h"
 #include "core/tensor/execution.h"
-#include "core/tensor/philox.h"
+#include "tests/normal_tensor.h"
 
 namespace saccade {
 namespace {
 
 using cpu::Winograd;
-
-Tensor normal_tensor(const Shape& shape, uint64_t seed) {
-  Rng rng(seed);
-  Tensor t = Tensor::empty(shape);
-  for (int64_t i = 0; i < t.numel(); ++i) t.data<float>()[i] = static_cast<float>(rng.normal());
-  return t;
-}
 
 struct Operands {
   Tensor x, w, bias, dy;
