@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "data/formats/listing.h"
 #include "data/pages/html.h"
 
 namespace saccade {
@@ -120,8 +121,8 @@ std::vector<OddKind> find_odd_boxes(const std::vector<ReportedSplit>& splits) {
   }
   if (crowded > 0)
     for (Kind kind : {kTwice, kTwoClasses})
-      kinds[kind].explanation += fmt::format("; of {} image{} only the first {} pairs were looked at",
-                                             crowded, crowded == 1 ? "" : "s", kMaxPairs);
+      kinds[kind].explanation += fmt::format("; of {} only the first {} pairs were looked at",
+                                             count_of(crowded, "image", "images"), kMaxPairs);
   return kinds;
 }
 

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "core/tensor/error.h"
+#include "data/formats/listing.h"
 #include "models/weights/foreign_models.h"
 #include "models/weights/model_json.h"
 #include "train/checkpoints/checkpoint.h"
@@ -18,7 +19,7 @@ namespace {
 
 std::string summary_line(const char* what, const std::vector<std::string>& names) {
   constexpr size_t kShown = 6;
-  std::string out = fmt::format("{}: {} tensor{}", what, names.size(), names.size() == 1 ? "" : "s");
+  std::string out = fmt::format("{}: {}", what, count_of(std::ssize(names), "tensor", "tensors"));
   for (size_t i = 0; i < std::min(names.size(), kShown); ++i) out += (i ? ", " : ": ") + names[i];
   if (names.size() > kShown) out += fmt::format(", and {} more", names.size() - kShown);
   return out;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "data/formats/listing.h"
 #include "models/build.h"
 #include "train/config/recipes.h"
 #include "train/config/schema/config_changes.h"
@@ -102,8 +103,8 @@ Config fine_tuned(const Config& config, const DataSize& size, const std::vector<
   Config tuned = FineTuning(config, size, sets, quick).run();
   const std::vector<ConfigChange> changes = config_changes(before, resolve_config(tuned));
   if (!changes.empty())
-    notes.push_back(fmt::format("fine-tuning on {} image{}; --official-recipe keeps the published settings:",
-                                size.images, size.images == 1 ? "" : "s"));
+    notes.push_back(fmt::format("fine-tuning on {}; --official-recipe keeps the published settings:",
+                                count_of(size.images, "image", "images")));
   for (const ConfigChange& c : changes) notes.push_back("  " + c.to_string());
   return tuned;
 }

@@ -8,6 +8,7 @@
 #include "core/runtime/cpu/onednn.h"
 #include "core/tensor/error.h"
 #include "data/formats/joining/united_paths.h"
+#include "data/formats/listing.h"
 #include "data/formats/splits.h"
 #include "models/build.h"
 #include "train/config/config.h"
@@ -212,8 +213,8 @@ DataSplits data_splits(const Config& config, std::vector<std::string>* notes) {
     splits.val = splits.train;
     if (notes != nullptr)
       notes->push_back(fmt::format(
-          "data.overfit: training and evaluation on the same {} image{}, without augmentation; {} should approach 1",
-          data.overfit(), data.overfit() == 1 ? "" : "s", task_of(config).primary_metrics(config).at(0)));
+          "data.overfit: training and evaluation on the same {}, without augmentation; {} should approach 1",
+          count_of(data.overfit(), "image", "images"), task_of(config).primary_metrics(config).at(0)));
   }
   for (auto* paths : {&splits.train, &splits.val}) {
     if (!*paths) continue;

@@ -6,6 +6,7 @@
 #include "core/files/nearest.h"
 #include "core/runtime/cpu/processors.h"
 #include "core/tensor/error.h"
+#include "data/formats/listing.h"
 #include "train/config/habits.h"
 #include "train/config/schema/config_changes.h"
 #include "train/config/schema/moved_fields.h"
@@ -205,8 +206,8 @@ std::vector<std::string> config_warnings(const Config& read, const Config& edite
   if (images_of_step(before) != images_of_step(after) &&
       before.optimizer().learning_rate() == after.optimizer().learning_rate())
     out.push_back(fmt::format(
-        "warning: {} image{} a step, where the recipe has {}, with the same {} {}; in proportion it would be {:.3g}",
-        images_of_step(after), images_of_step(after) == 1 ? "" : "s", images_of_step(before), kRate,
+        "warning: {} a step, where the recipe has {}, with the same {} {}; in proportion it would be {:.3g}",
+        count_of(images_of_step(after), "image", "images"), images_of_step(before), kRate,
         after.optimizer().learning_rate(), rate_for(after, before)));
   if (!has_weights && is_frozen_resnet(after))
     out.emplace_back(

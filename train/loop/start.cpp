@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/tensor/execution.h"
+#include "data/formats/listing.h"
 #include "train/checkpoints/checkpoint.h"
 #include "train/checkpoints/init_from.h"
 #include "train/config/options.h"
@@ -77,16 +78,15 @@ std::string TrainingRun::best_metric() const {
 void TrainingRun::describe() {
   std::string line;
   if (task_.image_count() > 0)
-    line = fmt::format("{} image{}, {} class{}; ", task_.image_count(), task_.image_count() == 1 ? "" : "s",
-                       task_.class_names().size(), task_.class_names().size() == 1 ? "" : "es");
+    line = fmt::format("{}, {}; ", count_of(task_.image_count(), "image", "images"),
+                       count_of(std::ssize(task_.class_names()), "class", "classes"));
   const int64_t all = model_.parameter_count(), trained = model_.parameter_count(true);
   line += fmt::format("{} with {} parameters{}; ", config_.model().type(), all,
                       trained == all ? "" : fmt::format(", {} of them trained", trained));
-  line += fmt::format("{} batch{} of {} an epoch", plan_.batches_per_epoch,
-                      plan_.batches_per_epoch == 1 ? "" : "es", config_.data().batch_size());
+  line += fmt::format("{} of {} an epoch", count_of(plan_.batches_per_epoch, "batch", "batches"),
+                      config_.data().batch_size());
   if (plan_.accumulate > 1) line += fmt::format(", {} a step", plan_.accumulate);
-  if (plan_.total_steps < TrainingPlan::kNoLimit)
-    line += fmt::format("; {} step{}", plan_.total_steps, plan_.total_steps == 1 ? "" : "s");
+  if (plan_.total_steps < TrainingPlan::kNoLimit) line += "; " + count_of(plan_.total_steps, "step", "steps");
   line += fmt::format("; learning rate {:g} ({}, {})", config_.optimizer().learning_rate(),
                       config_.optimizer().type(), config_.schedule().type());
   log_.message(line);

@@ -10,6 +10,7 @@
 #include "core/formats/json.h"
 #include "core/tensor/error.h"
 #include "data/formats/coco/coco.h"
+#include "data/formats/listing.h"
 #include "data/labels/label_forms.h"
 #include "train/inference/picture_files.h"
 #include "train/logs/print.h"
@@ -89,7 +90,7 @@ std::string summary_of(std::span<const LabelErrorEntry> entries) {
     const auto count = std::ranges::count(entries, kind, &LabelErrorEntry::kind);
     if (count > 0) text += fmt::format("{}{} {}", text.empty() ? ": " : ", ", count, word_of(kind));
   }
-  return fmt::format("{} label error{}{}", entries.size(), entries.size() == 1 ? "" : "s", text);
+  return count_of(std::ssize(entries), "label error", "label errors") + text;
 }
 
 void write_label_errors(const LabelErrorOptions& options, std::span<const LabelErrorEntry> entries,

@@ -11,6 +11,7 @@
 #include "core/files/text.h"
 #include "core/tensor/error.h"
 #include "data/formats/label_maps/label_values.h"
+#include "data/formats/listing.h"
 
 namespace saccade {
 namespace {
@@ -128,8 +129,8 @@ std::vector<std::string> ChoiceCounts::lines(const char* what) const {
   std::ranges::stable_sort(left, std::ranges::greater(), &Count::count);
   std::vector<std::string> words;
   for (const Count& c : left) words.push_back(fmt::format("\"{}\" {}", printable(c.name), c.count));
-  out.push_back(fmt::format("{} of {} {} left out, those of {} class{}: {}", count, all_, what, left.size(),
-                            left.size() == 1 ? "" : "es", some_of(words)));
+  out.push_back(fmt::format("{} of {} {} left out, those of {}: {}", count, all_, what,
+                            count_of(std::ssize(left), "class", "classes"), some_of(words)));
   return out;
 }
 

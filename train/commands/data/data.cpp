@@ -10,6 +10,7 @@
 #include "data/formats/coco/coco.h"
 #include "data/formats/data_format.h"
 #include "data/formats/joining/united_paths.h"
+#include "data/formats/listing.h"
 #include "data/formats/named_classes.h"
 #include "data/formats/splits.h"
 #include "data/images/image.h"
@@ -153,8 +154,8 @@ int run_data_check(const CheckArguments& arguments) {
     problems = check(flags);
   }
   if (problems == 0 || !arguments.fix.empty()) return 0;
-  fail_input("{}: {} problem{}, listed above; expected none", name_of(flags), problems,
-             problems == 1 ? "" : "s");
+  fail_input("{}: {}, listed above; expected none", name_of(flags),
+             count_of(problems, "problem", "problems"));
 }
 
 namespace {
