@@ -84,6 +84,11 @@ Var conv2d(const Var& x, const Var& weight, const Var& bias, const Conv2dOptions
 // the end of a residual block whose norm is folded.
 Var conv2d_add_relu(const Var& x, const Var& weight, const Var& bias, const Var& residual,
                     const Conv2dOptions& options = {});
+// One convolution on maps of several sizes, with stride 1 and odd windows, padded so that the sizes stay. x
+// [N * cells, C] and the result [N * cells, C_out] are the cells of N images of the first level, then those
+// of the next.
+Var conv2d_levels(const Var& x, const FeatureLevels& levels, const Var& weight, const Var& bias,
+                  Activation activation = Activation::kNone);
 Var max_pool2d(const Var& x, int64_t kernel, int64_t stride, int64_t padding);
 // weight [C, C_out, stride, stride] (PyTorch's layout), bias [C_out] or undefined ->
 // [N, H * stride, W * stride, C_out]

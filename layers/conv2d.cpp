@@ -19,6 +19,13 @@ Var Conv2d::forward(const Var& x, Activation activation) const {
   return conv2d(x, weight_, bias_, options_, activation);
 }
 
+Var Conv2d::forward(const Var& rows, const FeatureLevels& levels, Activation activation) const {
+  const Conv2dOptions& o = options_;
+  SACCADE_CHECK(o.stride == 1 && o.dilation == 1 && o.groups == 1 && 2 * o.padding + 1 == weight_.dim(2),
+                "[conv2d_levels] a layer that changes the sizes of maps, or has dilation or groups");
+  return conv2d_levels(rows, levels, weight_, bias_, activation);
+}
+
 Var fill_map(const Var& x, const MapSize& size) {
   Var y = x;
   for (int axis : {1, 2}) {

@@ -17,6 +17,8 @@ class Conv2d : public Module {
   Conv2d(int64_t in, int64_t out, int64_t kernel, const Conv2dOptions& options = {},
          const Conv2dInit& init = {}, bool trainable = true);
   Var forward(const Var& x, Activation activation = Activation::kNone) const;
+  // See conv2d_levels; of layers that keep the sizes of maps.
+  Var forward(const Var& rows, const FeatureLevels& levels, Activation activation = Activation::kNone) const;
   std::string type_name() const override { return "Conv2d"; }
   const Conv2dOptions& options() const { return options_; }
   const Var& weight() const { return weight_; }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 #include "models/build.h"
 
@@ -14,6 +15,25 @@ constexpr int64_t kFinestStride = 8, kMaps = 3, kExtraLevels = 2;
 const std::vector<int64_t> kBackboneStages{2, 3, 4};  // whose maps the pyramid takes
 constexpr double kAnchorSide = 4;                     // in strides, of the smallest of the three scales
 constexpr double kFirstScore = 0.01;
+
+// Maps [N, H, W, C] as the rows that conv2d_levels takes, and back.
+Var join_levels(const Vars& maps, FeatureLevels& sizes) {
+  Vars rows;
+  for (const Var& map : maps) {
+    sizes.push_back({map.dim(1), map.dim(2)});
+    rows.push_back(reshape(map, {map.dim(0) * map.dim(1) * map.dim(2), map.dim(3)}));
+  }
+  return concat(rows, 0);
+}
+Vars split_levels(const Var& rows, const FeatureLevels& sizes) {
+  const int64_t N = rows.dim(0) / sizes.tokens();
+  Vars maps;
+  for (int64_t l = 0; l < sizes.size(); ++l) {
+    const int64_t begin = N * sizes.start(l), end = begin + N * sizes[l].cells();
+    maps.push_back(reshape(slice(rows, 0, begin, end), {N, sizes[l].height, sizes[l].width, rows.dim(1)}));
+  }
+  return maps;
+}
 
 const DenseOutput& dense_output(const DetectorOutput& output) {
   const auto* dense = dynamic_cast<const DenseOutput*>(&output);
@@ -38,11 +58,23 @@ RetinaHead::RetinaHead(int64_t channels, int64_t layers, int64_t anchors, int64_
   box_ = make_child<Conv2d>("retina_reg", channels, anchors * 4, 3, same, init);
 }
 
-std::pair<Var, Var> RetinaHead::forward(const Var& map) const {
-  Var x = map, y = map;
-  for (const auto& conv : class_tower_) x = conv(x, Activation::kRelu);
-  for (const auto& conv : box_tower_) y = conv(y, Activation::kRelu);
-  return {class_(x), box_(y)};
+std::pair<Vars, Vars> RetinaHead::forward(const Vars& levels) const {
+  const auto tower = [](const auto& convolutions, const auto& last, Var x, const auto&... sizes) {
+    for (const auto& conv : convolutions) x = conv(x, sizes..., Activation::kRelu);
+    return last(x, sizes...);
+  };
+  Vars logits, deltas;
+  if (!execution().grad_enabled) {  // the weights are prepared once and for all
+    for (const Var& map : levels) {
+      logits.push_back(tower(class_tower_, class_, map));
+      deltas.push_back(tower(box_tower_, box_, map));
+    }
+    return {logits, deltas};
+  }
+  FeatureLevels sizes;
+  const Var rows = join_levels(levels, sizes);
+  return {split_levels(tower(class_tower_, class_, rows, sizes), sizes),
+          split_levels(tower(box_tower_, box_, rows, sizes), sizes)};
 }
 
 RetinaNet::RetinaNet(const RetinaNetOptions& options, std::shared_ptr<Backbone> backbone)
@@ -74,11 +106,7 @@ std::shared_ptr<const DetectorOutput> RetinaNet::forward(const DetectorInput& in
           size.height, size.width, output->canvas.height, output->canvas.width, wanted.height, wanted.width,
           dense_->anchors.stride(l));
   }
-  for (const Var& level : neck_(maps)) {
-    auto [logits, deltas] = head_(level);
-    output->logits.push_back(std::move(logits));
-    output->deltas.push_back(std::move(deltas));
-  }
+  std::tie(output->logits, output->deltas) = head_(neck_(maps));
   return output;
 }
 

@@ -18,8 +18,8 @@ class Inference;
 class RetinaHead : public Module {
  public:
   RetinaHead(int64_t channels, int64_t layers, int64_t anchors, int64_t classes);
-  // map [N, H, W, C] -> logits [N, H, W, A * K] and deltas [N, H, W, A * 4]
-  std::pair<Var, Var> forward(const Var& map) const;
+  // levels [N, H, W, C] each -> of each logits [N, H, W, A * K] and deltas [N, H, W, A * 4]
+  std::pair<Vars, Vars> forward(const Vars& levels) const;
   std::string type_name() const override { return "RetinaHead"; }
 
  private:

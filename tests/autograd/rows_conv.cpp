@@ -1,4 +1,4 @@
-// Rows of conv2d, conv_transpose2d, max_pool2d, avg_pool2d and adaptive_avg_pool2d.
+// Rows of conv2d, conv2d_levels, conv_transpose2d, max_pool2d, avg_pool2d and adaptive_avg_pool2d.
 #include <cmath>
 
 #include "autograd/ops.h"
@@ -149,6 +149,67 @@ const Register kConv2dAddRelu(Row{
                         Var(Tensor::zeros({1, 4, 4, 2})));
       },
       R"(\[conv2d_add_relu\] residual, got shape \[1, 4, 4, 2\], expected \[1, 2, 2, 2\])"}},
+    "oneDNN splits the sum of a weight gradient by threads"});
+
+// The maps of two levels one after the other, each as conv_case's.
+Sample levels_case(Rng& rng, const char* label, int64_t images, int64_t in, int64_t out, int64_t window,
+                   bool bias = true, Activation act = Activation::kNone) {
+  const FeatureLevels levels{{3, 4}, {2, 1}};
+  const Conv2dOptions same{.padding = window / 2};
+  Sample first = conv_case(rng, label, {images, 3, 4, in}, out, window, same, bias, act);
+  const Sample second = conv_case(rng, label, {images, 2, 1, in}, out, window, same, bias, act);
+  const int64_t head = images * 12, tail = images * 2;
+  const auto joined = [=](const Tensor& a, const Tensor& b) {
+    return build({head + tail, a.dim(-1)}, [&](const std::vector<int64_t>& i) {
+      return i[0] < head ? at(a.reshape({head, a.dim(-1)}), {i[0], i[1]})
+                         : at(b.reshape({tail, a.dim(-1)}), {i[0] - head, i[1]});
+    });
+  };
+  first.inputs[0] = joined(first.inputs[0], second.inputs[0]);
+  auto reference = [=, a = first.reference, b = second.reference](const Tensors& t) {
+    const Tensor &x = t[0], top = x.slice(0, 0, head), rest = x.slice(0, head, head + tail);
+    return joined(a({top.reshape({images, 3, 4, in}), t[1], t[2]}),
+                  b({rest.reshape({images, 2, 1, in}), t[1], t[2]}));
+  };
+  return {label, first.inputs,
+          [levels, act](const Vars& v) { return conv2d_levels(v[0], levels, v[1], v[2], act); }, reference};
+}
+
+const Register kConv2dLevels(Row{
+    "conv2d_levels",
+    Bf16::kCompute,
+    {.why = "as conv2d; the gradient of the weights is rounded for each level where they are added up"},
+    [](Rng& rng) {
+      return std::vector<Sample>{
+          levels_case(rng, "3x3", 2, 3, 4, 3),
+          levels_case(rng, "3x3, 16 channels, no bias", 1, 16, 16, 3, false),
+          levels_case(rng, "3x3 relu", 1, 8, 5, 3, true, Activation::kRelu),
+          levels_case(rng, "5x5 gelu", 1, 2, 3, 5, true, Activation::kGelu),
+          levels_case(rng, "1x1", 2, 3, 5, 1),
+          levels_case(rng, "no images", 0, 3, 2, 3),
+      };
+    },
+    {{"no levels",
+      [] {
+        conv2d_levels(Var(Tensor::zeros({4, 3})), {}, Var(Tensor::zeros({2, 3, 3, 3})), Var());
+      },
+      R"(\[conv2d_levels\] x, got shape \[4, 3\], expected \[N \* cells, C\] of levels of 0 cells)"},
+     {"cells",
+      [] {
+        conv2d_levels(Var(Tensor::zeros({4, 3})), {{1, 3}}, Var(Tensor::zeros({2, 3, 3, 3})), Var());
+      },
+      R"(\[conv2d_levels\] x, got shape \[4, 3\], expected \[N \* cells, C\] of levels of 3 cells)"},
+     {"even window",
+      [] {
+        conv2d_levels(Var(Tensor::zeros({3, 3})), {{1, 3}}, Var(Tensor::zeros({2, 3, 2, 2})), Var());
+      },
+      R"(\[conv2d_levels\] weight, got shape \[2, 3, 2, 2\], expected \[O, 3, R, R\] with an odd R)"},
+     {"bias",
+      [] {
+        conv2d_levels(Var(Tensor::zeros({3, 3})), {{1, 3}}, Var(Tensor::zeros({2, 3, 3, 3})),
+                      Var(Tensor::zeros({3})));
+      },
+      R"(\[conv2d_levels\] bias, got shape \[3\], expected \[2\])"}},
     "oneDNN splits the sum of a weight gradient by threads"});
 
 Sample transposed_case(Rng& rng, const char* label, const Shape& x, int64_t out, int64_t stride,

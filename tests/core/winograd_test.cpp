@@ -10,6 +10,7 @@
 #include "core/kernels/common/vector_cpu.h"
 #include "core/kernels/conv2d/conv2d.h"
 #include "core/kernels/conv2d/winograd_cpu.h"
+#include "core/kernels/conv2d_levels/conv2d_levels.h"
 #include "core/kernels/matmul/routes_cpu.h"
 #include "core/runtime/parallel.h"
 #include "core/tensor/allocator.h"
@@ -177,6 +178,53 @@ INSTANTIATE_TEST_SUITE_P(Sizes, WinogradTest,
                                          Size{3, 25, 42, 48, 16, 2, false}, Size{1, 14, 9, 16, 80, 2, false},
                                          Size{2, 1, 19, 16, 16, 2, false},
                                          Size{2, 17, 17, 80, 16, 2, false}));
+
+// Maps and gradients have the bits that each level has alone; the gradient of the weights is one sum.
+TEST(Winograd, OfSeveralLevels) {
+  const FeatureLevels levels{{20, 27}, {10, 14}, {5, 7}, {3, 4}, {1, 1}};
+  const int64_t N = 2, in = 48, out = 80;
+  const Tensor x = normal_tensor({N * levels.tokens(), in}, 1), w = normal_tensor({out, in, 3, 3}, 2),
+               bias = normal_tensor({out}, 3), dy = normal_tensor({N * levels.tokens(), out}, 4);
+  const auto run = [&](const auto& forward, const auto& data, const auto& weight) {
+    std::vector<Tensor> all{dy.empty_like(), x.empty_like(), w.empty_like()};
+    forward(all[0]), data(all[1]), weight(all[2]);
+    return all;
+  };
+  for (Winograd kind : {Winograd::kSame3, Winograd::kSame4}) {
+    const auto got =
+        run([&](Tensor& y) { cpu::winograd_forward(x, w, bias, kind, Activation::kRelu, y, levels); },
+            [&](Tensor& dx) { cpu::winograd_backward_data(dy, w, kind, dx, levels); },
+            [&](Tensor& dw) { cpu::winograd_backward_weight(dy, x, kind, dw, levels); });
+    auto sum = w.to(DType::kF64);
+    sum.fill(0);
+    for (int64_t l = 0; l < levels.size(); ++l) {
+      Operands o{kernels::level_of_rows(x, levels, l),
+                 w,
+                 bias,
+                 kernels::level_of_rows(dy, levels, l),
+                 {.padding = 1}};
+      const auto alone = convolve_here(o, kind);
+      for (size_t i = 0; i < 2; ++i)
+        EXPECT_TRUE(same_bits(kernels::level_of_rows(got[i], levels, l), alone[i]))
+            << "level " << l << ", result " << i;
+      const auto exact = convolve(converted(o, DType::kF64), MathMode::kExact)[2];
+      for (int64_t i = 0; i < sum.numel(); ++i) sum.data<double>()[i] += exact.data<double>()[i];
+    }
+    EXPECT_LT(error_of(got[2], sum), kind == Winograd::kSame4 ? 4e-5 : 2e-5);
+    // The kernels take it where the largest map does.
+    ExecutionScope scope;
+    execution().math = kind == Winograd::kSame3 ? MathMode::kExact : MathMode::kTf32;
+    const auto kernel =
+        run([&](Tensor& y) { kernels::conv2d_levels_forward(x, levels, w, bias, Activation::kRelu, y); },
+            [&](Tensor& dx) { kernels::conv2d_levels_backward_data(dy, levels, w, dx); },
+            [&](Tensor& dw) { kernels::conv2d_levels_backward_weight(dy, x, levels, dw); });
+    const Operands first{
+        kernels::level_of_rows(x, levels, 0), w, bias, kernels::level_of_rows(dy, levels, 0), {.padding = 1}};
+    for (size_t i = 0; i < 3; ++i)
+      EXPECT_EQ(same_bits(kernel[i], got[i]), takes_winograd(first, static_cast<cpu::Pass>(i)))
+          << "result " << i;
+  }
+}
 
 }  // namespace
 }  // namespace saccade

@@ -1,4 +1,4 @@
-#include "core/kernels/conv2d/conv2d.h"
+#include "core/kernels/conv2d_levels/conv2d_levels.h"
 
 #include "autograd/ops.h"
 #include "autograd/ops/products/epilogue.h"
@@ -23,22 +23,25 @@ struct Conv2d {
   }
 
   Tensor forward(Context& ctx, const Tensors& in) {
-    return run(ctx, in, [&](const Tensor& x, const Tensor& w, const Tensor& bias, Tensor& y) {
-      return detail::activated_product(ctx, act, y, [&](Activation fused, Tensor& to) {
-        kernels::conv2d_forward(x, w, bias, p, fused, to);
-      });
-    });
+    return run(ctx, in, result_shape(in),
+               [&](const Tensor& x, const Tensor& w, const Tensor& bias, Tensor& y) {
+                 return detail::activated_product(ctx, act, y, [&](Activation fused, Tensor& to) {
+                   kernels::conv2d_forward(x, w, bias, p, fused, to);
+                 });
+               });
+  }
+  Shape result_shape(const Tensors& in) const {
+    const Shape &x = in[0].shape(), &w = in[1].shape();
+    return {x[0], kernels::conv_output_size(x[1], w[2], p), kernels::conv_output_size(x[2], w[3], p), w[0]};
   }
   // product(x, w, bias, y) writes y and returns what backward wants of the activation.
   template <class Product>
-  Tensor run(Context& ctx, const Tensors& in, const Product& product) {
+  Tensor run(Context& ctx, const Tensors& in, const Shape& result, const Product& product) {
     x_shape = in[0].shape();
     w_shape = in[1].shape();
     Tensor x = in[0].contiguous(), w = kernels::conv_weight_in_order(in[1]);
     Tensor bias = in[2].defined() ? in[2].contiguous() : Tensor();
-    int64_t oh = kernels::conv_output_size(x_shape[1], w_shape[2], p);
-    int64_t ow = kernels::conv_output_size(x_shape[2], w_shape[3], p);
-    Tensor y = Tensor::empty({x_shape[0], oh, ow, w_shape[0]}, x.dtype(), x.device());
+    Tensor y = Tensor::empty(result, x.dtype(), x.device());
     Tensor saved = product(x, w, bias, y);
     ctx.save(ctx.needs(1) ? x : Tensor());
     ctx.save(ctx.needs(0) ? w : Tensor());
@@ -51,8 +54,15 @@ struct Conv2d {
     Tensor dz;
     return gradients(ctx, dy, dz);
   }
-  // dz becomes the gradient before the activation.
   Gradients gradients(const Context& ctx, const Tensor& dy, Tensor& dz) const {
+    return gradients(
+        ctx, dy, dz, [&](const Tensor& w, Tensor& dx) { kernels::conv2d_backward_data(dz, w, p, dx); },
+        [&](const Tensor& x, Tensor& dw) { kernels::conv2d_backward_weight(dz, x, p, dw); });
+  }
+  // dz becomes the gradient before the activation, from which data(w, dx) and weight(x, dw) make theirs.
+  template <class Data, class Weight>
+  Gradients gradients(const Context& ctx, const Tensor& dy, Tensor& dz, const Data& data,
+                      const Weight& weight) const {
     const Tensor &x = ctx.saved(0), &w = ctx.saved(1), &saved = ctx.saved(2);
     DType type = dy.dtype();
     const bool ours_alone = dy.unique();  // then it may be changed
@@ -63,11 +73,11 @@ struct Conv2d {
     dz = detail::product_gradient(act, rows, saved, type, ours_alone, db).reshape(dy.shape());
     if (ctx.needs(0)) {
       dx = Tensor::empty(x_shape, type, dy.device());
-      kernels::conv2d_backward_data(dz, w, p, dx);
+      data(w, dx);
     }
     if (ctx.needs(1)) {
       dw = ctx.new_gradient(1, w_shape, sum_dtype(type), dy.device());
-      kernels::conv2d_backward_weight(dz, x, p, dw);
+      weight(x, dw);
     }
     return {dx, dw, db};
   }
@@ -78,9 +88,10 @@ struct Conv2dAddRelu : Conv2d {
   static constexpr std::array kCasts{Cast::kCompute, Cast::kCompute, Cast::kF32, Cast::kCompute};
 
   Tensor forward(Context& ctx, const Tensors& in) {
-    return run(ctx, in, [&](const Tensor& x, const Tensor& w, const Tensor& bias, Tensor& y) {
-      SACCADE_CHECK(in[3].shape() == y.shape(), "[conv2d_add_relu] residual, got shape {}, expected {}",
-                    in[3].shape().to_string(), y.shape().to_string());
+    const Shape result = result_shape(in);
+    SACCADE_CHECK(in[3].shape() == result, "[conv2d_add_relu] residual, got shape {}, expected {}",
+                  in[3].shape().to_string(), result.to_string());
+    return run(ctx, in, result, [&](const Tensor& x, const Tensor& w, const Tensor& bias, Tensor& y) {
       kernels::conv2d_add_relu(x, w, bias, in[3].contiguous(), p, y);
       return ctx.needs_any() ? y : Tensor();
     });
@@ -90,6 +101,27 @@ struct Conv2dAddRelu : Conv2d {
     Gradients all = gradients(ctx, dy, dz);
     all.push_back(ctx.needs(3) ? dz : Tensor());
     return all;
+  }
+};
+
+struct Conv2dLevels : Conv2d {
+  static constexpr const char* kName = "conv2d_levels";
+  FeatureLevels levels;
+
+  Tensor forward(Context& ctx, const Tensors& in) {
+    return run(ctx, in, {in[0].dim(0), in[1].dim(0)},
+               [&](const Tensor& x, const Tensor& w, const Tensor& bias, Tensor& y) {
+                 return detail::activated_product(ctx, act, y, [&](Activation fused, Tensor& to) {
+                   kernels::conv2d_levels_forward(x, levels, w, bias, fused, to);
+                 });
+               });
+  }
+  Gradients backward(const Context& ctx, const Tensor& dy) const {
+    Tensor dz;
+    return gradients(
+        ctx, dy, dz,
+        [&](const Tensor& w, Tensor& dx) { kernels::conv2d_levels_backward_data(dz, levels, w, dx); },
+        [&](const Tensor& x, Tensor& dw) { kernels::conv2d_levels_backward_weight(dz, x, levels, dw); });
   }
 };
 
@@ -126,6 +158,20 @@ Var conv2d_add_relu(const Var& x, const Var& weight, const Var& bias, const Var&
                     const Conv2dOptions& o) {
   return run_op(Conv2dAddRelu{{checked_conv(x, weight, bias, o), Activation::kRelu}},
                 {x, weight, bias, residual});
+}
+
+Var conv2d_levels(const Var& x, const FeatureLevels& levels, const Var& weight, const Var& bias,
+                  Activation activation) {
+  SACCADE_CHECK(x.rank() == 2 && !levels.empty() && x.dim(0) % levels.tokens() == 0,
+                "[conv2d_levels] x, got shape {}, expected [N * cells, C] of levels of {} cells",
+                x.shape().to_string(), levels.tokens());
+  SACCADE_CHECK(weight.rank() == 4 && weight.dim(1) == x.dim(1) && weight.dim(2) == weight.dim(3) &&
+                    weight.dim(2) % 2 == 1,
+                "[conv2d_levels] weight, got shape {}, expected [O, {}, R, R] with an odd R",
+                weight.shape().to_string(), x.dim(1));
+  SACCADE_CHECK(!bias.defined() || bias.shape() == Shape{weight.dim(0)},
+                "[conv2d_levels] bias, got shape {}, expected [{}]", bias.shape().to_string(), weight.dim(0));
+  return run_op(Conv2dLevels{{{.padding = weight.dim(2) / 2}, activation}, levels}, {x, weight, bias});
 }
 
 }  // namespace saccade

@@ -3,14 +3,11 @@
 // layout that the primitive asks for.
 #include "core/kernels/conv2d/conv2d.h"
 
-#include <optional>
-
 #include "core/kernels/conv2d/conv2d_as_product.h"
 #include "core/kernels/conv2d/depthwise_cpu.h"
 #include "core/kernels/conv2d/gathered_conv_cpu.h"
 #include "core/kernels/conv2d/packed_conv_cpu.h"
 #include "core/kernels/conv2d/winograd_cpu.h"
-#include "core/kernels/matmul/routes_cpu.h"
 #include "core/runtime/cpu/onednn.h"
 
 namespace saccade::kernels {
@@ -23,14 +20,6 @@ using cpu::ConvRoute;
 using cpu::Pass;
 
 constexpr auto kDirect = dnnl::algorithm::convolution_direct;
-
-// The kind of a route that is Winograd's algorithm.
-std::optional<cpu::Winograd> winograd_kind(ConvRoute route) {
-  if (route == ConvRoute::kWinograd3) return cpu::Winograd::kSame3;
-  if (route == ConvRoute::kWinograd4) return cpu::Winograd::kSame4;
-  if (route == ConvRoute::kWinogradStrided) return cpu::Winograd::kStrided;
-  return {};
-}
 
 // Descriptions of one convolution: the caller's layouts, and the weights' for a primitive (`w_any`), which
 // chooses it. `_low` is of the activations' dtype, weights may differ (f32 gradients).
@@ -77,7 +66,7 @@ void forward_cpu(const Tensor& x, const Tensor& w, const Tensor& bias, const Con
                  Tensor& y) {
   if (is_product(w.shape(), p)) return forward_as_product(x, w, bias, act, y);
   const ConvRoute route = cpu::conv_route(Pass::kForward, x, w, y, p);
-  if (const auto kind = winograd_kind(route)) return cpu::winograd_forward(x, w, bias, *kind, act, y);
+  if (const auto kind = cpu::winograd_kind(route)) return cpu::winograd_forward(x, w, bias, *kind, act, y);
   if (route == ConvRoute::kPacked) return cpu::packed_conv_forward(x, w, bias, p, act, y);
   if (route == ConvRoute::kGathered)
     return forward_as_product(cpu::gathered(x, y, p.stride), w, bias, act, y);
@@ -101,7 +90,7 @@ void forward_cpu(const Tensor& x, const Tensor& w, const Tensor& bias, const Con
 void backward_data_cpu(const Tensor& dy, const Tensor& w, const ConvParams& p, Tensor& dx) {
   if (is_product(w.shape(), p)) return backward_data_as_product(dy, w, dx);
   const ConvRoute route = cpu::conv_route(Pass::kBackwardData, dx, w, dy, p);
-  if (const auto kind = winograd_kind(route)) return cpu::winograd_backward_data(dy, w, *kind, dx);
+  if (const auto kind = cpu::winograd_kind(route)) return cpu::winograd_backward_data(dy, w, *kind, dx);
   if (route == ConvRoute::kPacked) return cpu::packed_conv_backward_data(dy, w, p, dx);
   if (route == ConvRoute::kGathered) {
     Tensor read = Tensor::empty({dy.dim(0), dy.dim(1), dy.dim(2), dx.dim(3)}, dx.dtype());
@@ -142,7 +131,7 @@ void backward_weight_cpu(const Tensor& dy, const Tensor& x, const ConvParams& p,
     return dispatch_dtype<float, bf16>(x.dtype(), "conv2d",
                                        [&]<class T>() { cpu::depthwise_backward_weight<T>(dy, x, p, dw); });
   const ConvRoute route = cpu::conv_route(Pass::kBackwardWeight, x, dw, dy, p);
-  if (const auto kind = winograd_kind(route)) return cpu::winograd_backward_weight(dy, x, *kind, dw);
+  if (const auto kind = cpu::winograd_kind(route)) return cpu::winograd_backward_weight(dy, x, *kind, dw);
   if (route == ConvRoute::kPacked) return cpu::packed_conv_backward_weight(dy, x, p, dw);
   if (route == ConvRoute::kGathered)
     return backward_weight_as_product(dy, cpu::gathered(x, dy, p.stride), dw);

@@ -4,6 +4,7 @@
 
 #include "core/kernels/common/small_gemm_cpu.h"
 #include "core/kernels/conv2d/winograd_schemes_cpu.h"
+#include "core/kernels/conv2d/winograd_tiles_cpu.h"
 #include "core/runtime/lru_cache.h"
 #include "core/runtime/parallel.h"
 #include "core/tensor/integers.h"
@@ -30,48 +31,6 @@ template <class Scheme>
 constexpr int64_t kRows = 288 / kSquare<Scheme>* kTileRows;  // tiles of a unit of work
 template <class Scheme>
 constexpr int64_t kDepth = 3456 / kSquare<Scheme>;  // tiles that are summed before the sums are put away
-
-// Square matrices of matrices, one for each point. Their distance is no power of two, so that the points do
-// not share a set of the cache.
-struct Points {
-  int64_t side = 0, distance = 0;
-  Tensor memory;
-  Points() = default;
-  Points(int64_t side_, int64_t size, Tensor of = {})
-      : side(side_), distance(round_up(size, kLanes) + kLanes), memory(std::move(of)) {
-    if (!memory.defined()) memory = Tensor::empty({side * side * distance});
-  }
-  float* at(int64_t row, int64_t column) { return memory.data<float>() + (row * side + column) * distance; }
-};
-
-// A map [N, H, W, C] in tiles of step x step positions.
-template <class T>
-struct Tiles {
-  T* map;
-  int64_t N, H, W, C, step, rows, columns;
-  Tiles(T* data, const Tensor& t, int64_t step_)
-      : map(data),
-        N(t.dim(0)),
-        H(t.dim(1)),
-        W(t.dim(2)),
-        C(t.dim(3)),
-        step(step_),
-        rows(ceil_div(H, step)),
-        columns(ceil_div(W, step)) {}
-  int64_t count() const { return N * rows * columns; }
-
-  // The kSize x kSize positions from the first one of a tile less `border`, those outside null.
-  template <int kSize>
-  void positions(int64_t tile, int border, T* (&out)[kSize][kSize]) const {
-    const int64_t top = tile / columns % rows * step - border, left = tile % columns * step - border;
-    T* image = map + tile / columns / rows * H * W * C;
-    for (int i = 0; i < kSize; ++i)
-      for (int j = 0; j < kSize; ++j) {
-        const int64_t h = top + i, v = left + j;
-        out[i][j] = h < 0 || h >= H || v < 0 || v >= W ? nullptr : image + (h * W + v) * C;
-      }
-  }
-};
 
 // The positions' channels [first, first + count), transformed: channel c of a point goes to out.at(point) +
 // place(c), the last vector of them filled up with zeros.
@@ -241,10 +200,10 @@ struct Convolution {
 // taps() -> [3, 3, C, O] of the weights, whose transform may be kept.
 template <class Scheme, class Taps>
 void convolve(const Tensor& map, const Tensor& w, const Taps& taps, bool rotated, const Tensor& bias,
-              Activation act, Tensor& result) {
+              Activation act, Tensor& result, const FeatureLevels& levels) {
   dispatch_dtype<float, bf16>(map.dtype(), "conv2d", [&]<class T>() {
-    Convolution<T, Scheme> c{{map.data<T>(), map, Scheme::kStep},
-                             {result.data<T>(), result, Scheme::kOut},
+    Convolution<T, Scheme> c{{map.data<T>(), map, levels, Scheme::kStep},
+                             {result.data<T>(), result, levels, Scheme::kOut},
                              nullptr,
                              data_or_null<float>(bias),
                              rotated,
@@ -350,9 +309,9 @@ struct TapsSum {
 };
 
 template <class Scheme>
-void sum_taps(const Tensor& dy, const Tensor& x, Tensor& taps) {
+void sum_taps(const Tensor& dy, const Tensor& x, Tensor& taps, const FeatureLevels& levels) {
   dispatch_dtype<float, bf16>(x.dtype(), "conv2d", [&]<class T>() {
-    TapsSum<T, Scheme>{{x.data<T>(), x, Scheme::kStep}, {dy.data<T>(), dy, Scheme::kOut}}.run(
+    TapsSum<T, Scheme>{{x.data<T>(), x, levels, Scheme::kStep}, {dy.data<T>(), dy, levels, Scheme::kOut}}.run(
         taps.data<float>());
   });
 }
@@ -372,21 +331,31 @@ void with_scheme(Winograd kind, const F& f) {
 
 }  // namespace
 
-void winograd_forward(const Tensor& x, const Tensor& w, const Tensor& bias, Winograd kind, Activation act,
-                      Tensor& y) {
-  const auto taps = [&] { return w.permute({2, 3, 1, 0}).contiguous(); };
-  with_scheme<Strided>(kind, [&]<class Scheme>() { convolve<Scheme>(x, w, taps, false, bias, act, y); });
+std::optional<Winograd> winograd_kind(ConvRoute route) {
+  if (route == ConvRoute::kWinograd3) return Winograd::kSame3;
+  if (route == ConvRoute::kWinograd4) return Winograd::kSame4;
+  if (route == ConvRoute::kWinogradStrided) return Winograd::kStrided;
+  return {};
 }
 
-void winograd_backward_data(const Tensor& dy, const Tensor& w, Winograd kind, Tensor& dx) {
+void winograd_forward(const Tensor& x, const Tensor& w, const Tensor& bias, Winograd kind, Activation act,
+                      Tensor& y, const FeatureLevels& levels) {
+  const auto taps = [&] { return w.permute({2, 3, 1, 0}).contiguous(); };
+  with_scheme<Strided>(kind,
+                       [&]<class Scheme>() { convolve<Scheme>(x, w, taps, false, bias, act, y, levels); });
+}
+
+void winograd_backward_data(const Tensor& dy, const Tensor& w, Winograd kind, Tensor& dx,
+                            const FeatureLevels& levels) {
   const auto taps = [&] { return w.permute({2, 3, 0, 1}).contiguous(); };
   with_scheme<Spread>(
-      kind, [&]<class Scheme>() { convolve<Scheme>(dy, w, taps, true, {}, Activation::kNone, dx); });
+      kind, [&]<class Scheme>() { convolve<Scheme>(dy, w, taps, true, {}, Activation::kNone, dx, levels); });
 }
 
-void winograd_backward_weight(const Tensor& dy, const Tensor& x, Winograd kind, Tensor& dw) {
+void winograd_backward_weight(const Tensor& dy, const Tensor& x, Winograd kind, Tensor& dw,
+                              const FeatureLevels& levels) {
   Tensor taps = Tensor::empty({dw.dim(0), 3, 3, dw.dim(1)});
-  with_scheme<Strided>(kind, [&]<class Scheme>() { sum_taps<Scheme>(dy, x, taps); });
+  with_scheme<Strided>(kind, [&]<class Scheme>() { sum_taps<Scheme>(dy, x, taps, levels); });
   dw.copy_from(taps.permute({0, 3, 1, 2}));
 }
 

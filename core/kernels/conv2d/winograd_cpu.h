@@ -3,7 +3,10 @@
 // them.
 #pragma once
 
-#include "core/kernels/conv2d/conv2d.h"
+#include <optional>
+
+#include "core/kernels/matmul/routes_cpu.h"
+#include "core/types/feature_levels.h"
 
 namespace saccade::cpu {
 
@@ -17,11 +20,17 @@ enum class Winograd {
   kStrided,
 };
 
+// The kind of a route that is Winograd's algorithm.
+std::optional<Winograd> winograd_kind(ConvRoute route);
+
 // As the kernels of conv2d.h, with padding 1, without dilation, with one group and the map's
-// channels in multiples of kLanes; those of the result are as many as they are.
+// channels in multiples of kLanes; those of the result are as many as they are. With `levels`
+// as those of conv2d_levels.h; kStrided is of single maps.
 void winograd_forward(const Tensor& x, const Tensor& w, const Tensor& bias, Winograd kind, Activation act,
-                      Tensor& y);
-void winograd_backward_data(const Tensor& dy, const Tensor& w, Winograd kind, Tensor& dx);
-void winograd_backward_weight(const Tensor& dy, const Tensor& x, Winograd kind, Tensor& dw);
+                      Tensor& y, const FeatureLevels& levels = {});
+void winograd_backward_data(const Tensor& dy, const Tensor& w, Winograd kind, Tensor& dx,
+                            const FeatureLevels& levels = {});
+void winograd_backward_weight(const Tensor& dy, const Tensor& x, Winograd kind, Tensor& dw,
+                              const FeatureLevels& levels = {});
 
 }  // namespace saccade::cpu
