@@ -47,7 +47,7 @@ class ClassAnswerer final : public Answerer {
 
 }  // namespace
 
-std::unique_ptr<Answerer> class_answerer(const LoadedModel& model) {
+std::unique_ptr<Answerer> ClassificationParts::answerer(const LoadedModel& model) const {
   return std::make_unique<ClassAnswerer>(model);
 }
 

@@ -34,8 +34,8 @@ void only_classes(DataPaths& paths, const std::vector<std::string>& names, const
   paths.choice.only = names;
 }
 
-Evaluation evaluate_classes(const EvalArguments& arguments, const LoadedModel& model,
-                            const EvaluatorOptions& options) {
+Evaluation ClassificationParts::evaluate(const EvalArguments& arguments, const LoadedModel& model,
+                                         const EvaluatorOptions& options) const {
   for (auto [flag, value] :
        {std::pair{"--annotations", &arguments.annotations}, std::pair{"--detections", &arguments.detections}})
     if (!value->empty())

@@ -79,7 +79,8 @@ class ClassPredictor : public Predictor {
 
 }  // namespace
 
-std::unique_ptr<Predictor> class_predictor(const PredictArguments& arguments, const LoadedModel& model) {
+std::unique_ptr<Predictor> ClassificationParts::predictor(const PredictArguments& arguments,
+                                                          const LoadedModel& model) const {
   return std::make_unique<ClassPredictor>(arguments, model);
 }
 

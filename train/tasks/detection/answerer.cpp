@@ -66,7 +66,7 @@ class BoxAnswerer final : public Answerer {
 
 }  // namespace
 
-std::unique_ptr<Answerer> box_answerer(const LoadedModel& model) {
+std::unique_ptr<Answerer> DetectionParts::answerer(const LoadedModel& model) const {
   return std::make_unique<BoxAnswerer>(model);
 }
 

@@ -110,8 +110,8 @@ void settle_masks(FigureOptions& figures, std::span<const Detection> detections,
   settle(figures, notes, [&] { coco::need_masks(detections, source); });
 }
 
-Evaluation evaluate_detections(const EvalArguments& arguments, const LoadedModel& model,
-                               const EvaluatorOptions& options) {
+Evaluation DetectionParts::evaluate(const EvalArguments& arguments, const LoadedModel& model,
+                                    const EvaluatorOptions& options) const {
   if (arguments.annotations.empty() && arguments.data.empty())
     fail_input(
         "--annotations: not given, expected the COCO annotations that the detector {} is compared with",

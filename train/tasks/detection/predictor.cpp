@@ -337,7 +337,8 @@ class BoxPredictor : public Predictor {
 
 }  // namespace
 
-std::unique_ptr<Predictor> box_predictor(const PredictArguments& arguments, const LoadedModel& model) {
+std::unique_ptr<Predictor> DetectionParts::predictor(const PredictArguments& arguments,
+                                                     const LoadedModel& model) const {
   return std::make_unique<BoxPredictor>(arguments, model);
 }
 

@@ -146,7 +146,7 @@ void add_curves(Page& page, const DetectionFigures& figures) {
 
 }  // namespace
 
-std::string add_detection_sections(Page& page, const ReportOptions& options) {
+std::string DetectionParts::report(Page& page, const ReportOptions& options) const {
   std::vector<std::string> notes;
   FigureOptions wanted = figures_of(options.model.config, options.figures);
   if (options.model.module) need_predicted_masks(wanted, options.model, options.checkpoint);

@@ -164,7 +164,7 @@ class DetectorTraining final : public ImageTrainingTask {
 
 }  // namespace
 
-std::unique_ptr<TrainingTask> train_detector(const Config& config) {
+std::unique_ptr<TrainingTask> DetectionParts::training(const Config& config) const {
   return std::make_unique<DetectorTraining>(config);
 }
 

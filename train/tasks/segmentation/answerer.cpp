@@ -61,7 +61,7 @@ class LabelAnswerer final : public Answerer {
 
 }  // namespace
 
-std::unique_ptr<Answerer> label_answerer(const LoadedModel& model) {
+std::unique_ptr<Answerer> SegmentationParts::answerer(const LoadedModel& model) const {
   return std::make_unique<LabelAnswerer>(model);
 }
 

@@ -96,8 +96,8 @@ void refuse_figures(const FigureOptions& figures, const std::vector<std::string>
                model);
 }
 
-Evaluation evaluate_labels(const EvalArguments& arguments, const LoadedModel& model,
-                           const EvaluatorOptions& options) {
+Evaluation SegmentationParts::evaluate(const EvalArguments& arguments, const LoadedModel& model,
+                                       const EvaluatorOptions& options) const {
   if (!arguments.detections.empty())
     fail_input("--detections: {} makes label maps; predict writes them", arguments.checkpoint);
   refuse_figures(arguments.figures, arguments.classes, arguments.checkpoint);

@@ -117,7 +117,8 @@ class LabelPredictor : public Predictor {
 
 }  // namespace
 
-std::unique_ptr<Predictor> label_predictor(const PredictArguments& arguments, const LoadedModel& model) {
+std::unique_ptr<Predictor> SegmentationParts::predictor(const PredictArguments& arguments,
+                                                        const LoadedModel& model) const {
   return std::make_unique<LabelPredictor>(arguments, model);
 }
 
