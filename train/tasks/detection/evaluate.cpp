@@ -5,9 +5,8 @@
 #include <utility>
 
 #include "core/files/text.h"
-#include "data/evaluation/chosen_classes.h"
 #include "data/evaluation/coco/coco_overlap.h"
-#include "data/evaluation/detection_bytes.h"
+#include "data/evaluation/detections.h"
 #include "data/formats/dataset.h"
 #include "train/config/options.h"
 #include "train/inference/evaluation_data.h"
