@@ -6,7 +6,7 @@
 #include "models/build.h"
 #include "models/classifier.h"
 #include "models/summary.h"
-#include "models/weights/imagenet_names.h"
+#include "models/weights/weight_names.h"
 #include "train/config/options.h"
 #include "train/config/task.h"
 #include "train/report/evaluation_sections.h"
