@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "core/tensor/error.h"
-#include "train/tasks/classification/best_classes.h"
 #include "train/tasks/classification/classification.h"
 #include "train/tasks/classification/runner.h"
 

@@ -1,6 +1,6 @@
 // Detection: objects in boxes.
-#include <fmt/format.h>
 
+#include "train/tasks/detection/detection.h"
 #include "core/tensor/error.h"
 #include "data/formats/listing.h"
 #include "data/images/draw.h"
@@ -11,7 +11,6 @@
 #include "train/config/task.h"
 #include "train/report/evaluation_sections.h"
 #include "train/report/run_metrics.h"
-#include "train/tasks/detection/detection.h"
 #include "train/tasks/detection/runner.h"
 
 namespace saccade {

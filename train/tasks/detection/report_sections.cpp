@@ -11,7 +11,6 @@
 #include "train/report/evaluation_sections.h"
 #include "train/tasks/detection/evaluate.h"
 #include "train/tasks/detection/figures.h"
-#include "train/tasks/detection/label_error_section.h"
 #include "train/tasks/detection/report_pictures.h"
 
 namespace saccade {

@@ -18,7 +18,7 @@
 #include "train/inference/largest_batch.h"
 #include "train/inference/model_input.h"
 #include "train/tasks/detection/evaluate.h"
-#include "train/tasks/detection/truth_pictures.h"
+#include "train/tasks/detection/report_pictures.h"
 
 namespace saccade {
 namespace {

@@ -24,8 +24,7 @@ class FoundLabels final : public Finding {
   AnswerFile picture(Image image, const std::string& format, const AnswerOptions&) const override {
     if (format == "label_map") return {"image/png", files_.bytes(labels_)};
     paint_labels(image, labels_, model_.class_names);
-    if (format == "jpg") return {"image/jpeg", encode_jpeg_drawing(image)};
-    return {"image/png", encode_drawing(image)};
+    return {format == "jpg" ? "image/jpeg" : "image/png", encode_drawing(image, format)};
   }
 
  private:
