@@ -37,6 +37,9 @@ class Segmenter : public Module {
 
 // The logits of each pixel of images of that size: bilinear between the cells' centres. [N, h, w, K] -> f32
 // [N, height, width, K]
-Var logits_at(const Var& logits, int64_t height, int64_t width);
+inline Var logits_at(const Var& logits, int64_t height, int64_t width) {
+  return resize_bilinear(cast(logits, logits.dtype() == DType::kF64 ? DType::kF64 : DType::kF32), height,
+                         width);
+}
 
 }  // namespace saccade

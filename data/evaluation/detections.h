@@ -8,6 +8,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/types/mask.h"
@@ -47,5 +48,17 @@ std::vector<Detection> read_detections(const std::string& path, const GroundTrut
 // written.
 void write_detections(const std::string& path, std::span<const Detection> detections,
                       const GroundTruth* truth = nullptr);
+
+// Leaves the categories of these names, their boxes and the detections of them; all images stay, as with
+// pycocotools' catIds. Returns what was left out, a line each, without the file's name. The truth has these
+// names (check_choice). Does nothing where there are none.
+std::vector<std::string> keep_classes(const std::vector<std::string>& names, GroundTruth& truth,
+                                      std::vector<Detection>& detections);
+
+// Detections as bytes, for processes of the same program that train together.
+// Every number comes back with its bits, masks with their runs. What two calls give, one behind the other,
+// is both lists.
+std::string to_bytes(std::span<const Detection> detections);
+std::vector<Detection> detections_of(std::string_view bytes);
 
 }  // namespace saccade

@@ -104,7 +104,7 @@ struct DataFormat {
   // What a single file names: --data data.yaml. Nothing where it is no file of this format; nullptr:
   // there is no such thing.
   DataSplits (*find_in_file)(const std::string& file) = nullptr;
-  // For notes on what is not read (data/formats/checks/unused_data.h): whether a file with one of these
+  // For notes on what is not read (data/formats/checks/unused_data.cpp): whether a file with one of these
   // endings holds labels, by its first bytes.
   std::vector<const char*> label_endings = {};
   bool (*holds_labels)(const std::string& file) = nullptr;

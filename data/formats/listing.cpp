@@ -173,8 +173,6 @@ std::vector<std::string> notes_on_links(const std::vector<std::string>& links,
   return notes;
 }
 
-std::vector<std::string> list_images(const std::string& folder) { return list_tree(folder).images; }
-
 std::vector<std::string> list_files(const std::string& folder, const std::string& ending) {
   std::vector<std::string> names;
   std::error_code error;

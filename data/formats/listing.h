@@ -41,9 +41,6 @@ LinkKind kind_of_link(const std::string& folder, const std::string& link);
 using FileIdentity = std::pair<uint64_t, uint64_t>;
 FileIdentity identity_of(const std::string& path);
 
-// Names of the images in a folder and its folders, relative to it, sorted; hidden ones are left out. Throws
-// InputError when it cannot be read.
-std::vector<std::string> list_images(const std::string& folder);
 // Those of the folders in a folder, sorted; hidden ones are left out,
 // and there are none where it cannot be read.
 std::vector<std::string> folders_in(const std::string& folder);

@@ -1,16 +1,26 @@
 // Drawing detections, and where the attention looked, on a picture; cutting an object out.
 #pragma once
 
-#include <memory>
+#include <array>
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/types/instance.h"
-#include "data/images/font.h"
 #include "data/images/image.h"
 
 namespace saccade {
+
+// Text on pictures: DejaVu Sans, which is part of the program, drawn with stb_truetype.
+using Rgb = std::array<uint8_t, 3>;
+
+// UTF-8; what is none, and characters that the font lacks, show as '?'. `size`: pixels from the tallest
+// letter's top to the descenders' end, at least 1. (x, y): the text's top left corner, which may lie outside
+// the picture; what does is cut.
+void draw_text(Image& image, int64_t x, int64_t y, std::string_view text, Rgb color, int64_t size);
+int64_t text_width(std::string_view text, int64_t size);  // pixels, rounded up
 
 struct DrawnPoint {
   double x = 0, y = 0;  // pixels

@@ -1,4 +1,4 @@
-#include "data/images/font.h"
+#include "data/images/draw.h"
 
 #include <cmath>
 #include <cstdint>

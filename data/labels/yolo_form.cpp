@@ -22,20 +22,15 @@ const std::vector<double>* whole_polygon(const Annotation& a) {
   return &points;
 }
 
-struct YoloCounts {
-  int64_t crowds = 0, masks = 0;
-};
+bool has_mask(const Annotation& a) { return a.segmentation && !a.iscrowd; }
 
 // Twelve digits tell a millionth of a pixel of any image.
 std::string yolo_lines(const ImageInfo& image, const std::vector<const Annotation*>& annotations,
-                       const std::vector<Category>& categories, bool polygons, YoloCounts& counts) {
+                       const std::vector<Category>& categories, bool polygons) {
   const auto width = static_cast<double>(image.width), height = static_cast<double>(image.height);
   std::string text;
   for (const Annotation* a : annotations) {
-    if (a->iscrowd) {
-      ++counts.crowds;
-      continue;
-    }
+    if (a->iscrowd) continue;
     const auto category = std::ranges::find(categories, a->category_id, &Category::id);
     text += std::to_string(category - categories.begin());
     if (polygons) {
@@ -43,7 +38,6 @@ std::string yolo_lines(const ImageInfo& image, const std::vector<const Annotatio
       for (size_t i = 0; i < points.size(); ++i)
         text += fmt::format(" {:.12g}", points[i] / (i % 2 == 0 ? width : height));
     } else {
-      counts.masks += a->segmentation != nullptr;
       text += fmt::format(" {:.12g} {:.12g} {:.12g} {:.12g}", (a->bbox[0] + a->bbox[2] / 2) / width,
                           (a->bbox[1] + a->bbox[3] / 2) / height, a->bbox[2] / width, a->bbox[3] / height);
     }
@@ -63,19 +57,18 @@ LabelFiles write_yolo(std::span<const LabelList> lists) {
   for (const LabelList& list : lists) {
     check_label_names(list.truth, ".txt", "yolo");
     const std::string folder = list.split.empty() ? "" : "/" + list.split;
-    YoloCounts counts;
     const auto annotations = annotations_by_image(list.truth);
     for (size_t i = 0; i < annotations.size(); ++i) {
       const ImageInfo& image = list.truth.images[i];
       out.files.push_back({"labels" + folder + "/" + label_name(image, ".txt"),
-                           yolo_lines(image, annotations[i], categories, polygons, counts)});
+                           yolo_lines(image, annotations[i], categories, polygons)});
     }
     note_left_out(
         out, list,
-        {{counts.crowds, "crowd is", "crowds are", "left out: YOLO has none"},
+        {{crowds_of(list), "crowd is", "crowds are", "left out: YOLO has none"},
          {own_areas(list), "area of an object is", "areas of objects are",
           "left out: YOLO has none, those of the boxes count"},
-         {counts.masks, "mask is", "masks are",
+         {polygons ? 0 : std::ranges::count_if(list.truth.annotations, has_mask), "mask is", "masks are",
           "left out: YOLO has polygons only where every object has one, and its box is around it"}});
     if (list.split.empty()) continue;
     out.pictures.push_back({"images" + folder, static_cast<size_t>(&list - lists.data())});

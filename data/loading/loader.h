@@ -11,7 +11,6 @@
 #include "data/loading/batch.h"
 #include "data/loading/epoch_order.h"
 #include "data/loading/mix.h"
-#include "data/loading/multi_scale.h"
 
 namespace saccade {
 

@@ -1,5 +1,3 @@
-#include "data/loading/multi_scale.h"
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>

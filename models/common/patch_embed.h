@@ -1,8 +1,11 @@
 // Patch embedding of vision transformers and of their later stages: `proj` and, where wanted, `norm`.
 #pragma once
 
+#include "autograd/ops.h"
+#include "layers/constant_keeper.h"
 #include "layers/conv2d.h"
 #include "layers/norm.h"
+#include "layers/resampling.h"
 
 namespace saccade {
 
@@ -18,5 +21,10 @@ class PatchEmbed : public Module {
   Child<Conv2d> proj_;
   Child<LayerNorm> norm_;
 };
+
+// positions [1, from.cells(), C], row by row -> [1, to.cells(), C], interpolated between the cells' centres;
+// those of the edges hold outside. As they are where the grids are equal.
+Var resized_positions(const Var& positions, const MapSize& from, const MapSize& to, Resampling resampling,
+                      const ConstantKeeper& keeper);
 
 }  // namespace saccade

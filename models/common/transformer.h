@@ -5,9 +5,11 @@
 // with a norm. DETR's decoder always ends with one, which every layer's output goes through.
 #pragma once
 
+#include "autograd/ops.h"
 #include "core/runtime/lru_cache.h"
 #include "layers/attention.h"
 #include "layers/mlp.h"
+#include "layers/module.h"
 #include "layers/norm.h"
 
 namespace saccade {
@@ -127,6 +129,25 @@ class TransformerDecoder : public Module {
  private:
   std::vector<Child<TransformerDecoderLayer>> layers_;
   Child<LayerNorm> norm_;
+};
+
+// Learned queries `query_embed.weight` [Q, C] and, for training only, further groups of them
+// `query_embed_groups.weight` for one-to-many supervision (Group DETR, Chen et al. 2023).
+class QueryEmbedding : public Module {
+ public:
+  QueryEmbedding(int64_t queries, int64_t channels, int64_t extra_groups) : extra_groups_(extra_groups) {
+    queries_ = param("query_embed.weight", {queries, channels}, init::normal(0, 1));
+    if (extra_groups > 0)
+      extra_ = param("query_embed_groups.weight", {extra_groups * queries, channels}, init::normal(0, 1));
+  }
+  // [groups() * Q, C]
+  Var forward() const { return groups() > 1 ? concat({queries_, extra_}, 0) : queries_; }
+  int64_t groups() const { return training() ? 1 + extra_groups_ : 1; }
+  std::string type_name() const override { return "QueryEmbedding"; }
+
+ private:
+  int64_t extra_groups_;
+  Var queries_, extra_;
 };
 
 }  // namespace saccade

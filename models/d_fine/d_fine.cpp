@@ -1,6 +1,5 @@
 // D-FINE (Peng et al. 2024): HGNetv2, RT-DETR's encoder with other blocks,
 // and a decoder that refines distributions.
-#include "models/d_fine/d_fine.h"
 
 #include "models/build.h"
 #include "models/d_fine/decoder.h"

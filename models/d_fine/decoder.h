@@ -31,4 +31,6 @@ class DFineDecoder : public HybridDecoder {
   std::vector<Child<QualityHead>> quality_heads_;
 };
 
+bool infer_d_fine(Inference& weights);  // see ModelSpec::infer
+
 }  // namespace saccade

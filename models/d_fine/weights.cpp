@@ -1,6 +1,6 @@
 // The names of Hugging Face, and what the weights tell of the configuration.
 #include "models/common/detr_weights.h"
-#include "models/d_fine/d_fine.h"
+#include "models/d_fine/decoder.h"
 #include "models/rt_detr/rt_detr.h"
 
 namespace saccade {

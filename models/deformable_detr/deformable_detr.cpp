@@ -1,8 +1,5 @@
 #include "models/deformable_detr/deformable_detr.h"
 
-#include <cmath>
-#include <numeric>
-
 #include "layers/position_encoding.h"
 #include "models/build.h"
 

@@ -5,7 +5,7 @@
 
 #include "models/backbone.h"
 #include "models/common/deformable_tokens.h"
-#include "models/common/query_embedding.h"
+#include "models/common/transformer.h"
 #include "models/detection/set_detector.h"
 
 namespace saccade {

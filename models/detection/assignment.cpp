@@ -1,7 +1,6 @@
 #include "models/detection/assignment.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <utility>
 

@@ -6,7 +6,6 @@
 #include "models/build.h"
 #include "models/common/deformable_tokens.h"
 #include "models/common/detr_weights.h"
-#include "models/common/query_embedding.h"
 #include "models/common/token_maps.h"
 #include "models/common/transformer.h"
 #include "models/detection/set_detector.h"

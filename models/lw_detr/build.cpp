@@ -4,7 +4,6 @@
 
 #include "models/lw_detr/lw_detr.h"
 #include "models/lw_detr/weights.h"
-#include "models/rf_detr/weights.h"
 
 namespace saccade {
 

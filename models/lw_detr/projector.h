@@ -2,7 +2,7 @@
 // et al. 2024, LW-DETR, section 3.2), with the names of the official code.
 #pragma once
 
-#include "layers/conv_transpose2d.h"
+#include "layers/conv2d.h"
 #include "models/common/conv_norm.h"
 
 namespace saccade {

@@ -7,6 +7,8 @@
 namespace saccade {
 
 bool infer_lw_detr(Inference& weights);  // see ModelSpec::infer
+bool infer_rf_detr(Inference& weights);
+bool infer_rf_detr_seg(Inference& weights);
 
 // Sets the fields of both families but those of the backbone that weights do not tell; false:
 // they are of another model.

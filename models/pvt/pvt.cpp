@@ -14,7 +14,6 @@
 #include "layers/position_tables.h"
 #include "models/backbone.h"
 #include "models/common/patch_embed.h"
-#include "models/common/position_grid.h"
 #include "models/common/stages.h"
 #include "models/common/vision_block.h"
 #include "models/weights/inference.h"

@@ -99,16 +99,21 @@ std::shared_ptr<Module> build_rcnn(const Args& model, int64_t classes, const Arg
   return std::make_shared<Rcnn>(options, std::move(backbone));
 }
 
+constexpr RcnnKind kFasterRcnn{"Faster R-CNN", false, false}, kMaskRcnn{"Mask R-CNN", true, false},
+    kCascadeMaskRcnn{"Cascade Mask R-CNN", true, true};
+
+template <const RcnnKind& kKind>
+std::shared_ptr<Module> build_kind(const Args& model, int64_t classes, const Args& criterion) {
+  return build_rcnn(model, classes, criterion, kKind);
+}
+
 constexpr const char* kRcnnPreset = "criterion { class_loss: softmax class_weight: 1 bbox_weight: 1 }";
 
 [[maybe_unused]] const bool faster_rcnn_registered =
     model_types().add({.name = "faster_rcnn",
                        .summary = "Faster R-CNN (Ren et al. 2015) on a feature pyramid",
                        .task = "detection",
-                       .build =
-                           [](const Args& model, int64_t classes, const Args& criterion) {
-                             return build_rcnn(model, classes, criterion, {"Faster R-CNN", false, false});
-                           },
+                       .build = build_kind<kFasterRcnn>,
                        .parts = {"rcnn"},
                        .infer = infer_faster_rcnn,
                        .preset = kRcnnPreset});
@@ -117,10 +122,7 @@ constexpr const char* kRcnnPreset = "criterion { class_loss: softmax class_weigh
     model_types().add({.name = "mask_rcnn",
                        .summary = "Mask R-CNN (He et al. 2017) on a feature pyramid",
                        .task = "detection",
-                       .build =
-                           [](const Args& model, int64_t classes, const Args& criterion) {
-                             return build_rcnn(model, classes, criterion, {"Mask R-CNN", true, false});
-                           },
+                       .build = build_kind<kMaskRcnn>,
                        .parts = {"rcnn"},
                        .has_masks = true,
                        .infer = infer_mask_rcnn,
@@ -130,10 +132,7 @@ constexpr const char* kRcnnPreset = "criterion { class_loss: softmax class_weigh
     {.name = "cascade_mask_rcnn",
      .summary = "Cascade Mask R-CNN (Cai and Vasconcelos 2018) on a feature pyramid",
      .task = "detection",
-     .build =
-         [](const Args& model, int64_t classes, const Args& criterion) {
-           return build_rcnn(model, classes, criterion, {"Cascade Mask R-CNN", true, true});
-         },
+     .build = build_kind<kCascadeMaskRcnn>,
      .parts = {"rcnn"},
      .has_masks = true,
      .infer = infer_cascade_mask_rcnn,

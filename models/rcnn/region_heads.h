@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "layers/conv2d.h"
-#include "layers/conv_transpose2d.h"
 #include "layers/linear.h"
 #include "models/common/conv_norm.h"
 

@@ -4,8 +4,8 @@
 
 #include "core/runtime/packed_upload.h"
 #include "core/tensor/execution.h"
-#include "models/rcnn/losses.h"
 #include "models/rcnn/regions.h"
+#include "models/rcnn/stage_loss.h"
 
 namespace saccade {
 namespace {

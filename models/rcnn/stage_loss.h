@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "autograd/ops.h"
 #include "core/types/step_images.h"
 #include "models/rcnn/region_heads.h"
 #include "models/rcnn/roi_samples.h"
@@ -36,5 +37,17 @@ std::vector<T> filled(std::vector<T> values, int64_t count, T other) {
   values.resize(static_cast<size_t>(count), other);
   return values;
 }
+
+// Sums of losses of rows, each times its weight f32 [R] and all of them times `factor`; 0 of no rows.
+// logits [R, K]; labels i64 [R]: the decision that is a yes, or -1
+Var weighted_binary_cross_entropy(const Var& logits, const Tensor& labels, const Tensor& weights,
+                                  double factor);
+// logits [R, K]; labels i64 [R] in [0, K)
+Var weighted_cross_entropy(const Var& logits, const Tensor& labels, const Tensor& weights, double factor);
+// deltas and targets [R, 4]; smooth: differences below it are squared (d^2 / 2 smooth), 0: none are
+Var weighted_l1(const Var& deltas, const Tensor& targets, const Tensor& weights, double factor,
+                double smooth = 0);
+// boxes and targets [R, 4] as corners
+Var weighted_giou(const Var& boxes, const Tensor& targets, const Tensor& weights, double factor);
 
 }  // namespace saccade

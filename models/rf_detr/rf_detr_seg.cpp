@@ -1,8 +1,8 @@
 // RF-DETR with masks (RF-DETR-Seg).
 #include "models/build.h"
 #include "models/lw_detr/lw_detr.h"
+#include "models/lw_detr/weights.h"
 #include "models/rf_detr/mask_head.h"
-#include "models/rf_detr/weights.h"
 
 namespace saccade {
 namespace {

@@ -1,6 +1,5 @@
 // The names of the official files, in which DINOv2 has those of Hugging Face,
 // and what the weights tell of the configuration.
-#include "models/rf_detr/weights.h"
 
 #include <algorithm>
 #include <cmath>

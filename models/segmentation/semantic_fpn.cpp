@@ -1,7 +1,6 @@
 // Semantic FPN (Kirillov et al. 2019, "Panoptic Feature Pyramid Networks"), as mmsegmentation has it.
 #include "models/build.h"
 #include "models/segmentation/encoder_decoder.h"
-#include "models/segmentation/weights.h"
 
 namespace saccade {
 namespace {

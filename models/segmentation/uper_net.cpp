@@ -2,7 +2,6 @@
 // head, as mmsegmentation has it.
 #include "models/build.h"
 #include "models/segmentation/encoder_decoder.h"
-#include "models/segmentation/weights.h"
 
 namespace saccade {
 namespace {

@@ -1,6 +1,6 @@
 // The names that transformers gives to the tensors of UperNet, and what weights tell of the configuration.
 // mmsegmentation's names are ours.
-#include "models/segmentation/weights.h"
+#include "models/segmentation/encoder_decoder.h"
 
 #include <algorithm>
 

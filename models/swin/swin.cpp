@@ -4,7 +4,6 @@
 // one window without a shift; then `norm`, the mean over the tokens and `head`.
 // Images of any size: zeros fill the image up to whole patches, and odd maps before a merging. What a batch's
 // smaller images are padded with are zeros too, and tokens like any other; only the detector masks them.
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>

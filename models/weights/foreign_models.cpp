@@ -1,4 +1,4 @@
-#include "models/weights/foreign_models.h"
+#include "models/weights/weight_names.h"
 
 #include <algorithm>
 #include <string_view>

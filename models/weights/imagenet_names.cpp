@@ -1,4 +1,4 @@
-#include "models/weights/imagenet_names.h"
+#include "models/weights/weight_names.h"
 
 #include <string_view>
 

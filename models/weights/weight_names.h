@@ -33,4 +33,11 @@ OfficialWeights official_weights(const WeightsFile& file);
 
 Tensor read_weight(const WeightsFile& file, const NamedWeight& weight);
 
+// Weights of models that are not here, by names that only they have.
+// What to call them: "weights of Conditional DETR, a model that is not here"; "" for all others.
+std::string foreign_model(const WeightsFile& file);
+
+// The classes of ImageNet-1k (ILSVRC 2012) in the usual order, that of their WordNet numbers.
+const std::vector<std::string>& imagenet_class_names();  // [1000], all different
+
 }  // namespace saccade

@@ -13,8 +13,8 @@
 
 #include "core/formats/json.h"
 #include "core/tensor/philox.h"
-#include "data/evaluation/chosen_classes.h"
 #include "data/evaluation/coco/coco_parts.h"
+#include "data/evaluation/detections.h"
 #include "data/formats/coco/coco.h"
 #include "tests/data/test_files.h"
 

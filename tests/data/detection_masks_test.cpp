@@ -9,8 +9,8 @@
 
 #include "data/evaluation/coco/coco_eval.h"
 #include "data/evaluation/confusion.h"
-#include "data/evaluation/detection_bytes.h"
 #include "data/evaluation/detection_curves.h"
+#include "data/evaluation/detections.h"
 #include "data/evaluation/evaluators.h"
 #include "tests/data/test_files.h"
 

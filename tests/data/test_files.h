@@ -14,6 +14,19 @@
 #include "tests/input_error.h"
 #include "tests/test_folder.h"
 
+namespace saccade {
+
+// A COCO file as a data set. Throws InputError "file: annotation 7: what" for every fault of it.
+inline Dataset load_coco(const std::string& annotations, const std::string& images_dir,
+                         LabelScheme labels = LabelScheme::kContiguous) {
+  return {annotations, images_dir,
+          read_coco({.annotations = annotations, .images = images_dir},
+                    [&](const std::string& problem) { fail_input("{}: {}", annotations, problem); }),
+          labels};
+}
+
+}  // namespace saccade
+
 namespace saccade::test {
 
 inline Image noise_image(int64_t height, int64_t width, uint64_t seed) {

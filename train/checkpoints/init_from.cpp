@@ -10,8 +10,8 @@
 
 #include "core/tensor/error.h"
 #include "data/formats/listing.h"
-#include "models/weights/foreign_models.h"
 #include "models/weights/model_json.h"
+#include "models/weights/weight_names.h"
 #include "train/checkpoints/checkpoint.h"
 
 namespace saccade {

@@ -203,4 +203,9 @@ void RunFolder::restore_best() const {
   ::unlink(kept_aside().c_str());  // still there when both were one file
 }
 
+RunLock::RunLock(const std::string& folder) : lock_(folder + "/.lock") {
+  if (const std::string owner = lock_.take(); !owner.empty())
+    fail_input("{}: {} is training in this folder; expected its end, or another --output", folder, owner);
+}
+
 }  // namespace saccade

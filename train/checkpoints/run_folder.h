@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "core/files/file_lock.h"
 #include "core/files/temporary.h"
 #include "train/checkpoints/checkpoint.h"
-#include "train/checkpoints/run_lock.h"
 
 namespace saccade {
 
@@ -18,6 +18,16 @@ struct ResumePoint {
   std::unique_ptr<SafetensorsReader> file;  // all of it was compared with its checksums
   CheckpointInfo info;
   std::vector<std::string> skipped;  // newer files that cannot be used, and why: a line each
+};
+
+// Holds FOLDER/.lock while it lives.
+class RunLock {
+ public:
+  // Throws InputError naming the process that holds the folder.
+  explicit RunLock(const std::string& folder);
+
+ private:
+  FileLock lock_;
 };
 
 class RunFolder {

@@ -14,9 +14,9 @@
 #include "train/commands/commands.h"
 #include "train/config/options.h"
 #include "train/config/task.h"
+#include "train/inference/answerer.h"
 #include "train/inference/device_choice.h"
 #include "train/inference/evaluation.h"
-#include "train/inference/inferencer.h"
 #include "train/inference/picture_files.h"
 #include "train/logs/print.h"
 

@@ -12,7 +12,7 @@
 #include "data/formats/listing.h"
 #include "models/backbone.h"
 #include "models/not_finite.h"
-#include "models/weights/foreign_models.h"
+#include "models/weights/weight_names.h"
 #include "models/weights/weight_naming.h"
 #include "train/checkpoints/checkpoint.h"
 #include "train/checkpoints/infer_config.h"

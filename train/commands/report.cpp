@@ -24,7 +24,6 @@
 #include "train/logs/print.h"
 #include "train/report/evaluation_sections.h"
 #include "train/report/label_error_files.h"
-#include "train/report/run_csv.h"
 #include "train/report/run_metrics.h"
 
 namespace saccade {

@@ -14,7 +14,7 @@
 #include "train/inference/picture_files.h"
 #include "train/logs/print.h"
 #include "train/report/run_comparison.h"
-#include "train/report/run_csv.h"
+#include "train/report/run_metrics.h"
 
 namespace saccade {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "core/files/output_file.h"
 #include "core/tensor/error.h"
-#include "data/evaluation/chosen_classes.h"
 #include "data/evaluation/coco/coco_overlap.h"
+#include "data/evaluation/detections.h"
 #include "data/evaluation/evaluators.h"
 #include "data/formats/checks/dataset_check.h"
 #include "data/formats/checks/units.h"

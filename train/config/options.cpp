@@ -42,8 +42,6 @@ AugmentFields augment_fields(const Config& config) {
   return named_fields(config, augment);
 }
 
-Augmentation train_augment(const Config& config) { return make_augmentation(augment_fields(config)); }
-
 Augmentation eval_augment(const Config& config) {
   const config::Data& data = config.data();
   config::Augment size;

@@ -14,8 +14,7 @@ namespace saccade {
 // Training: either a fixed size (stretched, or with scale_min/scale_max scaled, cut and padded, or with
 // crop_area_min a random window of the image), or DETR's crops and short sides. An empty list of short sides
 // is DETR's.
-Augmentation train_augment(const Config& config);
-AugmentFields augment_fields(const Config& config);  // what it is made from
+AugmentFields augment_fields(const Config& config);
 // Evaluation: val_height x val_width (stretched, or with val_crop_pct the centre), or the short side.
 Augmentation eval_augment(const Config& config);
 // What an image has at evaluation: the fixed size, or the short and the long side. Sides that are given,

@@ -16,7 +16,7 @@
 namespace saccade {
 
 class Answerer;      // train/inference/answerer.h
-class Inferencer;    // train/inference/inferencer.h
+class Inferencer;    // train/inference/answerer.h
 class Module;        // layers/module.h
 class Page;          // data/pages/html.h
 class Predictor;     // train/inference/predictor.h

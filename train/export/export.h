@@ -2,15 +2,61 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "core/kernels/normalize_image/normalize_image.h"
-#include "train/export/outputs.h"
+#include "layers/module.h"
+#include "train/export/graph.h"
 
 namespace saccade {
+
+// What comes out of an exported model: each task says it of its own (train/tasks/onnx_outputs.h) at the end
+// of the graph under construction.
+class OutputWriter {
+ public:
+  OutputWriter(OnnxGraph& graph, OnnxGraph::Axis batch) : graph_(graph), batch_(std::move(batch)) {}
+  OnnxGraph& graph() { return graph_; }
+  // A further input, and an output, of this size behind the batch.
+  void input(const std::string& name, DType dtype, const std::vector<int64_t>& size) {
+    graph_.input(name, dtype, axes(size));
+  }
+  void output(const std::string& name, const std::string& from, DType dtype,
+              const std::vector<int64_t>& size) {
+    graph_.output(name, from, dtype, axes(size));
+    names_.push_back(name);
+  }
+  const std::vector<std::string>& names() const { return names_; }
+
+ private:
+  std::vector<OnnxGraph::Axis> axes(const std::vector<int64_t>& size) const {
+    std::vector<OnnxGraph::Axis> all{batch_};
+    for (int64_t length : size) all.push_back({length});
+    return all;
+  }
+
+  OnnxGraph& graph_;
+  OnnxGraph::Axis batch_;
+  std::vector<std::string> names_;
+};
+
+class ModelOutputs {
+ public:
+  virtual ~ModelOutputs() = default;
+  // What the model itself makes of normalised images [N, H, W, 3], by name.
+  virtual std::vector<std::pair<std::string, Tensor>> run(Module& model, const Tensor& images) const = 0;
+  // Writes the outputs of the file. `raw`: those of run, as the graph knows them.
+  struct Raw {
+    std::string name;
+    Shape shape;
+  };
+  virtual void lower(OutputWriter& writer, const std::vector<Raw>& raw) const = 0;
+  // What the file says about them.
+  virtual std::vector<std::pair<std::string, std::string>> metadata() const = 0;
+  // What is left to who reads the file, a line; "": nothing.
+  virtual std::string note() const { return ""; }
+};
 
 // What `images` holds.
 enum class OnnxInput {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "data/evaluation/figure_options.h"
@@ -66,6 +67,18 @@ struct PredictArguments {
   VideoArguments video;
 
   bool wants_labels() const { return !to.empty() && to != kMot; }
+  // The flags that mean nothing to models that find no objects, and whether they are given.
+  std::vector<std::pair<const char*, bool>> flags_of_objects() const {
+    return {{"--sampling-points", sampling_points},
+            {"--classes", !classes.empty()},
+            {"--max", max > 0},
+            {"--no-pictures", !pictures},
+            {"--picture-format", format != "png"},
+            {"--line-width", style.line_width.has_value()},
+            {"--letter-size", style.letter_size.has_value()},
+            {"--crop", crop},
+            {"--track", video.track}};
+  }
 };
 
 }  // namespace saccade

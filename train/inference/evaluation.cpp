@@ -107,22 +107,22 @@ std::string collect_bytes(Module& model, const std::shared_ptr<const Dataset>& i
   return all;
 }
 
-std::unique_ptr<Evaluator> evaluate_batches(
-    Module& model, const std::shared_ptr<const Dataset>& images, const EvaluatorOptions& options,
-    const EvaluatorSpec& spec, const EvaluatorSpec::Options& figures,
-    const std::function<std::function<void()>(const Batch&, Evaluator&)>& start) {
-  std::unique_ptr<Evaluator> evaluator = spec.start(figures);
+Evaluation evaluate_batches(Module& model, const std::shared_ptr<const Dataset>& images,
+                            const EvaluatorOptions& options, const EvaluatorSpec& spec,
+                            const EvaluatorSpec::Options& figures,
+                            const std::function<std::function<void()>(const Batch&, Evaluator&)>& start) {
+  const std::unique_ptr<Evaluator> evaluator = spec.start(figures);
   if (process_group().alone()) {
     for_each_started_batch(model, images, options,
                            [&](const Batch& batch) { return start(batch, *evaluator); });
-    return evaluator;
+    return evaluator->result();
   }
   evaluator->merge(collect_bytes(model, images, options, [&](const Batch& batch) {
     const std::unique_ptr<Evaluator> part = spec.start(figures);
     start(batch, *part)();
     return part->state();
   }));
-  return evaluator;
+  return process_group().is_first() ? evaluator->result() : Evaluation{};
 }
 
 }  // namespace saccade

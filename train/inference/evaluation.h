@@ -61,12 +61,12 @@ void for_each_started_batch(Module& model, const std::shared_ptr<const Dataset>&
 std::string collect_bytes(Module& model, const std::shared_ptr<const Dataset>& images,
                           const EvaluatorOptions& options,
                           const std::function<std::string(const Batch&)>& visit);
-// An evaluator that has been given what the model predicts for all images, batch by batch; where several
-// processes share them, rank 0's has them all. start(batch, evaluator) is that of for_each_started_batch;
-// what it returns adds to the evaluator.
-std::unique_ptr<Evaluator> evaluate_batches(
-    Module& model, const std::shared_ptr<const Dataset>& images, const EvaluatorOptions& options,
-    const EvaluatorSpec& spec, const EvaluatorSpec::Options& figures,
-    const std::function<std::function<void()>(const Batch&, Evaluator&)>& start);
+// What an evaluator says of what the model predicts for all images, batch by batch; where several processes
+// share them, rank 0 knows it of all, and the others know nothing. start(batch, evaluator) is that of
+// for_each_started_batch; what it returns adds to the evaluator.
+Evaluation evaluate_batches(Module& model, const std::shared_ptr<const Dataset>& images,
+                            const EvaluatorOptions& options, const EvaluatorSpec& spec,
+                            const EvaluatorSpec::Options& figures,
+                            const std::function<std::function<void()>(const Batch&, Evaluator&)>& start);
 
 }  // namespace saccade

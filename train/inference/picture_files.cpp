@@ -300,7 +300,8 @@ std::vector<uint8_t> encode_drawing(const Image& image, const Mask* opaque) {
   return marked_as_drawn(opaque ? encode_png(image, *opaque) : encode_png(image));
 }
 
-std::vector<uint8_t> encode_jpeg_drawing(const Image& image) {
+std::vector<uint8_t> encode_drawing(const Image& image, const std::string& format) {
+  if (format != "jpg") return encode_drawing(image);
   constexpr int kQuality = 92;
   std::vector<uint8_t> jpeg = encode_jpeg(image, kQuality);
   jpeg.insert(jpeg.begin() + kAfterJpegHeader, kJpegDrawnByUs.begin(), kJpegDrawnByUs.end());

@@ -92,8 +92,8 @@ void check_list(const std::string& output, const std::string& name);
 // A picture that predict has drawn, as the bytes of a PNG file that says so; of one with a mask the other
 // pixels are transparent.
 std::vector<uint8_t> encode_drawing(const Image& image, const Mask* opaque = nullptr);
-// The same as a JPEG file of a quality at which text stays sharp.
-std::vector<uint8_t> encode_jpeg_drawing(const Image& image);
+// The same as a file of this format, "png" or "jpg" of a quality at which text stays sharp.
+std::vector<uint8_t> encode_drawing(const Image& image, const std::string& format);
 // What the list of results says first of an image or frame: "{"file_name": "clip.mp4", "frame": 3,
 // "time": 0.12".
 std::string list_entry(const PredictInput& input, const std::optional<FrameTime>& frame);

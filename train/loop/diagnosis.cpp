@@ -1,4 +1,4 @@
-#include "train/loop/diagnosis.h"
+#include "train/loop/training_run.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "train/loop/memory_need.h"
+#include "train/loop/training_run.h"
 
 #include <algorithm>
 

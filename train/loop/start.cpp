@@ -8,7 +8,6 @@
 #include "train/checkpoints/checkpoint.h"
 #include "train/checkpoints/init_from.h"
 #include "train/config/options.h"
-#include "train/loop/memory_need.h"
 #include "train/loop/training_run.h"
 
 namespace saccade {

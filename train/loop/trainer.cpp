@@ -7,7 +7,7 @@
 #include "core/runtime/interrupt.h"
 #include "core/tensor/execution.h"
 #include "train/config/options.h"
-#include "train/config/schema/idle_fields.h"
+#include "train/config/schema/config_changes.h"
 #include "train/loop/training_run.h"
 
 namespace saccade {

@@ -2,20 +2,73 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "core/distributed/process_group.h"
+#include "core/types/metrics.h"
 #include "data/images/image.h"
-#include "train/logs/metric_averager.h"
+#include "train/config/config.h"
 #include "train/logs/progress.h"
 #include "train/logs/run_log.h"
-#include "train/loop/plan.h"
 #include "train/loop/trainer.h"
 
 namespace saccade {
+
+// How a run is divided into steps: a function of the configuration and the size of the data set.
+// A step takes `accumulate` batches, which run on over the ends of epochs.
+struct TrainingPlan {
+  static constexpr int64_t kNoLimit = int64_t{1} << 60;
+
+  int64_t batches_per_epoch = 1, accumulate = 1;
+  double eval_every_epochs = 0;
+  int64_t total_steps = kNoLimit;  // kNoLimit when only time ends the run
+
+  double steps_per_epoch() const {
+    return static_cast<double>(batches_per_epoch) / static_cast<double>(accumulate);
+  }
+  double epochs_after(int64_t step) const { return static_cast<double>(step) / steps_per_epoch(); }
+  // Whether step `step`, counted from 1, completes a period of `epochs` (0: there are none).
+  bool ends_period(int64_t step, double epochs) const;
+  bool evaluates(int64_t step) const { return step == total_steps || ends_period(step, eval_every_epochs); }
+};
+
+// Throws InputError when nothing ends the run, or a schedule needs an end that is not there.
+TrainingPlan make_plan(const Config& config, int64_t batches_per_epoch);
+
+// Means of metrics over the steps between two log lines.
+class MetricAverager {
+ public:
+  // The metrics of one step; a name that comes more than once counts with its sum.
+  void add_step(const Metrics& metrics) {
+    for (const auto& [name, value] : metrics) {
+      if (!sums_.contains(name)) names_.push_back(name);
+      sums_[name] += value;
+    }
+    ++steps_;
+  }
+  int64_t steps() const { return steps_; }
+  // 0 for an unknown name.
+  double mean(const std::string& name) const {
+    auto it = sums_.find(name);
+    return it == sums_.end() ? 0 : it->second / static_cast<double>(steps_);
+  }
+  // In the order in which the names came first.
+  Metrics means() const {
+    Metrics out;
+    for (const std::string& n : names_) out.emplace_back(n, mean(n));
+    return out;
+  }
+
+ private:
+  std::vector<std::string> names_;
+  std::map<std::string, double> sums_;
+  int64_t steps_ = 0;
+};
 
 class TrainingLog {
  public:

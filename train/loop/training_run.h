@@ -2,6 +2,7 @@
 // saves and ends).
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <optional>
 #include <set>
@@ -10,20 +11,73 @@
 #include <vector>
 
 #include "core/distributed/process_group.h"
+#include "core/runtime/gpu.h"
 #include "core/runtime/host_copy.h"
 #include "core/runtime/interrupt.h"
+#include "core/types/metrics.h"
+#include "data/loading/batch.h"
 #include "data/loading/skipped_images.h"
+#include "layers/module.h"
 #include "train/checkpoints/run_folder.h"
+#include "train/config/config.h"
 #include "train/config/schema/config_changes.h"
 #include "train/loop/kept_buffers.h"
-#include "train/loop/plan.h"
-#include "train/loop/step_timer.h"
 #include "train/loop/trainer.h"
 #include "train/loop/training_log.h"
+#include "train/loop/training_task.h"
 #include "train/optimizers/gradient_sum.h"
 #include "train/optimizers/schedule.h"
 
 namespace saccade {
+
+// How long a step took, for the log.
+class StepTimer {
+ public:
+  explicit StepTimer(Device device)
+      : device_(device),
+        counts_before_(cuda_statistics()),
+        allocations_before_(allocator(device).stats().requests) {}
+
+  // The time since the last part, in ms.
+  void end_part(const char* name) {
+    const auto now = Clock::now();
+    metrics_.emplace_back(name, milliseconds(now - part_start_));
+    part_start_ = now;
+  }
+  // What was done since the last part is not the step's.
+  void leave_out() {
+    const auto now = Clock::now();
+    start_ += now - part_start_;
+    part_start_ = now;
+    counts_before_ = cuda_statistics();
+    allocations_before_ = allocator(device_).stats().requests;
+  }
+  // The parts, the whole, and on a GPU what was asked of it.
+  Metrics metrics() const {
+    Metrics out = metrics_;
+    out.emplace_back("step_ms", milliseconds(Clock::now() - start_));
+    if (device_ != Device::kCuda) return out;
+    const CudaStatistics after = cuda_statistics();
+    auto count = [&](const char* name, int64_t n) { out.emplace_back(name, static_cast<double>(n)); };
+    count("launches", after.launches - counts_before_.launches);
+    count("host_syncs", after.host_syncs - counts_before_.host_syncs);
+    count("uploaded_bytes", after.uploaded_bytes - counts_before_.uploaded_bytes);
+    count("allocations", allocator(device_).stats().requests - allocations_before_);
+    return out;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static double milliseconds(Clock::duration d) {
+    return std::chrono::duration<double, std::milli>(d).count();
+  }
+
+  Device device_;
+  CudaStatistics counts_before_;
+  int64_t allocations_before_;
+  Clock::time_point start_ = Clock::now(), part_start_ = start_;
+  Metrics metrics_;
+};
 
 // A step whose work was given to the device and whose numbers nobody has looked at yet. A gradient or loss
 // that is not finite changed nothing there (see core/kernels/optimizer/optimizer.h), so on a GPU it is early
@@ -145,5 +199,20 @@ class TrainingRun {
   bool out_of_time_ = false, stopping_ = false;
   TrainingResult result_;
 };
+
+// Looks at the model's tensors, then has the loss `run` again (the same forward pass) watching every op, then
+// its backward pass; describes the finding in one line: a tensor of the model, the first op whose output is
+// NaN or infinite with its module, or the first backward function, followed by the problems that the loss
+// found in the predictions; "" when all is finite. Slow, and leaves gradients behind:
+// for a run that is about to stop.
+std::string diagnose_nonfinite(const Module& model, const std::function<TrainingLoss()>& run);
+
+// "image 12 (a.jpg), image 15 (b.jpg)"
+std::string images_of(const Batch& batch);
+
+// Throws InputError when what follows the model's weights, gradients, optimizer state, averages and the
+// images of a step, exceeds what is left: before it is taken. Activations come on top, and are not foreseen.
+// On a GPU only images count.
+void check_memory_need(const Config& config, const Module& model, Device device);
 
 }  // namespace saccade

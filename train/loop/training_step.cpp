@@ -9,7 +9,6 @@
 #include "core/tensor/error.h"
 #include "core/tensor/execution.h"
 #include "core/tensor/philox.h"
-#include "train/loop/diagnosis.h"
 #include "train/loop/training_run.h"
 
 namespace saccade {

@@ -5,8 +5,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <set>
 
 #include "core/files/file.h"
+#include "core/formats/csv.h"
 #include "core/tensor/error.h"
 #include "train/logs/progress.h"
 
@@ -180,6 +183,41 @@ void add_run_section(Page& page, const RunMetrics& run, const std::vector<Metric
       {.title = "Speed", .subtitle = "images/s", .y_low = 0});
   page.add(grid("charts", charts));
   if (!run.resumed.empty()) page.add(note("Dashed lines: where the run was resumed."));
+}
+
+namespace {
+
+using Row = std::map<std::string, double>;
+
+std::map<double, Row> rows_by_step(const MetricCurves& curves) {
+  std::map<double, Row> rows;
+  for (const auto& [metric, points] : curves)
+    for (const ChartPoint& p : points) rows[p.x][metric] = p.y;
+  return rows;
+}
+
+}  // namespace
+
+std::string runs_csv(std::span<const NamedRun> runs) {
+  std::set<std::string> metrics;
+  for (const NamedRun& run : runs)
+    for (const MetricCurves* curves : {&run.metrics.train, &run.metrics.eval})
+      for (const auto& [metric, points] : *curves) metrics.insert(metric);
+  std::string text = "run,type,step";
+  for (const std::string& metric : metrics) text += "," + csv_field(metric);
+  text += "\n";
+  for (const NamedRun& run : runs)
+    for (const auto& [type, curves] :
+         {std::pair{"train", &run.metrics.train}, std::pair{"eval", &run.metrics.eval}})
+      for (const auto& [step, row] : rows_by_step(*curves)) {
+        text += fmt::format("{},{},{:.0f}", csv_field(run.name), type, step);
+        for (const std::string& metric : metrics) {
+          const auto it = row.find(metric);
+          text += it == row.end() ? std::string(",") : fmt::format(",{}", it->second);
+        }
+        text += "\n";
+      }
+  return text;
 }
 
 }  // namespace saccade

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -43,5 +44,15 @@ ChartPoint last_of(const MetricCurves& curves, const std::string& metric);
 // which its best weights are chosen, the first of the numbers; "": there is none.
 void add_run_section(Page& page, const RunMetrics& metrics, const std::vector<MetricChart>& charts,
                      const std::string& main_figure = "");
+
+struct NamedRun {
+  std::string name;
+  const RunMetrics& metrics;
+};
+
+// What the runs have logged as comma-separated values: run, type (train or eval), step, and a column for each
+// metric of any of them. A line for each step and evaluation; what was not logged there, or was no number,
+// is empty.
+std::string runs_csv(std::span<const NamedRun> runs);
 
 }  // namespace saccade

@@ -7,7 +7,7 @@
 
 #include "core/runtime/registry.h"
 #include "train/config/config.h"
-#include "train/export/outputs.h"
+#include "train/export/export.h"
 
 namespace saccade {
 

@@ -3,7 +3,6 @@
 // NAME.pth.part is a file that is not whole yet.
 #pragma once
 
-#include <optional>
 #include <string>
 
 #include "train/weights/catalogue.h"

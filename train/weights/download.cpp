@@ -1,4 +1,4 @@
-#include "train/weights/download.h"
+#include "train/weights/fetch.h"
 
 #include <algorithm>
 #include <charconv>

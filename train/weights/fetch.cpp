@@ -16,7 +16,6 @@
 #include "train/config/text.h"
 #include "train/logs/progress.h"
 #include "train/weights/cache.h"
-#include "train/weights/download.h"
 #include "train/weights/http.h"
 
 namespace saccade {

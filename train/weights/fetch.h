@@ -2,9 +2,9 @@
 // under their name only when they are whole. Every fault is one line that names the address and what to do.
 #pragma once
 
-#include <functional>
 #include <string>
 
+#include "train/weights/cache.h"
 #include "train/weights/catalogue.h"
 
 namespace saccade {
@@ -29,5 +29,11 @@ std::string fetch_weights(const PublishedWeights& weights, const FetchSettings& 
 // meant for a file and comes back as it is.
 std::string weights_file(const std::string& flag, const std::string& text, const std::string& model,
                          bool quiet);
+
+// One file from its address, over redirections, cuts and busy servers.
+// Into the cache, whose lock is held. Throws Error, in one line; what has come so far stays,
+// unless it is not what was wanted.
+void download(const PublishedWeights& weights, const CachedWeights& cached, const FetchSettings& settings,
+              bool quiet);
 
 }  // namespace saccade

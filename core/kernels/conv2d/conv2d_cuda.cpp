@@ -5,10 +5,8 @@
 
 #include "core/kernels/bf16_shadow/bf16_shadow.h"
 #include "core/kernels/conv2d/conv2d_as_product.h"
-#include "core/kernels/conv2d/conv2d_cuda_epilogue.h"
-#include "core/kernels/conv2d/conv2d_cuda_pixels.h"
+#include "core/kernels/conv2d/conv2d_cuda_kernels.h"
 #include "core/kernels/conv2d/conv2d_cuda_plan.h"
-#include "core/kernels/conv2d/depthwise_cuda.h"
 #include "core/kernels/linear/linear_cuda.h"
 #include "core/runtime/cuda/slow_path.h"
 #include "core/runtime/recording.h"

@@ -1,6 +1,6 @@
 // Residual, bias and ReLU after a convolution that has no engine with them:
 // a thread takes 16 bytes of channels.
-#include "core/kernels/conv2d/conv2d_cuda_epilogue.h"
+#include "core/kernels/conv2d/conv2d_cuda_kernels.h"
 
 #include "core/runtime/cuda/block.h"
 #include "core/runtime/kernel.h"

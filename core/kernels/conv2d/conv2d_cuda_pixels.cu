@@ -1,5 +1,5 @@
 // A thread moves 16 bytes of channels of the tensor that is written.
-#include "core/kernels/conv2d/conv2d_cuda_pixels.h"
+#include "core/kernels/conv2d/conv2d_cuda_kernels.h"
 
 #include "core/runtime/cuda/block.h"
 

@@ -1,7 +1,7 @@
 // A thread owns a pack of 16 bytes of channels, so neighbouring threads read neighbouring addresses, and
 // threadIdx.y goes over pixels. The windows of the block's channels are in shared memory, transposed to
 // [R, S, channels] and as f32, because every pixel reads all of them.
-#include "core/kernels/conv2d/depthwise_cuda.h"
+#include "core/kernels/conv2d/conv2d_cuda_kernels.h"
 
 #include "core/runtime/cuda/block.h"
 

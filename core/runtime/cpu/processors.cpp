@@ -10,7 +10,7 @@
 #include <string>
 #include <thread>
 
-#include "core/tensor/control_groups.h"
+#include "core/tensor/memory.h"
 
 namespace saccade {
 namespace {

@@ -27,40 +27,25 @@ struct Changes {
 };
 
 void tell(const Changes& c, std::vector<std::string>& told) {
-  if (c.unclear_images > 0)
-    told.push_back(fmt::format("{} left out, as {}, so that nobody knows whose boxes are whose",
-                               count_of(c.unclear_images, "image is", "images are"), c.unclear));
-  if (c.bad_images > 0)
-    told.push_back(count_of(c.bad_images, "image with a problem is", "images with a problem are") +
-                   " left out");
-  if (c.joined_images > 0)
-    told.push_back(count_of(c.joined_images, "image whose file another image has becomes",
-                            "images whose file another image has become") +
-                   " one with it");
-  if (c.boxes_of_images > 0)
-    told.push_back(count_of(c.boxes_of_images, "box of these images is", "boxes of these images are") +
-                   " left out");
-  if (c.unknown > 0)
-    told.push_back(count_of(c.unknown, "box of an unknown image or category is",
-                            "boxes of unknown images or categories are") +
-                   " left out");
-  if (c.without_size > 0)
-    told.push_back(
-        fmt::format("{} left out, without a size inside of the image; their objects are background in {}",
-                    count_of(c.without_size, "box is", "boxes are"),
-                    count_of(std::ssize(c.with_fewer_objects), "image", "images")));
-  if (c.doubles > 0)
-    told.push_back(count_of(c.doubles, "box is there twice and stays", "boxes are there twice and stay") +
-                   " once");
-  if (c.renumbered > 0)
-    told.push_back(
-        count_of(c.renumbered, "box whose id is used twice gets", "boxes whose id is used twice get") +
-        " a new id");
-  if (c.cut > 0) told.push_back(count_of(c.cut, "box is cut to its", "boxes are cut to their") + " image");
-  if (c.masks > 0)
-    told.push_back(count_of(c.masks, "mask with a fault is left out; its object keeps",
-                            "masks with a fault are left out; their objects keep") +
-                   " the box");
+  auto add = [&](int64_t count, const char* one, const char* many, const std::string& what) {
+    if (count > 0) told.push_back(count_of(count, one, many) + what);
+  };
+  add(c.unclear_images, "image is", "images are",
+      fmt::format(" left out, as {}, so that nobody knows whose boxes are whose", c.unclear));
+  add(c.bad_images, "image with a problem is", "images with a problem are", " left out");
+  add(c.joined_images, "image whose file another image has becomes",
+      "images whose file another image has become", " one with it");
+  add(c.boxes_of_images, "box of these images is", "boxes of these images are", " left out");
+  add(c.unknown, "box of an unknown image or category is", "boxes of unknown images or categories are",
+      " left out");
+  add(c.without_size, "box is", "boxes are",
+      " left out, without a size inside of the image; their objects are background in " +
+          count_of(std::ssize(c.with_fewer_objects), "image", "images"));
+  add(c.doubles, "box is there twice and stays", "boxes are there twice and stay", " once");
+  add(c.renumbered, "box whose id is used twice gets", "boxes whose id is used twice get", " a new id");
+  add(c.cut, "box is cut to its", "boxes are cut to their", " image");
+  add(c.masks, "mask with a fault is left out; its object keeps",
+      "masks with a fault are left out; their objects keep", " the box");
 }
 
 // Ids that name several files.

@@ -18,17 +18,9 @@ namespace saccade {
 // quotes, and LVIS's coco_url in place of a file's name. With paths.wants.masks the segmentations are read;
 // where one has a fault it is reported and left out, and the annotation stays.
 GroundTruth read_coco(const DataPaths& paths, const ProblemReport& report);
-inline GroundTruth read_coco(const std::string& path, const ProblemReport& report) {
-  return read_coco(DataPaths{.annotations = path, .images = ""}, report);
-}
 
 // What follows the host's name, "train2017/000000000001.jpg"; "": it is no address.
 std::string path_of_url(const std::string& url);
-
-// As a data set. Throws InputError "file: annotation 7: what" on a missing or broken file, a missing or
-// mistyped field, and for what Dataset throws.
-Dataset load_coco(const std::string& annotations, const std::string& images_dir,
-                  LabelScheme labels = LabelScheme::kContiguous);
 
 // What the description of lists begins with that `saccade data` writes, and what these begin with.
 inline constexpr const char* kWrittenFrom = "written by saccade from ";

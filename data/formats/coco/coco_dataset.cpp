@@ -225,13 +225,6 @@ bool holds_boxes(const std::string& file) {
 
 }  // namespace
 
-Dataset load_coco(const std::string& annotations, const std::string& images_dir, LabelScheme labels) {
-  return {annotations, images_dir,
-          read_coco({.annotations = annotations, .images = images_dir},
-                    [&](const std::string& problem) { fail_input("{}: {}", annotations, problem); }),
-          labels};
-}
-
 std::string coco_json(const GroundTruth& truth, const std::string& description,
                       const std::string& image_folder) {
   std::string out = fmt::format(

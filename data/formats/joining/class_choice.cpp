@@ -95,9 +95,9 @@ void choose_classes(GroundTruth& truth, const ClassChoice& choice) {
   std::vector<std::string> lines = counts.lines("boxes");
   const auto left = std::ranges::count_if(emptied, [&](int64_t id) { return !with_boxes.contains(id); });
   if (left > 0 && choice.empties_stay)
-    lines.push_back(fmt::format("{} image{} no object of these classes and {} as image{} without objects",
-                                left, left == 1 ? " has" : "s have", left == 1 ? "stays" : "stay",
-                                left == 1 ? "" : "s"));
+    lines.push_back(fmt::format("{} no object of these classes and {} without objects",
+                                count_of(left, "image has", "images have"),
+                                left == 1 ? "stays as image" : "stay as images"));
   truth.notes.insert(truth.notes.end(), lines.begin(), lines.end());
 }
 

@@ -1,5 +1,3 @@
-#include "data/formats/joining/joined_folders.h"
-
 #include <algorithm>
 #include <map>
 #include <set>

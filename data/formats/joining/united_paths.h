@@ -1,6 +1,7 @@
 // Several data sets as one: where they lie.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -27,5 +28,13 @@ struct PlaceOptions {
 // What one place or several hold, each split united of those that have it. The notes tell, beside what the
 // places' own do, which have nothing of a split that others have. Throws InputError as find_splits does.
 DataSplits find_united(const std::vector<std::string>& places, const PlaceOptions& options);
+
+// Several sets of class folders as one, or some of their classes.
+using ReadFolders = std::function<GroundTruth(const DataPaths& paths)>;
+
+// Classes of one name are one class, in the order of paths.choice, else in which they come; with
+// paths.categories, these are the classes. Images of classes that are not chosen are left out. Throws
+// InputError for what `read` throws it, for unknown names, and for a class that is not one of the known ones.
+GroundTruth join_folders(const DataPaths& paths, const ReadFolders& read);
 
 }  // namespace saccade

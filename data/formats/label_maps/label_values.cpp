@@ -6,6 +6,7 @@
 
 #include "core/tensor/error.h"
 #include "data/formats/data_format.h"
+#include "data/formats/listing.h"
 
 namespace saccade {
 namespace {
@@ -77,8 +78,8 @@ std::string unknown_values(const std::string& path, const std::map<uint32_t, int
   }
   if (unknown == 0) return "";
   const char* kind = values.are_colors ? "colour" : "value";
-  return fmt::format("{}: {} pixel{} the {}{} {}{}, which {} no class of the list and not ignored", path,
-                     pixels, pixels == 1 ? " has" : "s have", kind, unknown == 1 ? "" : "s", names,
+  return fmt::format("{}: {} the {}{} {}{}, which {} no class of the list and not ignored", path,
+                     count_of(pixels, "pixel has", "pixels have"), kind, unknown == 1 ? "" : "s", names,
                      unknown > kNamed ? ", ..." : "", unknown == 1 ? "is" : "are");
 }
 

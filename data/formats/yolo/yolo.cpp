@@ -11,7 +11,6 @@
 #include "data/formats/named_classes.h"
 #include "data/formats/splits.h"
 #include "data/formats/yolo/yolo_labels.h"
-#include "data/formats/yolo/yolo_layout.h"
 #include "data/formats/yolo/yolo_sets.h"
 #include "data/images/image.h"
 

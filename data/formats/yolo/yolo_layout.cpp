@@ -1,5 +1,3 @@
-#include "data/formats/yolo/yolo_layout.h"
-
 #include <fmt/ranges.h>
 
 #include "core/tensor/error.h"

@@ -4,18 +4,44 @@
 #include <filesystem>
 #include <map>
 #include <set>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "core/files/file.h"
 #include "core/files/unicode_forms.h"
 #include "core/tensor/error.h"
-#include "data/formats/known_files.h"
 #include "data/formats/named_classes.h"
 
 namespace saccade {
 namespace {
 
 namespace fs = std::filesystem;
+
+// Which files folders hold, for who asks of thousands: each folder is read once, when first asked about.
+class KnownFiles {
+ public:
+  // As is_file of the folder's file.
+  bool has(const std::string& folder, const std::string& name) {
+    const auto [it, is_new] = folders_.try_emplace(folder);
+    if (is_new) {
+      std::error_code error;
+      fs::directory_iterator entry(folder.empty() ? "." : folder, error);
+      for (; !error && entry != fs::directory_iterator(); entry.increment(error))
+        if (std::error_code broken_link; entry->is_regular_file(broken_link) ||
+                                         (!entry->is_directory(broken_link) && entry->exists(broken_link)))
+          it->second.insert(entry->path().filename().string());
+    }
+    return it->second.contains(name);
+  }
+  bool has(const std::string& path) {
+    const size_t slash = path.rfind('/');
+    if (slash == std::string::npos) return has("", path);
+    return has(slash == 0 ? "/" : path.substr(0, slash), path.substr(slash + 1));
+  }
+
+ private:
+  std::unordered_map<std::string, std::unordered_set<std::string>> folders_;
+};
 
 constexpr FileKind kLabelHead{"a file of YOLO labels", uint64_t{64} << 20};
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "data/formats/data_format.h"
 #include "data/formats/listing.h"
 #include "data/formats/yolo/yolo_names.h"
 
@@ -53,5 +54,12 @@ std::string expected_label_file(const std::string& root, const YoloImage& image)
 bool is_label_file(const std::string& path);
 // Files of labels, in the folders of labels and beside the images, that none of `used` is.
 std::vector<std::string> labels_without_image(const YoloImages& images, const std::vector<std::string>& used);
+
+// Of Ultralytics, Roboflow and CVAT: a data.yaml that names the images of the splits; Darknet's obj.data; a
+// list of classes beside images and labels, in folders of their own or, as labelImg leaves them, in one.
+// Throws InputError where a file names what is not there.
+DataSplits find_yolo(const std::string& folder);
+// Of a data.yaml or an obj.data of any name.
+DataSplits find_yolo_in_file(const std::string& file);
 
 }  // namespace saccade

@@ -101,7 +101,7 @@ TEST(ImageList, PassesOverWhatIsHidden) {
   TestFolder dir;
   for (const char* name : {"b/c.png", "a.jpg", ".d.png", ".cache/e.png", "b/.f.jpg", "b/notes.txt"})
     write_below(dir, name, "");
-  EXPECT_EQ(list_images(dir.path()), (std::vector<std::string>{"a.jpg", "b/c.png"}));
+  EXPECT_EQ(list_tree(dir.path()).images, (std::vector<std::string>{"a.jpg", "b/c.png"}));
 }
 
 TEST(Voc, NamesMustFitEachOtherAndWhatIsKnown) {

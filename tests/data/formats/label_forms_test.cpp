@@ -210,7 +210,8 @@ TEST_F(LabelForms, CocoHasScores) {
   truth.annotations[0].score = 0.75;
   write("coco", truth, "");
   EXPECT_NE(read_bytes(dir_ / "out/annotations.json").find("\"score\":0.75"), std::string::npos);
-  expect_same(read_coco(dir_ / "out/annotations.json", [](const std::string& problem) { FAIL() << problem; }),
+  expect_same(read_coco({.annotations = dir_ / "out/annotations.json", .images = ""},
+                        [](const std::string& problem) { FAIL() << problem; }),
               truth, 0);
 }
 

@@ -9,7 +9,7 @@
 #include "models/summary.h"
 #include "train/config/config.h"
 #include "train/config/task.h"
-#include "train/inference/inferencer.h"
+#include "train/inference/answerer.h"
 #include "train/inference/predictor.h"
 #include "train/loop/training_task.h"
 #include "train/optimizers/schedule.h"

@@ -9,8 +9,8 @@
 #include "autograd/engine.h"
 #include "core/tensor/execution.h"
 #include "models/not_finite.h"
-#include "models/rcnn/losses.h"
 #include "models/rcnn/regions.h"
+#include "models/rcnn/stage_loss.h"
 #include "tests/models/schema_args.h"
 
 namespace saccade {

@@ -9,7 +9,7 @@
 #include <sstream>
 
 #include "core/tensor/tensor.h"
-#include "models/weights/imagenet_names.h"
+#include "models/weights/weight_names.h"
 #include "tests/run_command.h"
 #include "tests/test_folder.h"
 #include "train/checkpoints/checkpoint.h"

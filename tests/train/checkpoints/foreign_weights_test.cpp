@@ -7,7 +7,7 @@
 #include "core/formats/safetensors.h"
 #include "data/formats/coco/coco.h"
 #include "models/build.h"
-#include "models/weights/foreign_models.h"
+#include "models/weights/weight_names.h"
 #include "tests/input_error.h"
 #include "tests/run_command.h"
 #include "tests/test_folder.h"

@@ -299,7 +299,7 @@ TEST(Config, AugmentationFollowsTheChosenSize) {
     for (const AugmentStep& step : steps) all.push_back(step.name);
     return all;
   };
-  Augmentation detr = train_augment(c);
+  Augmentation detr = train_loader(c).augment;
   EXPECT_EQ(names(detr), (StepNames{"horizontal_flip", "size_crop", "short_side_resize"}));
   EXPECT_EQ(detr[1].probability, 0.5);
   EXPECT_EQ(augment_fields(c).integers("short_sides").size(), 11u);
@@ -316,11 +316,11 @@ TEST(Config, AugmentationFollowsTheChosenSize) {
        {"data.augment.height=64", "data.augment.width=96", "data.augment.hue=0.1", "data.val_height=64",
         "data.val_width=96", "data.std=0.25,0.5,1", "precision=bf16", "eval.batch_size=3"})
     apply_set(c, set);
-  EXPECT_EQ(names(train_augment(c)), (StepNames{"horizontal_flip", "fixed_resize", "color_jitter"}));
-  EXPECT_EQ(train_augment(c)[2].probability, 1);
+  EXPECT_EQ(names(train_loader(c).augment), (StepNames{"horizontal_flip", "fixed_resize", "color_jitter"}));
+  EXPECT_EQ(train_loader(c).augment[2].probability, 1);
   EXPECT_EQ(evaluated(), (ImageSize{64, 96}));
   apply_set(c, "data.augment.scale_max=1.5");
-  EXPECT_EQ(names(train_augment(c)), (StepNames{"horizontal_flip", "scale_jitter", "color_jitter"}));
+  EXPECT_EQ(names(train_loader(c).augment), (StepNames{"horizontal_flip", "scale_jitter", "color_jitter"}));
   EXPECT_EQ(image_normalization(c).std[0], 0.25f);
   EXPECT_EQ(image_normalization(c).mean[0], 0.485f);
   EXPECT_EQ(precision_of(c).compute, DType::kBF16);

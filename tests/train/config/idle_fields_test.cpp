@@ -1,5 +1,5 @@
 // Fields that are set and do nothing are named before training, and only they.
-#include "train/config/schema/idle_fields.h"
+#include "train/config/schema/config_changes.h"
 
 #include <gtest/gtest.h>
 

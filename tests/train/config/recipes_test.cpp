@@ -41,7 +41,7 @@ TEST_P(Recipe, Builds) {
     EXPECT_GT(optimizer.parameter_count(), 0);
   }
   check_schedule(c.schedule());
-  EXPECT_FALSE(train_augment(c).empty());
+  EXPECT_FALSE(train_loader(c).augment.empty());
   EXPECT_EQ(eval_augment(c).size(), 1u);
   check_mix_options(train_loader(c).mix);
 }

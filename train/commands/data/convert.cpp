@@ -24,7 +24,6 @@
 #include "data/formats/splits.h"
 #include "data/images/image.h"
 #include "data/labels/label_forms.h"
-#include "train/commands/coco_lists.h"
 #include "train/commands/commands.h"
 #include "train/commands/data/label_maps.h"
 #include "train/commands/data/outputs.h"

@@ -16,7 +16,6 @@
 #include "data/images/image.h"
 #include "data/pages/dataset_page.h"
 #include "data/shapes/shapes_dataset.h"
-#include "train/commands/coco_lists.h"
 #include "train/commands/commands.h"
 #include "train/commands/data/label_maps.h"
 #include "train/commands/data/outputs.h"
@@ -37,8 +36,8 @@ int run_data_shapes(const ShapesArguments& arguments) {
   options.progress = [&progress](int64_t) { progress.add(1); };
   write_shapes_dataset(arguments.output, options);
   progress.finish();
-  print_line("wrote {0}/annotations.json and {1} images in {0}/images, their label maps in {0}/label_maps",
-             arguments.output, arguments.images);
+  print_line("wrote {0}/annotations.json and {1} in {0}/images, their label maps in {0}/label_maps",
+             arguments.output, count_of(arguments.images, "image", "images"));
   return 0;
 }
 
@@ -257,7 +256,8 @@ int run_data_report(const DataReportArguments& arguments) {
                                                  .progress = [&progress] { progress.add(1); }});
   progress.finish();
   file.write(page);
-  print_line("{}: {} images, a page of {} KB", arguments.output, images, page.size() / 1000);
+  print_line("{}: {}, a page of {} KB", arguments.output, count_of(images, "image", "images"),
+             page.size() / 1000);
   return 0;
 }
 

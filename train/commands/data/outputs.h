@@ -5,7 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "core/files/output_file.h"
 #include "core/files/temporary.h"
+#include "data/formats/ground_truth.h"
 #include "train/commands/data/sources.h"
 
 namespace saccade {
@@ -23,5 +25,21 @@ struct Written {
 // place: the folder that was written, or the one file. --data takes it where its lists alone are found in it.
 void tell_how_to_train(const std::string& place, const std::vector<DataSource>& sources, Written written,
                        bool allow_outside);
+
+// "12 images in photos, 30 boxes (2 more are left out), 2 categories".
+std::string counts_of_list(const GroundTruth& truth, const std::string& images, int64_t boxes_left_out = 0);
+
+// Those of a data set's splits, as COCO's: they appear together or, where one of them has a fault,
+// not at all.
+class CocoLists {
+ public:
+  void add(const DataSource& source, const GroundTruth& truth);
+  // Of all; with a line about each.
+  void write();
+
+ private:
+  std::vector<std::unique_ptr<OutputFile>> files_;
+  std::vector<std::string> lines_;
+};
 
 }  // namespace saccade

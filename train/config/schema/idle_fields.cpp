@@ -1,5 +1,3 @@
-#include "train/config/schema/idle_fields.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -64,6 +64,13 @@ Tensor region_mask(const kernels::WindowGeometry& map, int tokens) {
   return mask;
 }
 
+// The queries (0), keys (1) or values (2) of [3, ...].
+std::string part_of_qkv(Lowering& l, const std::string& qkv, int64_t i) {
+  return l.node("Gather",
+                {qkv, l.graph().constant(Tensor::from<int64_t>({}, std::vector<int64_t>{i}), "part")},
+                {{"axis", 0}});
+}
+
 // The windows' tokens are picked by index, and put back by index.
 void lower_window_attention(Lowering& l) {
   refuse_mask(l);
@@ -90,11 +97,7 @@ void lower_window_attention(Lowering& l) {
   qkv = l.node("Gather", {qkv, l.graph().ints(pick, "window_tokens")}, {{"axis", 1}});
   // [3, N, windows, heads, T, D]
   qkv = l.transpose(l.reshape(qkv, {0, windows, tokens, 3, heads, C / heads}), {3, 0, 1, 4, 2, 5});
-  auto part = [&](int64_t i) {
-    return l.node("Gather",
-                  {qkv, l.graph().constant(Tensor::from<int64_t>({}, std::vector<int64_t>{i}), "part")},
-                  {{"axis", 0}});
-  };
+  auto part = [&](int64_t i) { return part_of_qkv(l, qkv, i); };
   const std::string q = l.node("Mul", {part(0), l.graph().scalar(params.scale)});
   std::string scores = l.node("MatMul", {q, l.transpose(part(1), {0, 1, 2, 4, 3})});
   if (l.has(1))
@@ -134,11 +137,7 @@ void lower_neighbourhood_attention(Lowering& l) {
   // [3, N, heads, H W, D]
   const std::string qkv =
       l.transpose(l.reshape(l.input(0), {0, H * W, 3, heads, C / heads}), {2, 0, 3, 1, 4});
-  auto part = [&](int64_t i) {
-    return l.node("Gather",
-                  {qkv, l.graph().constant(Tensor::from<int64_t>({}, std::vector<int64_t>{i}), "part")},
-                  {{"axis", 0}});
-  };
+  auto part = [&](int64_t i) { return part_of_qkv(l, qkv, i); };
   const std::string at = l.graph().constant(pick, "neighbours");
   auto windows = [&](int64_t i) { return l.node("Gather", {part(i), at}, {{"axis", 2}}); };
   const std::string q = l.reshape(l.node("Mul", {part(0), l.graph().scalar(l.number("scale"))}),

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "core/tensor/error.h"
-#include "train/tasks/classification/best_classes.h"
 #include "train/tasks/classification/classification.h"
 #include "train/tasks/classification/runner.h"
 
@@ -47,7 +46,7 @@ class ClassAnswerer final : public Answerer {
 
 }  // namespace
 
-std::unique_ptr<Answerer> class_answerer(const LoadedModel& model) {
+std::unique_ptr<Answerer> ClassificationParts::answerer(const LoadedModel& model) const {
   return std::make_unique<ClassAnswerer>(model);
 }
 

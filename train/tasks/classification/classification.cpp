@@ -6,7 +6,7 @@
 #include "models/build.h"
 #include "models/classifier.h"
 #include "models/summary.h"
-#include "models/weights/imagenet_names.h"
+#include "models/weights/weight_names.h"
 #include "train/config/options.h"
 #include "train/config/task.h"
 #include "train/report/evaluation_sections.h"
@@ -17,7 +17,7 @@
 namespace saccade {
 namespace {
 
-class ClassificationTask final : public Task {
+class ClassificationTask final : public ClassificationParts {
  public:
   void check(const Config& config) const override {
     evaluator_of(config);
@@ -88,9 +88,6 @@ class ClassificationTask final : public Task {
     return classes;
   }
 
-  std::unique_ptr<TrainingTask> training(const Config& config) const override {
-    return train_classifier(config);
-  }
   std::vector<MetricChart> charts() const override {
     return {
         {.title = "Validation", .metrics = {{"top1", "top-1"}, {"top5", "top-5"}}},
@@ -99,20 +96,6 @@ class ClassificationTask final : public Task {
 
   std::unique_ptr<Inferencer> inferencer(const LoadedModel& model) const override {
     return std::make_unique<ClassifierInferencer>(model);
-  }
-  std::unique_ptr<Answerer> answerer(const LoadedModel& model) const override {
-    return class_answerer(model);
-  }
-  Evaluation evaluate(const EvalArguments& arguments, const LoadedModel& model,
-                      const EvaluatorOptions& options) const override {
-    return evaluate_classes(arguments, model, options);
-  }
-  std::unique_ptr<Predictor> predictor(const PredictArguments& arguments,
-                                       const LoadedModel& model) const override {
-    return class_predictor(arguments, model);
-  }
-  std::string report(Page& page, const ReportOptions& options) const override {
-    return add_classification_sections(page, options);
   }
   ModelSummary summarize(Module& model, int64_t height, int64_t width) const override {
     return saccade::summarize(model_as<Classifier>(model), height, width);

@@ -1,4 +1,4 @@
-// The parts of the task, each with a file of its own (training.cpp, evaluate.cpp, ...).
+// What the files of the task share.
 #pragma once
 
 #include <memory>
@@ -12,6 +12,7 @@
 #include "data/pages/html.h"
 #include "models/classifier.h"
 #include "train/checkpoints/load_model.h"
+#include "train/config/task.h"
 #include "train/inference/answerer.h"
 #include "train/inference/arguments.h"
 #include "train/inference/evaluation.h"
@@ -21,31 +22,34 @@
 
 namespace saccade {
 
-// Image folders, cross entropy with soft targets (label smoothing, mixup, CutMix),
-// and top-1 and top-5 accuracy.
-std::unique_ptr<TrainingTask> train_classifier(const Config& config);
+// The methods of the task that have a file of their own (training.cpp, evaluate.cpp, ...).
+class ClassificationParts : public Task {
+ public:
+  // Image folders, cross entropy with soft targets (label smoothing, mixup, CutMix),
+  // and top-1 and top-5 accuracy.
+  std::unique_ptr<TrainingTask> training(const Config& config) const override;
+  std::unique_ptr<Answerer> answerer(const LoadedModel& model) const override;
+  Evaluation evaluate(const EvalArguments& arguments, const LoadedModel& model,
+                      const EvaluatorOptions& options) const override;
+  // The best classes of each image, printed and as a list.
+  std::unique_ptr<Predictor> predictor(const PredictArguments& arguments,
+                                       const LoadedModel& model) const override;
+  // Accuracy and confusions, and the images that it is most wrong about.
+  std::string report(Page& page, const ReportOptions& options) const override;
+};
+
 // The sum over the batch of the cross entropy of logits [N, K] with the targets
 //   lambda * smooth(label_n) + (1 - lambda) * smooth(label_{N-1-n}),
 // smooth(c) = (1 - smoothing) * onehot(c) + smoothing / K.
 Var soft_target_loss(const Var& logits, const Batch& batch, double smoothing);
 
-// The best classes of each image, printed and as a list.
-std::unique_ptr<Predictor> class_predictor(const PredictArguments& arguments, const LoadedModel& model);
-// The same for images that come one at a time.
-std::unique_ptr<Answerer> class_answerer(const LoadedModel& model);
-
 // What the evaluator finds for all images. The model is left in the mode (training or not) that it was in.
 // Throws InputError for a broken image.
 Evaluation evaluate_classifier(Classifier& model, const std::shared_ptr<const Dataset>& images,
                                const EvaluatorSpec& spec, const EvaluatorOptions& options);
-Evaluation evaluate_classes(const EvalArguments& arguments, const LoadedModel& model,
-                            const EvaluatorOptions& options);
 // The classes are the model's. Leaves the images of these ones; all where no name is given. Throws InputError
 // for one that the model does not have.
 void only_classes(DataPaths& paths, const std::vector<std::string>& names, const LoadedModel& model,
                   const std::string& checkpoint);
-
-// Accuracy and confusions, and the images that it is most wrong about.
-std::string add_classification_sections(Page& page, const ReportOptions& options);
 
 }  // namespace saccade

@@ -14,16 +14,14 @@ namespace saccade {
 Evaluation evaluate_classifier(Classifier& model, const std::shared_ptr<const Dataset>& images,
                                const EvaluatorSpec& spec, const EvaluatorOptions& options) {
   ClassifierRunner runner(model, options.normalization);
-  const auto evaluator =
-      evaluate_batches(model, images, options, spec, {}, [&](const Batch& batch, Evaluator& to) {
-        return [&to, finish = runner.start(batch), targets = batch.targets] {
-          const std::vector<float> logits = finish();
-          const size_t classes = logits.size() / targets.size();
-          for (size_t n = 0; n < targets.size(); ++n)
-            to.add({.logits = std::span(logits).subspan(n * classes, classes), .label = targets[n].label});
-        };
-      });
-  return process_group().is_first() ? evaluator->result() : Evaluation{};
+  return evaluate_batches(model, images, options, spec, {}, [&](const Batch& batch, Evaluator& to) {
+    return [&to, finish = runner.start(batch), targets = batch.targets] {
+      const std::vector<float> logits = finish();
+      const size_t classes = logits.size() / targets.size();
+      for (size_t n = 0; n < targets.size(); ++n)
+        to.add({.logits = std::span(logits).subspan(n * classes, classes), .label = targets[n].label});
+    };
+  });
 }
 
 void only_classes(DataPaths& paths, const std::vector<std::string>& names, const LoadedModel& model,
@@ -34,8 +32,8 @@ void only_classes(DataPaths& paths, const std::vector<std::string>& names, const
   paths.choice.only = names;
 }
 
-Evaluation evaluate_classes(const EvalArguments& arguments, const LoadedModel& model,
-                            const EvaluatorOptions& options) {
+Evaluation ClassificationParts::evaluate(const EvalArguments& arguments, const LoadedModel& model,
+                                         const EvaluatorOptions& options) const {
   for (auto [flag, value] :
        {std::pair{"--annotations", &arguments.annotations}, std::pair{"--detections", &arguments.detections}})
     if (!value->empty())

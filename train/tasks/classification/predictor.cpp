@@ -9,7 +9,6 @@
 #include "core/files/text.h"
 #include "core/formats/json.h"
 #include "core/tensor/error.h"
-#include "train/tasks/classification/best_classes.h"
 #include "train/tasks/classification/runner.h"
 
 namespace saccade {
@@ -19,20 +18,13 @@ class ClassPredictor : public Predictor {
  public:
   ClassPredictor(const PredictArguments& arguments, const LoadedModel& model)
       : output_(arguments.output), model_(model), inference_(model) {
-    if (arguments.sampling_points)
-      fail_input("--sampling-points: {} is a classifier, expected a detector", arguments.checkpoint);
     if (arguments.threshold)
       fail_input("--threshold: {} is a classifier, which scores every class; expected a detector",
                  arguments.checkpoint);
-    for (auto [flag, given] :
-         {std::pair{"--classes", !arguments.classes.empty()}, std::pair{"--max", arguments.max > 0},
-          std::pair{"--no-pictures", !arguments.pictures},
-          std::pair{"--picture-format", arguments.format != "png"},
-          std::pair{"--line-width", arguments.style.line_width.has_value()},
-          std::pair{"--letter-size", arguments.style.letter_size.has_value()},
-          std::pair{"--crop", arguments.crop}, std::pair{"--tile", arguments.tile > 0},
-          std::pair{"--track", arguments.video.track}})
+    for (auto [flag, given] : arguments.flags_of_objects())
       if (given) fail_input("{}: {} is a classifier, expected a detector", flag, arguments.checkpoint);
+    if (arguments.tile > 0)
+      fail_input("--tile: {} is a classifier, expected a detector", arguments.checkpoint);
   }
 
   void predict(std::vector<LoadedInput> images, PictureNames&, PictureWriter&) override {
@@ -79,7 +71,8 @@ class ClassPredictor : public Predictor {
 
 }  // namespace
 
-std::unique_ptr<Predictor> class_predictor(const PredictArguments& arguments, const LoadedModel& model) {
+std::unique_ptr<Predictor> ClassificationParts::predictor(const PredictArguments& arguments,
+                                                          const LoadedModel& model) const {
   return std::make_unique<ClassPredictor>(arguments, model);
 }
 

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "core/formats/json.h"
 #include "core/tensor/error.h"
@@ -142,7 +141,7 @@ std::string guesses_json(const Evaluation& evaluation, const ConfusionMatrix& ma
 
 }  // namespace
 
-std::string add_classification_sections(Page& page, const ReportOptions& options) {
+std::string ClassificationParts::report(Page& page, const ReportOptions& options) const {
   if (!options.model.module)
     fail_input("--detections: the run is of a classifier, expected that of a detector");
   if (options.threshold) fail_input("--threshold: the run is of a classifier, expected that of a detector");

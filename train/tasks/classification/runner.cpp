@@ -1,8 +1,11 @@
 #include "train/tasks/classification/runner.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
+#include "core/formats/json.h"
 #include "core/runtime/host_copy.h"
 #include "models/not_finite.h"
 #include "train/config/options.h"
@@ -52,6 +55,19 @@ std::vector<std::vector<Instance>> ClassifierInferencer::run(const Batch& batch)
     std::ranges::stable_sort(classes, std::ranges::greater{}, &Instance::score);
   }
   return found;
+}
+
+std::span<const Instance> best_classes(const std::vector<Instance>& classes) {
+  constexpr size_t kShownClasses = 5;
+  return std::span(classes).first(std::min(classes.size(), kShownClasses));
+}
+
+std::string best_classes_json(const std::vector<Instance>& classes, const LoadedModel& model) {
+  std::string list;
+  for (const Instance& c : best_classes(classes))
+    list += fmt::format("{}{{\"class\": {}, \"score\": {}}}", list.empty() ? "" : ", ",
+                        json_quote(model.class_names.at(static_cast<size_t>(c.label))), c.score);
+  return list;
 }
 
 }  // namespace saccade

@@ -3,12 +3,14 @@
 
 #include <functional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "core/kernels/normalize_image/normalize_image.h"
+#include "core/types/instance.h"
 #include "models/classifier.h"
 #include "train/checkpoints/load_model.h"
-#include "train/inference/inferencer.h"
+#include "train/inference/answerer.h"
 #include "train/inference/recorded_forward.h"
 
 namespace saccade {
@@ -40,5 +42,10 @@ class ClassifierInferencer : public Inferencer {
  private:
   ClassifierRunner runner_;
 };
+
+// The first five of what ClassifierInferencer finds.
+std::span<const Instance> best_classes(const std::vector<Instance>& classes);
+// They as the elements of a JSON list.
+std::string best_classes_json(const std::vector<Instance>& classes, const LoadedModel& model);
 
 }  // namespace saccade

@@ -110,7 +110,7 @@ Var soft_target_loss(const Var& logits, const Batch& batch, double smoothing) {
   return add(mul_scalar(own, batch.lambda), mul_scalar(towards(), 1 - batch.lambda));
 }
 
-std::unique_ptr<TrainingTask> train_classifier(const Config& config) {
+std::unique_ptr<TrainingTask> ClassificationParts::training(const Config& config) const {
   return std::make_unique<ClassifierTraining>(config);
 }
 

@@ -26,8 +26,7 @@ class FoundObjects final : public Finding {
   }
   AnswerFile picture(Image image, const std::string& format, const AnswerOptions& options) const override {
     draw_boxes(image, wanted(options), model_.class_names);
-    if (format == "jpg") return {"image/jpeg", encode_jpeg_drawing(image)};
-    return {"image/png", encode_drawing(image)};
+    return {format == "jpg" ? "image/jpeg" : "image/png", encode_drawing(image, format)};
   }
 
  private:
@@ -66,7 +65,7 @@ class BoxAnswerer final : public Answerer {
 
 }  // namespace
 
-std::unique_ptr<Answerer> box_answerer(const LoadedModel& model) {
+std::unique_ptr<Answerer> DetectionParts::answerer(const LoadedModel& model) const {
   return std::make_unique<BoxAnswerer>(model);
 }
 

@@ -1,6 +1,6 @@
 // Detection: objects in boxes.
-#include <fmt/format.h>
 
+#include "train/tasks/detection/detection.h"
 #include "core/tensor/error.h"
 #include "data/formats/listing.h"
 #include "data/images/draw.h"
@@ -11,13 +11,12 @@
 #include "train/config/task.h"
 #include "train/report/evaluation_sections.h"
 #include "train/report/run_metrics.h"
-#include "train/tasks/detection/detection.h"
 #include "train/tasks/detection/runner.h"
 
 namespace saccade {
 namespace {
 
-class DetectionTask final : public Task {
+class DetectionTask final : public DetectionParts {
  public:
   void check(const Config& config) const override {
     evaluator_of(config);
@@ -72,9 +71,6 @@ class DetectionTask final : public Task {
                                : classes_of_annotations(config, annotations);
   }
 
-  std::unique_ptr<TrainingTask> training(const Config& config) const override {
-    return train_detector(config);
-  }
   std::vector<MetricChart> charts() const override {
     return {
         {.title = "Validation", .metrics = {{"AP", "AP"}, {"AP50", "AP50"}, {"AP75", "AP75"}}},
@@ -91,18 +87,6 @@ class DetectionTask final : public Task {
 
   std::unique_ptr<Inferencer> inferencer(const LoadedModel& model) const override {
     return std::make_unique<DetectorInferencer>(model);
-  }
-  std::unique_ptr<Answerer> answerer(const LoadedModel& model) const override { return box_answerer(model); }
-  Evaluation evaluate(const EvalArguments& arguments, const LoadedModel& model,
-                      const EvaluatorOptions& options) const override {
-    return evaluate_detections(arguments, model, options);
-  }
-  std::unique_ptr<Predictor> predictor(const PredictArguments& arguments,
-                                       const LoadedModel& model) const override {
-    return box_predictor(arguments, model);
-  }
-  std::string report(Page& page, const ReportOptions& options) const override {
-    return add_detection_sections(page, options);
   }
   ModelSummary summarize(Module& model, int64_t height, int64_t width) const override {
     return saccade::summarize(model_as<Detector>(model), height, width);

@@ -1,4 +1,4 @@
-// The parts of the task, each with a file of its own (training.cpp, evaluate.cpp, ...).
+// What the files of the task share.
 #pragma once
 
 #include <memory>
@@ -18,16 +18,21 @@
 
 namespace saccade {
 
-// The data sets, the detector's own loss and the evaluator of a configuration.
-std::unique_ptr<TrainingTask> train_detector(const Config& config);
-// Pictures with boxes, and the detections as a list.
-std::unique_ptr<Predictor> box_predictor(const PredictArguments& arguments, const LoadedModel& model);
-// The same for images that come one at a time.
-std::unique_ptr<Answerer> box_answerer(const LoadedModel& model);
-Evaluation evaluate_detections(const EvalArguments& arguments, const LoadedModel& model,
-                               const EvaluatorOptions& options);
-// Precision, recall and confusions, and pictures of what was found.
-std::string add_detection_sections(Page& page, const ReportOptions& options);
+// The methods of the task that have a file of their own (training.cpp, evaluate.cpp, ...).
+class DetectionParts : public Task {
+ public:
+  // The data sets, the detector's own loss and the evaluator of a configuration.
+  std::unique_ptr<TrainingTask> training(const Config& config) const override;
+  std::unique_ptr<Answerer> answerer(const LoadedModel& model) const override;
+  Evaluation evaluate(const EvalArguments& arguments, const LoadedModel& model,
+                      const EvaluatorOptions& options) const override;
+  // Pictures with boxes, and the detections as a list.
+  std::unique_ptr<Predictor> predictor(const PredictArguments& arguments,
+                                       const LoadedModel& model) const override;
+  // Precision, recall and confusions, and pictures of what was found.
+  std::string report(Page& page, const ReportOptions& options) const override;
+};
+
 // The classes of other people's weights: those of a data set, or what the number of outputs and their names
 // tell.
 Classes classes_of_annotations(Config& config, const std::string& annotations);

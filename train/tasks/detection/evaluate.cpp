@@ -5,9 +5,8 @@
 #include <utility>
 
 #include "core/files/text.h"
-#include "data/evaluation/chosen_classes.h"
 #include "data/evaluation/coco/coco_overlap.h"
-#include "data/evaluation/detection_bytes.h"
+#include "data/evaluation/detections.h"
 #include "data/formats/dataset.h"
 #include "train/config/options.h"
 #include "train/inference/evaluation_data.h"
@@ -110,8 +109,8 @@ void settle_masks(FigureOptions& figures, std::span<const Detection> detections,
   settle(figures, notes, [&] { coco::need_masks(detections, source); });
 }
 
-Evaluation evaluate_detections(const EvalArguments& arguments, const LoadedModel& model,
-                               const EvaluatorOptions& options) {
+Evaluation DetectionParts::evaluate(const EvalArguments& arguments, const LoadedModel& model,
+                                    const EvaluatorOptions& options) const {
   if (arguments.annotations.empty() && arguments.data.empty())
     fail_input(
         "--annotations: not given, expected the COCO annotations that the detector {} is compared with",

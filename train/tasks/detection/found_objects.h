@@ -5,6 +5,9 @@
 #include <vector>
 
 #include "core/types/instance.h"
+#include "data/images/draw.h"
+#include "data/loading/batch.h"
+#include "layers/attention.h"
 #include "train/checkpoints/load_model.h"
 
 namespace saccade {
@@ -17,5 +20,10 @@ std::vector<bool> shown_labels(const std::vector<std::string>& wanted, const Loa
 std::string object_json(const Instance& found, const LoadedModel& model);
 // Its mask as a further member, with a comma before it; "" where it has none.
 std::string segmentation_json(const Instance& found);
+
+// Adds the points at which the last decoder layer sampled for one query of image n, in pixels of its
+// original, as opaque as their weights. `record`: DetectorOutput::sampling.back().
+void add_sampling_points(const SamplingRecord& record, const Batch& batch, int64_t n, int64_t query,
+                         int64_t label, std::vector<DrawnPoint>& points);
 
 }  // namespace saccade

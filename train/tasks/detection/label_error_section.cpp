@@ -1,4 +1,4 @@
-#include "train/tasks/detection/label_error_section.h"
+#include "train/tasks/detection/report_pictures.h"
 
 #include <fmt/format.h>
 

@@ -22,7 +22,6 @@
 #include "train/inference/evaluation.h"
 #include "train/tasks/detection/found_objects.h"
 #include "train/tasks/detection/runner.h"
-#include "train/tasks/detection/sampling_points.h"
 #include "train/tasks/detection/tiles.h"
 #include "train/video/byte_tracker.h"
 
@@ -266,8 +265,7 @@ class BoxPredictor : public Predictor {
         write_file(workspace.file(files[k]), cut_out(image, found.objects[k]));
     if (!arguments_.pictures) return;
     draw_found(image, found);
-    write_file(workspace.file(files.back()),
-               arguments_.format == "jpg" ? encode_jpeg_drawing(image) : encode_drawing(image));
+    write_file(workspace.file(files.back()), encode_drawing(image, arguments_.format));
   }
 
   // `crop`: "" for none; `track`: 0 for none
@@ -337,7 +335,8 @@ class BoxPredictor : public Predictor {
 
 }  // namespace
 
-std::unique_ptr<Predictor> box_predictor(const PredictArguments& arguments, const LoadedModel& model) {
+std::unique_ptr<Predictor> DetectionParts::predictor(const PredictArguments& arguments,
+                                                     const LoadedModel& model) const {
   return std::make_unique<BoxPredictor>(arguments, model);
 }
 

@@ -11,7 +11,6 @@
 #include "train/report/evaluation_sections.h"
 #include "train/tasks/detection/evaluate.h"
 #include "train/tasks/detection/figures.h"
-#include "train/tasks/detection/label_error_section.h"
 #include "train/tasks/detection/report_pictures.h"
 
 namespace saccade {
@@ -146,7 +145,7 @@ void add_curves(Page& page, const DetectionFigures& figures) {
 
 }  // namespace
 
-std::string add_detection_sections(Page& page, const ReportOptions& options) {
+std::string DetectionParts::report(Page& page, const ReportOptions& options) const {
   std::vector<std::string> notes;
   FigureOptions wanted = figures_of(options.model.config, options.figures);
   if (options.model.module) need_predicted_masks(wanted, options.model, options.checkpoint);

@@ -7,7 +7,7 @@
 #include "core/kernels/normalize_image/normalize_image.h"
 #include "models/detector.h"
 #include "train/checkpoints/load_model.h"
-#include "train/inference/inferencer.h"
+#include "train/inference/answerer.h"
 #include "train/inference/recorded_forward.h"
 
 namespace saccade {

@@ -18,7 +18,7 @@
 #include "train/inference/largest_batch.h"
 #include "train/inference/model_input.h"
 #include "train/tasks/detection/evaluate.h"
-#include "train/tasks/detection/truth_pictures.h"
+#include "train/tasks/detection/report_pictures.h"
 
 namespace saccade {
 namespace {
@@ -164,7 +164,7 @@ class DetectorTraining final : public ImageTrainingTask {
 
 }  // namespace
 
-std::unique_ptr<TrainingTask> train_detector(const Config& config) {
+std::unique_ptr<TrainingTask> DetectionParts::training(const Config& config) const {
   return std::make_unique<DetectorTraining>(config);
 }
 

@@ -24,8 +24,7 @@ class FoundLabels final : public Finding {
   AnswerFile picture(Image image, const std::string& format, const AnswerOptions&) const override {
     if (format == "label_map") return {"image/png", files_.bytes(labels_)};
     paint_labels(image, labels_, model_.class_names);
-    if (format == "jpg") return {"image/jpeg", encode_jpeg_drawing(image)};
-    return {"image/png", encode_drawing(image)};
+    return {format == "jpg" ? "image/jpeg" : "image/png", encode_drawing(image, format)};
   }
 
  private:
@@ -61,7 +60,7 @@ class LabelAnswerer final : public Answerer {
 
 }  // namespace
 
-std::unique_ptr<Answerer> label_answerer(const LoadedModel& model) {
+std::unique_ptr<Answerer> SegmentationParts::answerer(const LoadedModel& model) const {
   return std::make_unique<LabelAnswerer>(model);
 }
 

@@ -68,22 +68,20 @@ Evaluation evaluate_segmenter(Segmenter& model, const Config& config,
   first.loader.label_maps = LabelMapsOf::kFile;
   first.loader.augment = eval_augment(runner.views()[0]);
   const EvaluatorSpec::Options figures{.truth = &images->ground_truth(), .per_class = per_class};
-  const auto evaluator =
-      evaluate_batches(model, images, first, spec, figures, [&](const Batch& batch, Evaluator& to) {
-        std::vector<Batch> views{batch};
-        others.add_to(views);
-        return [&, &evaluator = to, finish = runner.start(std::move(views)), targets = batch.targets] {
-          const std::vector<LabelMap> found = finish();
-          for (size_t n = 0; n < found.size(); ++n) {
-            const int64_t index = places.at(targets[n].image_id);
-            const LabelMap& truth = *targets[n].label_map;
-            SACCADE_CHECK(truth.size == found[n].size, "[evaluate] labels of another size");
-            evaluator.add({.labels = found[n].values, .true_labels = truth.values});
-            if (seen) seen(index, truth, found[n]);
-          }
-        };
-      });
-  return process_group().is_first() ? evaluator->result() : Evaluation{};
+  return evaluate_batches(model, images, first, spec, figures, [&](const Batch& batch, Evaluator& to) {
+    std::vector<Batch> views{batch};
+    others.add_to(views);
+    return [&, &evaluator = to, finish = runner.start(std::move(views)), targets = batch.targets] {
+      const std::vector<LabelMap> found = finish();
+      for (size_t n = 0; n < found.size(); ++n) {
+        const int64_t index = places.at(targets[n].image_id);
+        const LabelMap& truth = *targets[n].label_map;
+        SACCADE_CHECK(truth.size == found[n].size, "[evaluate] labels of another size");
+        evaluator.add({.labels = found[n].values, .true_labels = truth.values});
+        if (seen) seen(index, truth, found[n]);
+      }
+    };
+  });
 }
 
 void refuse_figures(const FigureOptions& figures, const std::vector<std::string>& classes,
@@ -96,8 +94,8 @@ void refuse_figures(const FigureOptions& figures, const std::vector<std::string>
                model);
 }
 
-Evaluation evaluate_labels(const EvalArguments& arguments, const LoadedModel& model,
-                           const EvaluatorOptions& options) {
+Evaluation SegmentationParts::evaluate(const EvalArguments& arguments, const LoadedModel& model,
+                                       const EvaluatorOptions& options) const {
   if (!arguments.detections.empty())
     fail_input("--detections: {} makes label maps; predict writes them", arguments.checkpoint);
   refuse_figures(arguments.figures, arguments.classes, arguments.checkpoint);

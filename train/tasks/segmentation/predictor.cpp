@@ -30,15 +30,9 @@ class LabelPredictor : public Predictor {
         files_(model, arguments.checkpoint),
         runner_(model.as<Segmenter>(), model.config, std::ssize(model.class_names)),
         pixels_(model.class_names.size()) {
-    for (auto [flag, given] :
-         {std::pair{"--sampling-points", arguments.sampling_points},
-          std::pair{"--threshold", arguments.threshold.has_value()},
-          std::pair{"--classes", !arguments.classes.empty()}, std::pair{"--max", arguments.max > 0},
-          std::pair{"--no-pictures", !arguments.pictures},
-          std::pair{"--picture-format", arguments.format != "png"},
-          std::pair{"--line-width", arguments.style.line_width.has_value()},
-          std::pair{"--letter-size", arguments.style.letter_size.has_value()},
-          std::pair{"--crop", arguments.crop}, std::pair{"--track", arguments.video.track}})
+    if (arguments.threshold)
+      fail_input("--threshold: {} makes label maps, expected a detector", arguments.checkpoint);
+    for (auto [flag, given] : arguments.flags_of_objects())
       if (given) fail_input("{}: {} makes label maps, expected a detector", flag, arguments.checkpoint);
     if (arguments.tile > 0)
       fail_input("--tile: {} makes label maps; --set eval.window={} looks at an image part by part",
@@ -117,7 +111,8 @@ class LabelPredictor : public Predictor {
 
 }  // namespace
 
-std::unique_ptr<Predictor> label_predictor(const PredictArguments& arguments, const LoadedModel& model) {
+std::unique_ptr<Predictor> SegmentationParts::predictor(const PredictArguments& arguments,
+                                                        const LoadedModel& model) const {
   return std::make_unique<LabelPredictor>(arguments, model);
 }
 

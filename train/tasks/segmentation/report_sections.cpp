@@ -97,7 +97,7 @@ void add_label_table(Page& page, const LabelCounts& counts, const std::vector<st
 
 }  // namespace
 
-std::string add_segmentation_sections(Page& page, const ReportOptions& options) {
+std::string SegmentationParts::report(Page& page, const ReportOptions& options) const {
   if (!options.model.module)
     fail_input("--detections: the run is of label maps, expected that of a detector");
   if (options.threshold) fail_input("--threshold: the run is of label maps, expected that of a detector");

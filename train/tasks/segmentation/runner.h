@@ -10,7 +10,7 @@
 #include "core/runtime/host_copy.h"
 #include "models/segmenter.h"
 #include "train/checkpoints/load_model.h"
-#include "train/inference/inferencer.h"
+#include "train/inference/answerer.h"
 #include "train/inference/recorded_forward.h"
 #include "train/tasks/segmentation/cell_scores.h"
 

@@ -14,7 +14,7 @@
 namespace saccade {
 namespace {
 
-class SegmentationTask final : public Task {
+class SegmentationTask final : public SegmentationParts {
  public:
   void check(const Config& config) const override {
     evaluator_of(config);
@@ -95,9 +95,6 @@ class SegmentationTask final : public Task {
     return classes;
   }
 
-  std::unique_ptr<TrainingTask> training(const Config& config) const override {
-    return train_segmenter(config);
-  }
   std::vector<MetricChart> charts() const override {
     return {{.title = "Validation", .metrics = {{"mIoU", "mIoU"}, {"mAcc", "mAcc"}, {"aAcc", "aAcc"}}},
             {.title = "IoU of the classes", .prefix = "IoU/", .things = "classes"}};
@@ -105,20 +102,6 @@ class SegmentationTask final : public Task {
 
   std::unique_ptr<Inferencer> inferencer(const LoadedModel& model) const override {
     return std::make_unique<SegmenterInferencer>(model);
-  }
-  std::unique_ptr<Answerer> answerer(const LoadedModel& model) const override {
-    return label_answerer(model);
-  }
-  Evaluation evaluate(const EvalArguments& arguments, const LoadedModel& model,
-                      const EvaluatorOptions& options) const override {
-    return evaluate_labels(arguments, model, options);
-  }
-  std::unique_ptr<Predictor> predictor(const PredictArguments& arguments,
-                                       const LoadedModel& model) const override {
-    return label_predictor(arguments, model);
-  }
-  std::string report(Page& page, const ReportOptions& options) const override {
-    return add_segmentation_sections(page, options);
   }
   ModelSummary summarize(Module& model, int64_t height, int64_t width) const override {
     return saccade::summarize(model_as<Segmenter>(model), height, width);

@@ -1,4 +1,4 @@
-// The parts of the task, each with a file of its own (training.cpp, evaluate.cpp, ...).
+// What the files of the task share.
 #pragma once
 
 #include <functional>
@@ -10,6 +10,7 @@
 #include "data/pages/html.h"
 #include "models/segmenter.h"
 #include "train/checkpoints/load_model.h"
+#include "train/config/task.h"
 #include "train/inference/answerer.h"
 #include "train/inference/arguments.h"
 #include "train/inference/evaluation.h"
@@ -19,8 +20,21 @@
 
 namespace saccade {
 
-// Images with label maps, the model's cross entropy of their pixels, mean IoU.
-std::unique_ptr<TrainingTask> train_segmenter(const Config& config);
+// The methods of the task that have a file of their own (training.cpp, evaluate.cpp, ...).
+class SegmentationParts : public Task {
+ public:
+  // Images with label maps, the model's cross entropy of their pixels, mean IoU.
+  std::unique_ptr<TrainingTask> training(const Config& config) const override;
+  std::unique_ptr<Answerer> answerer(const LoadedModel& model) const override;
+  Evaluation evaluate(const EvalArguments& arguments, const LoadedModel& model,
+                      const EvaluatorOptions& options) const override;
+  // Pictures with colours, the label maps, and the classes of each image as a list.
+  std::unique_ptr<Predictor> predictor(const PredictArguments& arguments,
+                                       const LoadedModel& model) const override;
+  // Figures, confusions, the best and the worst images.
+  std::string report(Page& page, const ReportOptions& options) const override;
+};
+
 // i64 [N, H, W] of a batch: the class, -1 for pixels of none and in the padding.
 Tensor label_tensor(const Batch& batch, Device device);
 
@@ -32,18 +46,8 @@ Evaluation evaluate_segmenter(Segmenter& model, const Config& config,
                               const std::shared_ptr<const Dataset>& images, const EvaluatorSpec& spec,
                               const EvaluatorOptions& options, bool per_class = false,
                               const SeenLabels& seen = {});
-Evaluation evaluate_labels(const EvalArguments& arguments, const LoadedModel& model,
-                           const EvaluatorOptions& options);
 // Throws InputError where flags are given that ask a model of label maps for boxes.
 void refuse_figures(const FigureOptions& figures, const std::vector<std::string>& classes,
                     const std::string& model);
-
-// Pictures with colours, the label maps, and the classes of each image as a list.
-std::unique_ptr<Predictor> label_predictor(const PredictArguments& arguments, const LoadedModel& model);
-// The same for images that come one at a time.
-std::unique_ptr<Answerer> label_answerer(const LoadedModel& model);
-
-// Figures, confusions, the best and the worst images.
-std::string add_segmentation_sections(Page& page, const ReportOptions& options);
 
 }  // namespace saccade

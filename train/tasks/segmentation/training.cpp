@@ -126,7 +126,7 @@ Tensor label_tensor(const Batch& batch, Device device) {
   return Tensor::from<int64_t>({N, H, W}, labels, device);
 }
 
-std::unique_ptr<TrainingTask> train_segmenter(const Config& config) {
+std::unique_ptr<TrainingTask> SegmentationParts::training(const Config& config) const {
   return std::make_unique<SegmenterTraining>(config);
 }
 
