@@ -33,9 +33,19 @@ void as_colors(png_structp png) {
 
 uint32_t color_of(const png_color& c) { return uint32_t{c.red} << 16 | uint32_t{c.green} << 8 | c.blue; }
 
+void refuse_other_files(Bytes head, const std::string& path) {
+  if (!kPngCodec.recognises(head)) fail_input("{}: no PNG file, expected a label map as one", path);
+}
+
+void refuse_turned(int orientation, const std::string& path) {
+  if (orientation != 1)
+    fail_input("{}: is turned by its EXIF orientation, expected a label map without one", path);
+}
+
 StoredPixels decode_stored(Bytes bytes, const std::string& path) {
-  if (!kPngCodec.recognises(bytes)) fail_input("{}: no PNG file, expected a label map as one", path);
+  refuse_other_files(bytes, path);
   const ImageHeader header = kPngCodec.header(bytes, path);
+  refuse_turned(header.orientation, path);
   if (header.stored.height < 1 || header.stored.width < 1) fail_input("{}: damaged image (no pixels)", path);
   check_image_size(header.stored.height, header.stored.width, (path + ": an image").c_str());
   StoredPixels stored;
@@ -72,6 +82,17 @@ StoredPixels read_stored_pixels(const std::string& path) {
   } catch (const std::bad_alloc&) {
     fail_memory(path);
   }
+}
+
+ImageSize check_stored_pixels(const std::string& path) {
+  const ImageInspection seen = check_image_file(path);
+  const InputFile file(path, kImageFile);
+  std::array<uint8_t, 16> head{};
+  const uint64_t count = std::min<uint64_t>(head.size(), file.size());
+  file.read_at(head.data(), count, 0);
+  refuse_other_files(Bytes(head.data(), count), path);
+  refuse_turned(seen.orientation, path);
+  return seen.size;
 }
 
 void write_stored_pixels(const std::string& path, ImageSize size, std::span<const uint16_t> values,

@@ -19,9 +19,13 @@ struct StoredPixels {
   std::vector<uint32_t> palette;  // 0xRRGGBB; empty: the numbers are grey
 };
 
-// Alpha is dropped. Throws InputError naming the file for what read_image refuses and for images that are no
-// PNG.
+// Alpha is dropped. Throws InputError naming the file for what read_image refuses, for images that are no
+// PNG, and for those that an EXIF orientation turns: whether their image is turned likewise is not known.
 StoredPixels read_stored_pixels(const std::string& path);
+
+// The size, from the file's first and last bytes where they suffice. The same errors, but for damage that
+// only decoding shows.
+ImageSize check_stored_pixels(const std::string& path);
 
 // A PNG file of numbers: of 8 bits with this palette, which has at most 256 colours and at least one for each
 // number; without one grey, of 16 bits where a number needs them.

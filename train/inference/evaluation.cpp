@@ -112,17 +112,24 @@ Evaluation evaluate_batches(Module& model, const std::shared_ptr<const Dataset>&
                             const EvaluatorSpec::Options& figures,
                             const std::function<std::function<void()>(const Batch&, Evaluator&)>& start) {
   const std::unique_ptr<Evaluator> evaluator = spec.start(figures);
+  const auto result = [&] {
+    try {
+      return evaluator->result();
+    } catch (const InputError& e) {
+      fail_input("{}: {}", images->name(), e.what());
+    }
+  };
   if (process_group().alone()) {
     for_each_started_batch(model, images, options,
                            [&](const Batch& batch) { return start(batch, *evaluator); });
-    return evaluator->result();
+    return result();
   }
   evaluator->merge(collect_bytes(model, images, options, [&](const Batch& batch) {
     const std::unique_ptr<Evaluator> part = spec.start(figures);
     start(batch, *part)();
     return part->state();
   }));
-  return process_group().is_first() ? evaluator->result() : Evaluation{};
+  return process_group().is_first() ? result() : Evaluation{};
 }
 
 }  // namespace saccade

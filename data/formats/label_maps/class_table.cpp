@@ -160,6 +160,22 @@ ClassList values_of(const std::vector<std::string>& files, const std::vector<uin
   return list;
 }
 
+// Masks of one object often have 0 and 255 alone, and 255 is no class where nobody says so: all that is left
+// is one class, which any model finds. Few files tell most others apart.
+void refuse_masks_of_255(const std::vector<std::string>& files) {
+  constexpr size_t kLookedAt = 8;
+  const auto are_two = [](const std::vector<std::string>& some) {
+    const ClassList list = values_of(some, {});
+    return list.classes.size() == 2 && list.classes[0].value == 0 && list.classes[1].value == 255;
+  };
+  std::vector<std::string> some;
+  for (size_t i = 0; i < files.size(); i += files.size() / kLookedAt + 1) some.push_back(files[i]);
+  if (!are_two(some) || !are_two(files)) return;
+  fail_input(
+      "{}: this and the other label maps have the values 0 and 255 alone, and 255 is no class by default; expected a labelmap.txt beside them that names both (background:0,0,0:: and object:255,255,255::), or data.label_maps.ignore=255 if only 0 is one",
+      files.front());
+}
+
 std::string list_in(const std::vector<std::string>& folders) {
   for (const std::string& folder : folders)
     for (const char* name : {"labelmap.txt", "objectInfo150.txt", "classes.txt"})
@@ -205,6 +221,9 @@ ClassTable class_table(const LabelMapOptions& options, const std::vector<std::st
         "no list names the classes, so each value in the label maps is one, called by its number; a classes.txt or "
         "data.label_maps.names gives them names");
   }
+  if (!list.are_colors && list.classes.size() <= 2 && options.ignore.empty() && !options.reduce_zero_label &&
+      !files.empty())
+    refuse_masks_of_255(files);
   std::vector<uint32_t> never(options.ignore.begin(), options.ignore.end());  // whatever a list says
   if (options.reduce_zero_label) never.push_back(0);
   if (list.are_colors) {

@@ -9,6 +9,7 @@
 #include "data/formats/listing.h"
 #include "data/formats/named_classes.h"
 #include "data/images/image.h"
+#include "data/images/stored_pixels.h"
 
 namespace saccade {
 namespace {
@@ -19,7 +20,7 @@ constexpr int kThreads = 16;  // they mostly wait for the disk
 std::string fault_of(const LabelledImage& pair, const std::string& images, bool look_at_image,
                      ImageSize& size) {
   try {
-    size = check_image_file(pair.label).size;
+    size = check_stored_pixels(pair.label);
   } catch (const InputError& e) {
     return e.what();
   }
@@ -86,8 +87,10 @@ GroundTruth read_label_maps(const DataPaths& paths, const ProblemReport& report)
      .summary = "label maps: a PNG file for each image, as ADE20K, Cityscapes, Pascal VOC and CVAT have them",
      .recognises = are_label_maps,
      .read = read_label_maps,
-     .layout = "images and annotations (or masks, labels) with the splits in both; leftImg8bit and gtFine; "
-               "JPEGImages and SegmentationClass; folders train and val with images and masks in each",
+     .layout =
+         "images and annotations (or masks, labels), or img_dir and ann_dir, with the splits in both; "
+         "leftImg8bit and gtFine; JPEGImages and SegmentationClass; folders train and val with images and "
+         "masks in each",
      .find = find_label_maps,
      .has_category_ids = true,
      .provides = {.label_maps = true}});

@@ -43,15 +43,21 @@ std::vector<std::string> folders_of_lists(const std::string& labels) {
   return folders;
 }
 
+bool holds_maps(const std::string& folder) {
+  return is_folder(folder) && (has_files_below(folder, ".png") || has_files_below(folder, ".PNG"));
+}
+
 // Of the maps of a folder, those that are meant, by what is left of their names.
 struct MapFiles {
   LabelLayout layout = LabelLayout::kPlain;
   std::map<std::string, std::string> by_stem;
+  std::vector<std::pair<std::string, std::string>> twins;  // one more of the same stem, and the first one
 };
 
 MapFiles label_files(const std::string& folder) {
   MapFiles files;
-  const std::vector<std::string> names = list_files_below(folder, ".png");
+  std::vector<std::string> names = list_files_below(folder, ".png");
+  std::ranges::copy(list_files_below(folder, ".PNG"), std::back_inserter(names));
   constexpr std::string_view kIds = "_labelIds.png", kTrainIds = "_labelTrainIds.png";
   const auto ids = std::ranges::count_if(names, [&](auto& name) { return name.ends_with(kIds); });
   const auto train_ids = std::ranges::count_if(names, [&](auto& name) { return name.ends_with(kTrainIds); });
@@ -63,10 +69,11 @@ MapFiles label_files(const std::string& folder) {
     files.layout = LabelLayout::kVoc;
   }
   for (const std::string& name : names) {
-    if (!name.ends_with(ending)) continue;
+    if (ending != ".png" && !name.ends_with(ending)) continue;
     std::string stem = name.substr(0, name.size() - ending.size());
     if (ending != ".png") stem = stem.substr(0, stem.rfind("_gt"));  // _gtFine, _gtCoarse
-    files.by_stem.emplace(stem, name);
+    const auto [first, is_new] = files.by_stem.emplace(stem, name);
+    if (!is_new) files.twins.emplace_back(name, first->second);
   }
   return files;
 }
@@ -76,6 +83,9 @@ LabelledImages pair_folders(const std::string& labels, const std::string& images
   if (!is_folder(labels)) fail_input("{}: no such folder of label maps", labels);
   MapFiles files = label_files(labels);
   if (files.by_stem.empty()) fail_input("{}: has no label maps, expected PNG files", labels);
+  for (const auto& [name, first] : files.twins)
+    report(fmt::format("{}: is a second label map of the image that {} belongs to", joined(labels, name),
+                       joined(labels, first)));
   LabelledImages set{
       .images = images, .layout = files.layout, .list_folders = folders_of_lists(labels), .are_all = true};
   if (images.empty()) {  // nothing but the maps is wanted
@@ -122,7 +132,11 @@ LabelledImages pair_list(const std::string& list, const std::string& images, con
   for (const TextLine& line : text_lines(read_text(list, kTextFile))) {
     std::string stem = line.text;
     if (has_image_extension(stem)) stem = without_ending(stem);
-    const std::string name = stem + ".png", path = joined(labels, name);
+    std::string name = stem + ".png";
+    if (const std::string capitals = stem + ".PNG";
+        !is_file(joined(labels, name)) && is_file(joined(labels, capitals)))
+      name = capitals;
+    const std::string path = joined(labels, name);
     if (const std::string refusal = folder.refusal(name); !refusal.empty())
       fail_input("{}: line {}: {}: {}", list, line.number, escaped(path), refusal);
     if (!seen.insert(stem).second) continue;
@@ -151,15 +165,41 @@ void note_left_out(const std::string& place, const std::string& name, DataSplits
   splits.notes.push_back(fmt::format("{}: {}", place, why));
 }
 
+// Followed by the same names with a capital.
+std::vector<std::string> with_capital(std::vector<std::string> names) {
+  for (size_t i = 0, count = names.size(); i < count; ++i) {
+    std::string other = names[i];
+    if (other[0] >= 'a' && other[0] <= 'z') other[0] = static_cast<char>(other[0] - 'a' + 'A');
+    if (other != names[i]) names.push_back(std::move(other));
+  }
+  return names;
+}
+
+// mmsegmentation's own are img_dir and ann_dir.
+const std::vector<std::string>& folder_names_of_images() {
+  static const std::vector<std::string> kNames =
+      with_capital({"images", "imgs", "img", "img_dir", "JPEGImages", "leftImg8bit"});
+  return kNames;
+}
+
+const std::vector<std::string>& folder_names_of_label_maps() {
+  static const std::vector<std::string> kNames =
+      with_capital({"annotations", "masks", "labels", "label_maps", "gt", "mask", "ann_dir", kMasks});
+  return kNames;
+}
+
 // Splits as folders of both, or both without splits.
 void find_pairs(const std::string& images, const std::string& labels, DataSplits& splits) {
   if (!is_folder(images) || !is_folder(labels)) return;
-  auto holds_maps = [](const std::string& own) { return is_folder(own) && has_files_below(own, ".png"); };
   for (const SplitNames& split : split_names())
-    for (const std::string& name : split.names)
-      if (const std::string own = joined(images, name);
-          !(splits.*split.split) && is_folder(own) && holds_maps(joined(labels, name)))
-        splits.*split.split = DataPaths{.annotations = joined(labels, name), .images = own};
+    for (const std::string& name : split.names) {
+      const std::string own = joined(images, name), maps = joined(labels, name);
+      if (splits.*split.split || !is_folder(own) || !is_folder(maps)) continue;
+      if (holds_maps(maps))
+        splits.*split.split = DataPaths{.annotations = maps, .images = own};
+      else
+        splits.notes.push_back(fmt::format("{}: has no label maps (PNG files) and is left out", maps));
+    }
   if (!splits.train && !splits.val && !splits.test) return;
   for (const std::string& name : folders_in(labels))
     if (const std::string own = joined(labels, name); is_folder(joined(images, name)) && holds_maps(own))
@@ -167,10 +207,10 @@ void find_pairs(const std::string& images, const std::string& labels, DataSplits
 }
 
 std::optional<DataPaths> plain_pair(const std::string& folder) {
-  for (const char* images : {"images", "imgs", "img", "JPEGImages", "leftImg8bit"})
-    for (const char* labels : {"annotations", "masks", "labels", "label_maps", "gt", "mask", kMasks})
+  for (const std::string& images : folder_names_of_images())
+    for (const std::string& labels : folder_names_of_label_maps())
       if (const std::string own = joined(folder, images), maps = joined(folder, labels);
-          is_folder(own) && is_folder(maps) && has_files_below(maps, ".png"))
+          is_folder(own) && holds_maps(maps))
         return DataPaths{.annotations = maps, .images = own};
   return std::nullopt;
 }
@@ -200,8 +240,7 @@ void find_lists(const std::string& folder, DataSplits& splits) {
 }  // namespace
 
 bool are_label_maps(const DataPaths& paths) {
-  return is_label_list(paths.annotations) ||
-         (is_folder(paths.annotations) && has_files_below(paths.annotations, ".png"));
+  return is_label_list(paths.annotations) || holds_maps(paths.annotations);
 }
 
 LabelledImages pair_images(const DataPaths& paths, const ProblemReport& report) {
@@ -214,8 +253,9 @@ DataSplits find_label_maps(const std::string& folder) {
   find_lists(folder, splits);
   if (splits.train || splits.val || splits.test) return splits;
   find_pairs(joined(folder, "leftImg8bit"), joined(folder, "gtFine"), splits);
-  for (const char* labels : {"annotations", "masks", "labels", "label_maps", "gt"})
-    find_pairs(joined(folder, "images"), joined(folder, labels), splits);
+  for (const std::string& images : folder_names_of_images())
+    for (const std::string& labels : folder_names_of_label_maps())
+      find_pairs(joined(folder, images), joined(folder, labels), splits);
   find_in_folders(folder, splits, plain_pair);
   if (!splits.train && !splits.val && !splits.test) splits.train = plain_pair(folder);
   return splits;

@@ -1,6 +1,7 @@
 // Label maps as ADE20K, Cityscapes, Pascal VOC and CVAT leave them, and what is wrong with them.
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
+#include <zlib.h>
 
 #include <filesystem>
 
@@ -224,6 +225,77 @@ TEST_F(LabelMaps, AreCheckedFileByFile) {
   for (const char* name : {"b", "c", "d", "e"})
     for (const char* kind : {"images", "masks"}) fs::remove(folder / fmt::format("{}/{}.png", kind, name));
   expect_label_error([&] { (void)read_first(*find().train, names, 1); }, "values 77, 78");
+}
+
+TEST_F(LabelMaps, OfMmsegmentationsFoldersAndInCapitals) {
+  pair("img_dir/train/a.png", "ann_dir/train/a.png", {0, 1});
+  pair("img_dir/val/b.PNG", "ann_dir/val/b.PNG", {0, 1});
+  const DataSplits splits = find();
+  ASSERT_TRUE(splits.train && splits.val);
+  EXPECT_EQ(read_first(*splits.train, {}, 2), "0 0, 1 1; 0 1");
+  EXPECT_EQ(read_first(*splits.val, {}, 2), "0 0, 1 1; 0 1");
+  pair("capital/Images/train/a.png", "capital/Masks/train/a.png", {0, 1});
+  EXPECT_EQ(find("capital").train->annotations, folder / "capital/Masks/train");
+  // Two maps of one image are not one of them.
+  write_map(folder / "ann_dir/train/a.PNG", {1});
+  EXPECT_EQ(
+      check_dataset(*splits.train).problems.lines(),
+      std::vector<std::string>{folder / "ann_dir/train/a.PNG: is a second label map of the image that " +
+                               (folder / "ann_dir/train/a.png belongs to")});
+  // A split without maps is not passed over in silence.
+  fs::rename(folder / "ann_dir/val/b.PNG", folder / "ann_dir/val/b.jpg");
+  const DataSplits left = find();
+  EXPECT_FALSE(left.val);
+  EXPECT_EQ(left.notes,
+            std::vector<std::string>{folder / "ann_dir/val: has no label maps (PNG files) and is left out"});
+  // A list finds them likewise.
+  write_picture(folder / "JPEGImages/c.png");
+  write_map(folder / "SegmentationClass/c.PNG", {0, 1});
+  write_text(folder / "ImageSets/Segmentation/train.txt", "c\n");
+  const std::string read = read_first(*find().train, {}, 2);
+  EXPECT_TRUE(read.ends_with("20 tvmonitor; 0 1")) << read;
+}
+
+// 255 is no class by default, so masks of 0 and 255 would be of one class, which any model finds.
+TEST_F(LabelMaps, MasksOf255AreNotOfOneClass) {
+  for (int i = 0; i < 20; ++i)
+    pair(fmt::format("images/{}.png", i), fmt::format("masks/{}.png", i), {0, 255});
+  const auto refused = [&](const LabelMapOptions& options) {
+    expect_label_error([&] { (void)read_first(*find().train, options, 1); },
+                       "masks/0.png: this and the other label maps have the values 0 and 255 alone");
+  };
+  refused({});
+  refused({.names = {"background", "object"}});
+  EXPECT_EQ(read_first(*find().train, {.ignore = {255}}, 2), "0 0; 0 -");
+  EXPECT_EQ(read_first(*find().train, {.names = {"a", "b", "c"}}, 2), "0 a, 1 b, 2 c; 0 -");
+  write_text(folder / "labelmap.txt", "background:0,0,0::\nobject:255,255,255::\n");
+  EXPECT_EQ(read_first(*find().train, {}, 2), "0 background, 1 object; 0 1");
+  fs::remove(folder / "labelmap.txt");
+  write_map(folder / "masks/13.png", {0, 1, 255});
+  EXPECT_EQ(read_first(*find().train, {.names = {"background", "object"}}, 2), "0 background, 1 object; 0 -");
+}
+
+// What the heads of the files show is refused before a training begins.
+TEST_F(LabelMaps, OtherFilesAndTurnedOnesAreRefused) {
+  pair("images/a.png", "masks/a.png", {0, 1});
+  const std::string whole = read_bytes(folder / "masks/a.png");
+  const auto refused = [&](const std::string& bytes, const std::string& part) {
+    write_bytes(folder / "masks/a.png", bytes);
+    expect_label_error([&] { (void)open_dataset(*find().train); }, part);
+    expect_label_error([&] { (void)read_stored_pixels(folder / "masks/a.png"); }, part);
+  };
+  refused(read_bytes(std::string(SACCADE_SOURCE_DIR) + "/tests/golden/images/turned6.jpg"),
+          "a.png: no PNG file, expected a label map as one");
+  // Behind the header an EXIF chunk: big-endian, one entry, orientation 6, and its checksum.
+  using namespace std::string_literals;
+  const std::string exif = "eXIfMM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0\0\0\0\0"s;
+  std::string chunk{'\0', '\0', '\0', static_cast<char>(exif.size() - 4)};
+  chunk += exif;
+  const auto sum = crc32(0, reinterpret_cast<const Bytef*>(exif.data()), static_cast<uInt>(exif.size()));
+  for (int shift = 24; shift >= 0; shift -= 8) chunk += static_cast<char>(sum >> shift & 255);
+  refused(whole.substr(0, 33) + chunk + whole.substr(33), "a.png: is turned by its EXIF orientation");
+  write_bytes(folder / "masks/a.png", whole);
+  EXPECT_EQ(read_first(*find().train, {}, 2), "0 0, 1 1; 0 1");
 }
 
 TEST_F(LabelMaps, WhatIsPassedOverIsTold) {

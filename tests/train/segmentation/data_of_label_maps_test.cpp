@@ -146,6 +146,26 @@ TEST(DataOfLabelMaps, MasksAreDrawnWhereThatIsAskedFor) {
   EXPECT_EQ(set->num_classes(), drawn->num_classes());
 }
 
+// Folders whose names say what they are, but with maps in another form.
+TEST(DataOfLabelMaps, AreNoClassFolders) {
+  for (const auto& [images, maps] :
+       {std::pair{"images", "masks"}, std::pair{"train/Image_files", "train/Segmentation"}}) {
+    TestFolder dir;
+    for (const char* kind : {images, maps}) {
+      write_picture(fmt::format("{}/{}/a.png", dir / "in", kind));
+      fs::rename(fmt::format("{}/{}/a.png", dir / "in", kind), fmt::format("{}/{}/a.jpg", dir / "in", kind));
+    }
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(run_command({"data", "check", "--data", dir / "in"}), 2);
+    const std::string error = testing::internal::GetCapturedStderr();
+    EXPECT_NE(error.find("may be images and label maps"), std::string::npos) << error;
+    // Other folders beside them are classes.
+    write_picture(
+        fmt::format("{}/{}/a.png", dir / "in", std::string(images) == "images" ? "cats" : "train/cats"));
+    EXPECT_EQ(run_command({"data", "check", "--data", dir / "in"}), 0);
+  }
+}
+
 // A fault of the second split, and names that would become one.
 TEST(DataOfLabelMaps, NothingHalfWrittenIsLeft) {
   TestFolder dir;

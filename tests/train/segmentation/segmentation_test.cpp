@@ -1,4 +1,5 @@
 // Every command takes label maps: a small model on drawn shapes, from the data to the exported file.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 
 #include "data/evaluation/label_counts.h"
 #include "data/formats/data_format.h"
+#include "data/images/image.h"
 #include "data/images/stored_pixels.h"
 #include "tests/run_command.h"
 #include "tests/test_folder.h"
@@ -160,6 +162,89 @@ TEST_F(LabelMapCommands, LearnsFromMasksToo) {
             0);
 }
 
+// Classes of an evaluation's data set that the model lacks lie between its own: they are never found, and
+// move no other class.
+TEST_F(LabelMapCommands, IsJudgedOnFurtherClasses) {
+  const std::string ids = "Idx\tName\n1\tone\n3\tthree\n";
+  for (const auto& [split, list] : {std::pair{"train", ids}, std::pair{"val", ids + "2\ttwo\n"}}) {
+    const std::string own = path(std::string("further/") + split + "/");
+    std::filesystem::create_directories(own + "masks");
+    std::ofstream(own + "masks/objectInfo150.txt") << list;
+    for (int i = 0; i < 4; ++i) {
+      const std::string name = std::to_string(i) + ".png";
+      std::filesystem::create_directories(own + "images");
+      write_png(Image(32, 32), own + "images/" + name);
+      std::vector<uint16_t> values(32 * 32);
+      for (size_t k = 0; k < values.size(); ++k)
+        values[k] = k % 3 == 0 ? 1 : k % 7 != 0 ? 3 : list == ids ? 0 : 2;
+      write_stored_pixels(own + "masks/" + name, {32, 32}, values);
+    }
+  }
+  const auto of = [&](const char* split, const char* kind) {
+    return path(std::string("further/") + split + "/" + kind);
+  };
+  std::vector<std::string> train{"train",
+                                 "--config",
+                                 path("config.textproto"),
+                                 "--output",
+                                 path("judged"),
+                                 "--set",
+                                 "criterion.class_weights=[]",
+                                 "--max-steps",
+                                 "1"};
+  for (const char* split : {"train", "val"})
+    for (const auto& [field, kind] : {std::pair{"annotations", "masks"}, std::pair{"images", "images"}})
+      train.insert(train.end(), {"--set", fmt::format("data.{}.{}={}", split, field, of(split, kind))});
+  // Outputs that belong to no class must not stand for further ones.
+  for (const char* outputs : {"0", "5"}) {
+    std::filesystem::remove_all(path("judged"));
+    std::vector<std::string> words = train;
+    words.insert(words.end(), {"--set", std::string("model.num_classes=") + outputs});
+    ASSERT_EQ(run_command(words), 0);
+    const std::string own = path("judged/checkpoints/last.safetensors");
+    ASSERT_EQ(run_command({"eval", "--checkpoint", own, "--annotations", of("val", "masks"), "--images",
+                           of("val", "images"), "--batch-size", "1", "--json", path("judged.json")}),
+              0);
+    std::filesystem::remove_all(path("judged_maps"));
+    ASSERT_EQ(
+        run_command({"predict", "--checkpoint", own, "--output", path("judged_maps"), of("val", "images")}),
+        0);
+    LabelCounts counts(4);  // of the values in the files
+    for (int i = 0; i < 4; ++i) {
+      const std::string name = std::to_string(i) + ".png";
+      counts.add(read_stored_pixels(path("judged_maps/label_maps/") + name).values,
+                 read_stored_pixels(of("val", "masks") + "/" + name).values);
+    }
+    EXPECT_DOUBLE_EQ(figure("judged.json", "mIoU"), counts.means().iou);
+    EXPECT_NEAR(figure("judged.json", "mIoU"), logged_numbers(path("judged"), "mIoU").back(), 1e-3);
+    EXPECT_EQ(run_command({"report", path("judged"), "--output", path("judged.html")}), 0);
+  }
+}
+
+// Images that are left out for their label maps are left out in every size that is looked at.
+TEST_F(LabelMapCommands, LeavesImagesOutInAllSizes) {
+  for (const char* set : {"with", "without"}) {
+    std::filesystem::create_directories(path(set));
+    for (const char* kind : {"images", "label_maps"})
+      std::filesystem::copy(data() + "/" + kind, path(std::string(set) + "/" + kind));
+  }
+  const std::string faulty = "000002.png";
+  ASSERT_TRUE(std::filesystem::exists(path("with/label_maps/") + faulty));
+  write_stored_pixels(path("with/label_maps/") + faulty, {64, 64}, std::vector<uint16_t>(64 * 64, 200));
+  for (const char* kind : {"images", "label_maps"})
+    std::filesystem::remove(path(std::string("without/") + kind + "/" + faulty));
+  for (const char* batch : {"1", "4"}) {
+    const auto judge = [&](const std::string& set) {
+      return run_command({"eval", "--checkpoint", checkpoint(), "--annotations", path(set + "/label_maps"),
+                          "--images", path(set + "/images"), "--json", path(set + ".json"), "--batch-size",
+                          batch, "--set", "eval.scales=[1, 0.5]", "--set", "data.bad_images=skip"});
+    };
+    ASSERT_EQ(judge("with"), 0);
+    ASSERT_EQ(judge("without"), 0);
+    EXPECT_EQ(read_bytes(path("with.json")), read_bytes(path("without.json")));
+  }
+}
+
 TEST_F(LabelMapCommands, RefusesWhatIsNotForLabelMaps) {
   EXPECT_EQ(evaluate("no.json", {"--iou", "segm"}), 2);
   EXPECT_EQ(evaluate("no.json", {"--classes", "ring"}), 2);
@@ -174,6 +259,16 @@ TEST_F(LabelMapCommands, RefusesWhatIsNotForLabelMaps) {
   EXPECT_EQ(train("data.train.format=csv"), 2);
   EXPECT_EQ(train("model.num_classes=3"), 2);
   EXPECT_EQ(train("data.train.annotations="), 2);
+  EXPECT_EQ(train("data.sampling=class_balanced"), 2);
+  std::ofstream list(path("4097.txt"));
+  for (int i = 0; i < 4097; ++i) list << "class " << i << "\n";
+  list.close();
+  EXPECT_EQ(train("data.label_maps.list=" + path("4097.txt")), 2);
+  EXPECT_FALSE(std::filesystem::exists(path("no"))) << "refused before anything is written";
+  const std::vector<std::string> centre{"--set", "data.val_crop_pct=0.5", "--set", "data.val_height=32",
+                                        "--set", "data.val_width=32"};
+  EXPECT_EQ(evaluate("no.json", centre), 2);
+  EXPECT_EQ(predict("no", centre), 2);
   // Its classes have the ids of the annotations', but it finds no objects.
   std::ofstream(path("found.json"))
       << R"([{"image_id": 1, "category_id": 1, "bbox": [1, 1, 9, 9], "score": 0.5}])";

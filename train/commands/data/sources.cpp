@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "core/files/text.h"
 #include "core/tensor/error.h"
 #include "data/formats/joining/united_paths.h"
 #include "data/formats/listing.h"
@@ -119,6 +120,26 @@ std::string possible_list(const std::string& folder) {
   return "";
 }
 
+// Folders that are called images and label maps are no classes, whatever lies in them.
+void refuse_label_maps(const std::string& folder) {
+  const auto has_one_of = [](const std::string& name, std::initializer_list<const char*> words) {
+    return std::ranges::any_of(words, [&](const char* w) { return lower_case(name).find(w) != name.npos; });
+  };
+  std::string images, maps;
+  for (const std::string& name : folders_in(folder)) {
+    if (has_one_of(name, {"mask", "label", "annotation", "ann_", "seg", "gt"}))
+      maps = name;
+    else if (has_one_of(name, {"image", "img"}))
+      images = name;
+    else
+      return;
+  }
+  if (!images.empty() && !maps.empty())
+    fail_input(
+        "{}: {} and {} may be images and label maps, but not in a layout that is known ({}), so they are not taken for classes",
+        folder, images, maps, data_formats().find("label_maps").layout);
+}
+
 // Whether the place holds class folders, and no lists that are known.
 bool holds_classes(const std::string& place) {
   if (!is_folder(place) || !look_for_splits(place).format.empty()) return false;
@@ -126,6 +147,7 @@ bool holds_classes(const std::string& place) {
   for (const SplitNames& names : split_names())
     if (const auto& paths = found.*names.split; paths && may_hold_classes(paths->images)) {
       if (!sets_below(paths->images).empty()) return false;  // a folder of data sets is no class
+      refuse_label_maps(paths->images);
       for (const std::string& folder : {place, paths->images})
         if (const std::string list = possible_list(folder); !list.empty())
           fail_input(

@@ -1,7 +1,9 @@
 // Runs a model of label maps over images.
+#include <algorithm>
 #include <unordered_map>
 
 #include "core/tensor/error.h"
+#include "data/evaluation/label_counts.h"
 #include "train/config/options.h"
 #include "train/inference/evaluation_data.h"
 #include "train/tasks/segmentation/runner.h"
@@ -30,9 +32,12 @@ class OtherViews {
  public:
   OtherViews(const std::shared_ptr<const Dataset>& images, std::span<const Config> views,
              const EvaluatorOptions& options) {
-    const auto alone = views.empty() ? images : without_labels(*images);
+    // What is left out for its label map is left out of all.
+    const bool skips = options.loader.bad_images == BadImages::kLeaveOut;
+    const auto alone = views.empty() || skips ? images : without_labels(*images);
     for (const Config& view : views) {
       LoaderOptions loader = options.loader;
+      loader.label_maps = LabelMapsOf::kFile;
       loader.augment = eval_augment(view);
       loader.rank = process_group().rank();
       loader.ranks = process_group().size();
@@ -45,7 +50,8 @@ class OtherViews {
       std::optional<Batch> batch;
       do batch = loader->next();
       while (batch && batch->targets.empty());  // as the evaluation passes over them
-      SACCADE_CHECK(batch && batch->targets.size() == views[0].targets.size(),
+      const auto id = [](const Target& target) { return target.image_id; };
+      SACCADE_CHECK(batch && std::ranges::equal(batch->targets, views[0].targets, {}, id, id),
                     "[evaluate] views out of step");
       views.push_back(std::move(*batch));
     }
@@ -55,12 +61,32 @@ class OtherViews {
   std::vector<std::unique_ptr<DataLoader>> loaders_;
 };
 
+// The model's labels as those of a data set, which may have further classes between them.
+class LabelsInSet {
+ public:
+  LabelsInSet(const std::vector<int64_t>& category_ids, const Dataset& images) {
+    for (const int64_t id : category_ids) labels_.push_back(static_cast<uint16_t>(images.class_of(id)));
+    for (size_t k = 0; k < labels_.size(); ++k) are_same_ = are_same_ && labels_[k] == k;
+  }
+  void apply(LabelMap& found) const {
+    if (are_same_) return;
+    for (uint16_t& label : found.values) label = labels_[label];
+  }
+
+ private:
+  std::vector<uint16_t> labels_;
+  bool are_same_ = true;
+};
+
 }  // namespace
 
 Evaluation evaluate_segmenter(Segmenter& model, const Config& config,
+                              const std::vector<int64_t>& category_ids,
                               const std::shared_ptr<const Dataset>& images, const EvaluatorSpec& spec,
                               const EvaluatorOptions& options, bool per_class, const SeenLabels& seen) {
-  SegmenterRunner runner(model, config, images->num_classes());
+  check_label_classes(*images);
+  SegmenterRunner runner(model, config, std::ssize(category_ids));
+  const LabelsInSet labels(category_ids, *images);
   OtherViews others(images, std::span(runner.views()).subspan(1), options);
   std::unordered_map<int64_t, int64_t> places;
   for (int64_t i = 0; i < images->num_images(); ++i) places.emplace(images->image_id(i), i);
@@ -72,8 +98,9 @@ Evaluation evaluate_segmenter(Segmenter& model, const Config& config,
     std::vector<Batch> views{batch};
     others.add_to(views);
     return [&, &evaluator = to, finish = runner.start(std::move(views)), targets = batch.targets] {
-      const std::vector<LabelMap> found = finish();
+      std::vector<LabelMap> found = finish();
       for (size_t n = 0; n < found.size(); ++n) {
+        labels.apply(found[n]);
         const int64_t index = places.at(targets[n].image_id);
         const LabelMap& truth = *targets[n].label_map;
         SACCADE_CHECK(truth.size == found[n].size, "[evaluate] labels of another size");
@@ -82,6 +109,12 @@ Evaluation evaluate_segmenter(Segmenter& model, const Config& config,
       }
     };
   });
+}
+
+void check_label_classes(const Dataset& images) {
+  if (images.num_classes() > LabelCounts::kMaxClasses)
+    fail_input("{}: {} classes of pixels, expected at most {}", images.name(), images.num_classes(),
+               LabelCounts::kMaxClasses);
 }
 
 void refuse_figures(const FigureOptions& figures, const std::vector<std::string>& classes,
@@ -105,8 +138,8 @@ Evaluation SegmentationParts::evaluate(const EvalArguments& arguments, const Loa
   const DataPaths paths = eval_paths(arguments, model, &training);
   const auto images = open_judged(paths, model, training);
   check_categories(*images, model.category_ids, model.class_names, arguments.checkpoint);
-  return evaluate_segmenter(model.as<Segmenter>(), model.config, images, evaluator_of(model.config), options,
-                            arguments.per_class);
+  return evaluate_segmenter(model.as<Segmenter>(), model.config, model.category_ids, images,
+                            evaluator_of(model.config), options, arguments.per_class);
 }
 
 }  // namespace saccade

@@ -122,8 +122,8 @@ std::string SegmentationParts::report(Page& page, const ReportOptions& options) 
     worst.add(image, truth, found);
   };
   const Evaluation evaluation =
-      evaluate_segmenter(model.as<Segmenter>(), model.config, images, evaluator_of(model.config),
-                         options.evaluation, false, seen);
+      evaluate_segmenter(model.as<Segmenter>(), model.config, model.category_ids, images,
+                         evaluator_of(model.config), options.evaluation, false, seen);
 
   page.section("Label maps");
   std::vector<std::pair<std::string, std::string>> numbers{{count_text(images->num_images()), "images"}};

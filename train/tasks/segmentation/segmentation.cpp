@@ -27,6 +27,10 @@ class SegmentationTask final : public SegmentationParts {
     if (data.augment().multi_scale_heights_size() > 0)
       fail_input(
           "data.augment.multi_scale_heights: resizes batches, but not their label maps, expected none");
+    if (data.val_crop_pct() > 0)
+      fail_input(
+          "data.val_crop_pct: {} cuts the centre out of a classifier's images, expected 0 for label maps, which are of the whole image",
+          data.val_crop_pct());
     const config::Eval& eval = config.eval();
     if (eval.window_stride() > eval.window() && eval.window() > 0)
       fail_input("eval.window_stride: {}, expected at most eval.window, {}", eval.window_stride(),

@@ -38,14 +38,18 @@ class SegmentationParts : public Task {
 // i64 [N, H, W] of a batch: the class, -1 for pixels of none and in the padding.
 Tensor label_tensor(const Batch& batch, Device device);
 
-// What the evaluator finds for all images, whose classes the model has. The model is left in the mode that it
-// was in. seen: gets each image with its labels, the true ones first, where it is there.
-// Throws InputError for a broken image.
+// What the evaluator finds for all images. category_ids: of the model's classes; the images have them, and
+// may have others, which are never found. The model is left in the mode that it was in. seen: gets each image
+// with its labels, numbered as the images' classes, the true ones first, where it is there. Throws InputError
+// for a broken image.
 using SeenLabels = std::function<void(int64_t index, const LabelMap& truth, const LabelMap& found)>;
 Evaluation evaluate_segmenter(Segmenter& model, const Config& config,
+                              const std::vector<int64_t>& category_ids,
                               const std::shared_ptr<const Dataset>& images, const EvaluatorSpec& spec,
                               const EvaluatorOptions& options, bool per_class = false,
                               const SeenLabels& seen = {});
+// Throws InputError for more classes than the figures take.
+void check_label_classes(const Dataset& images);
 // Throws InputError where flags are given that ask a model of label maps for boxes.
 void refuse_figures(const FigureOptions& figures, const std::vector<std::string>& classes,
                     const std::string& model);

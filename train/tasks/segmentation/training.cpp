@@ -25,6 +25,12 @@ class SegmenterTraining final : public ImageTrainingTask {
         normalization_(image_normalization(config)),
         evaluation_(evaluator_options(config)),
         evaluator_(evaluator_of(config)) {
+    for (const auto& images : {train_set_, val_set_})
+      if (images) check_label_classes(*images);
+    if (config.data().sampling() != config::uniform && !train_set_->ground_truth().drawn_labels)
+      fail_input(
+          "data.sampling: goes by the classes of each image, but the label maps of {} show theirs only when they are read, expected uniform",
+          train_set_->name());
     const int64_t known = train_set_->num_classes();
     const int64_t classes = config.model().num_classes() > 0 ? config.model().num_classes() : known;
     if (classes < known)
@@ -76,7 +82,7 @@ class SegmenterTraining final : public ImageTrainingTask {
         if (index == k * count / wanted) pictures_.push_back({index, truth, found});
     };
     Evaluation evaluation =
-        evaluate_segmenter(*model_, config_, val_set_, evaluator_, evaluation_, false, keep);
+        evaluate_segmenter(*model_, config_, category_ids(), val_set_, evaluator_, evaluation_, false, keep);
     evaluation.metrics.insert(evaluation.metrics.end(), evaluation.of_classes.begin(),
                               evaluation.of_classes.end());
     return evaluation.metrics;
@@ -85,9 +91,9 @@ class SegmenterTraining final : public ImageTrainingTask {
     std::vector<std::pair<std::string, Image>> drawn;
     for (const Shown& shown : pictures_)
       if (const std::optional<Image> image = open_picture(*val_set_, shown.index))
-        drawn.emplace_back(
-            "pictures/" + val_set_->file_name(shown.index),
-            labels_beside_each_other(*image, shown.truth, shown.found, class_names(), kShownPictureSide));
+        drawn.emplace_back("pictures/" + val_set_->file_name(shown.index),
+                           labels_beside_each_other(*image, shown.truth, shown.found, val_set_->class_names(),
+                                                    kShownPictureSide));
     return drawn;
   }
 
