@@ -37,5 +37,25 @@ TEST(MaskSizes, AreThoseOfTheFiles) {
     }
 }
 
+TEST(MaskSizes, MasksOfNoPixelAreTold) {
+  TestFolder dir;
+  const std::pair<const char*, bool> rows[] = {{"[[1,1,2,2,3,3]]", true},
+                                               {"[[1,1,1,1,1,1]]", true},
+                                               {"[[1.1,1.1,1.2,1.1,1.2,1.2]]", true},
+                                               {"[[7,1,9,1,9,3]]", true},
+                                               {R"({"size":[4,6],"counts":[24]})", true},
+                                               {"[[1,1,2,2,3,3],[0,0,3,0,3,3]]", false},
+                                               {"[[1,1,2,1,2,1.9,1,1.9]]", false}};
+  for (const auto& [segmentation, is_told] : rows) {
+    write_bytes(dir / "a.json", list_of_one_mask(segmentation, R"(,"width":6,"height":4)"));
+    const GroundTruth truth = read_ground_truth(
+        {.annotations = dir / "a.json", .images = "", .wants = {.boxes = true, .masks = true}});
+    EXPECT_EQ(truth.annotations.at(0).segmentation->mask({4, 6}).area() == 0, is_told) << segmentation;
+    std::vector<std::string> told;
+    if (is_told) told.push_back("1 mask has no pixel in the image, the first of annotation 7");
+    EXPECT_EQ(truth.notes, told) << segmentation;
+  }
+}
+
 }  // namespace
 }  // namespace saccade
