@@ -5,6 +5,7 @@
 #include "data/images/image.h"
 #include "tests/run_command.h"
 #include "tests/test_folder.h"
+#include "train/commands/commands.h"
 
 namespace saccade {
 namespace {
@@ -66,6 +67,33 @@ TEST(RcnnData, ListsMaySayOtherSizesOrNone) {
         0);
     if (expected.empty()) expected = read_bytes(figures);
     EXPECT_EQ(read_bytes(figures), expected);
+  }
+}
+
+// With torchvision's conventions label 0 is the background.
+TEST(RcnnData, ObjectsThatCannotBeFoundAreRefused) {
+  TestFolder folder;
+  write_squares(folder, "list.json", R"(,"width":48,"height":40)", 1);
+  std::vector<std::string> words = train_squares(folder, "list.json", "run");
+  words.insert(words.end(), {"--set", "model.rcnn.conventions=torchvision"});
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(run_command(words), 2);
+  const std::string error = testing::internal::GetCapturedStderr();
+  EXPECT_NE(error.find("list.json: annotation 2 (image 2): its category \"a\" has the label 0, which is the "
+                       "background in this model"),
+            std::string::npos)
+      << error;
+  words.insert(words.end(), {"--set", "data.labels=category_id"});
+  ASSERT_EQ(run_command(words), 0);
+  for (const double loss : losses_of(folder / "run")) EXPECT_LT(loss, 100);
+
+  // Nor do weights get such classes.
+  for (const int first : {0, 1}) {
+    write_squares(folder, "list.json", "", first);
+    EXPECT_EQ(run_convert({.input = SACCADE_SOURCE_DIR "/tests/golden/mask_rcnn/weights.pth",
+                           .output = folder / "x.safetensors",
+                           .annotations = folder / "list.json"}),
+              first == 0 ? 2 : 0);
   }
 }
 
