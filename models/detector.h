@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -87,6 +88,8 @@ class Detector : public Module {
   // batch, nor from padding.
   virtual int64_t count(const Target& target) const { return static_cast<int64_t>(target.instances.size()); }
   virtual ResultForm result_form() const { return {}; }
+  // The label that stands for no object and is never found, if it is one of those of the classes.
+  virtual std::optional<int64_t> background_label() const { return std::nullopt; }
   // Throws Error naming the image when a prediction is not finite.
   virtual BatchDetections postprocess(const DetectorOutput& output, const std::vector<Target>& targets,
                                       const PostprocessOptions& options) const = 0;

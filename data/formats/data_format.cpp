@@ -151,6 +151,23 @@ std::vector<ImageSize> look_at_images(const Dataset& images, const DataPaths& pa
   return std::move(seen.sizes);
 }
 
+// Masks are compared pixel by pixel, at the size that an image has. The list may say none, or another one.
+std::shared_ptr<const Dataset> with_seen_sizes(std::shared_ptr<const Dataset> set, const DataPaths& paths,
+                                               LabelScheme labels, const std::vector<ImageSize>& sizes) {
+  const GroundTruth& said = set->ground_truth();
+  if (std::ranges::none_of(said.annotations, [](const Annotation& a) { return a.segmentation != nullptr; }))
+    return set;
+  GroundTruth truth;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] == ImageSize() || sizes[i] == set->size_of(static_cast<int64_t>(i))) continue;
+    if (truth.images.empty()) truth = said;
+    truth.images[i].width = sizes[i].width;
+    truth.images[i].height = sizes[i].height;
+  }
+  if (truth.images.empty()) return set;
+  return std::make_shared<Dataset>(set->name(), paths.images, std::move(truth), labels);
+}
+
 }  // namespace
 
 Contents Contents::common(const Contents& other) const {
@@ -215,7 +232,7 @@ std::shared_ptr<const Dataset> open_dataset(const DataPaths& paths, LabelScheme 
       if (std::string line = "note: " + named_note(note, paths);
           std::ranges::find(*notes, line) == notes->end())  // of two splits of one file
         notes->push_back(std::move(line));
-  return dataset;
+  return with_seen_sizes(dataset, paths, labels, sizes);
 }
 
 namespace {

@@ -137,7 +137,7 @@ const DataFormat& find_format(const std::string& name, const Contents& wanted, c
 // Throw InputError for an unknown format, where several recognise the paths,
 // and for one that lacks something of what is wanted.
 // The images, where they are wanted, are looked at (data/formats/checks/image_check.h); what there is to say
-// about the set is added to notes.
+// about the set is added to notes. Where there are masks, images get the size of their files, if it was seen.
 std::shared_ptr<const Dataset> open_dataset(const DataPaths& paths,
                                             LabelScheme labels = LabelScheme::kContiguous,
                                             std::vector<std::string>* notes = nullptr);

@@ -58,6 +58,9 @@ class Rcnn : public Detector {
   DetectionLoss loss(const DetectorOutput& output, const std::vector<Target>& targets,
                      const StepImages& step = {}) const override;
   ResultForm result_form() const override { return {.finished = true}; }
+  std::optional<int64_t> background_label() const override {
+    return options_.box_head.background_first ? std::optional<int64_t>(0) : std::nullopt;
+  }
   std::vector<std::vector<ImageDetection>> postprocess(const DetectorOutput& output,
                                                        const std::vector<Target>& targets,
                                                        const PostprocessOptions& options) const override;

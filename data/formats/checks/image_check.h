@@ -22,7 +22,8 @@ struct ImageCheck {
 // Images that are turned by EXIF, where the list has the size from before, are told in a line too: their
 // boxes may be from before.
 // So are those of another size than the list says, and files of several pictures. After so many seconds (a
-// disk that is asleep, a million files) the rest of the files is only looked for, which is told as well.
+// disk that is asleep, a million files) the rest of the files is only looked for, which is told as well; but
+// images with masks whose size only their file says are looked into.
 ImageCheck check_image_files(const Dataset& images, const DataPaths& paths, double seconds = 30);
 
 // "2 files hold more than one picture ..., first a.gif".

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <unordered_map>
 
 #include "data/formats/listing.h"
@@ -13,8 +14,18 @@ namespace {
 // An odd number of coordinates is no polygon at all.
 bool has_no_area(const std::vector<double>& polygon) { return polygon.size() < 6 && polygon.size() % 2 == 0; }
 
-// Whether no pixel is set, as far as can be told without drawing the polygons; size: 0 where it is not known.
-bool is_outside(const Segmentation& segmentation, ImageSize size) {
+// Of its outline as it is passed: 0 of a line.
+double area_within(const std::vector<double>& polygon) {
+  double twice = 0;
+  for (size_t i = 0; i + 1 < polygon.size(); i += 2) {
+    const size_t next = (i + 2) % polygon.size();
+    twice += polygon[i] * polygon[next + 1] - polygon[next] * polygon[i + 1];
+  }
+  return std::abs(twice) / 2;
+}
+
+// Whether no pixel is set; size: 0 where it is not known. Polygons are drawn only if they are that small.
+bool has_no_pixel(const Segmentation& segmentation, ImageSize size) {
   if (segmentation.polygons.empty()) return segmentation.runs.area() == 0;
   const auto is_beside = [&](const std::vector<double>& polygon) {
     bool left = true, above = true, right = size.width > 0, below = size.height > 0;
@@ -26,7 +37,11 @@ bool is_outside(const Segmentation& segmentation, ImageSize size) {
     }
     return left || above || right || below;
   };
-  return std::ranges::all_of(segmentation.polygons, is_beside);
+  if (std::ranges::all_of(segmentation.polygons, is_beside)) return true;
+  constexpr double kPixel = 1;
+  const bool may_be_empty = std::ranges::all_of(
+      segmentation.polygons, [&](const auto& polygon) { return area_within(polygon) < kPixel; });
+  return may_be_empty && size.width > 0 && segmentation.mask(size).area() == 0;
 }
 
 class MaskCheck {
@@ -69,7 +84,7 @@ class MaskCheck {
     try {
       const ImageSize size = is_sized ? image->second : a.segmentation->runs.size();
       a.segmentation->check(size);
-      if (is_outside(*a.segmentation, size) && empty_++ == 0) first_empty_ = truth_.name_of(a);
+      if (has_no_pixel(*a.segmentation, size) && empty_++ == 0) first_empty_ = truth_.name_of(a);
     } catch (const InputError& e) {
       report_(fmt::format("{}: {}", truth_.where(a, name_), e.what()));
       a.segmentation.reset();

@@ -335,6 +335,9 @@ TEST(Export, DetectorsOfTwoStagesFinishForAnyBatch) {
       EXPECT_EQ(shape_of(proto.graph().output(1)), (std::vector<int64_t>{free, 6, 4}));
       EXPECT_EQ(shape_of(proto.graph().output(3)), (std::vector<int64_t>{free, 6, 28, 28}));
       EXPECT_EQ(count_nodes(proto, "RoiAlign"), 4 * (stages + 1));  // of four levels
+      const auto about = outputs_of(model)->metadata();
+      EXPECT_EQ(1, std::ranges::count(about, std::pair<std::string, std::string>(
+                                                 "masks", "probabilities of maps that cover the boxes")));
       EXPECT_LE(count_nodes(proto, "Shape"), batch == 0 ? 1 : 0);
     }
   }

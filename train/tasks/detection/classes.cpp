@@ -9,6 +9,18 @@
 
 namespace saccade {
 
+void check_background(const Detector& model, const Dataset& set) {
+  const std::optional<int64_t> background = model.background_label();
+  if (!background) return;
+  for (const Annotation& a : set.ground_truth().annotations)
+    if (!a.iscrowd && set.class_of(a.category_id) == *background)
+      fail_input(
+          "{}: its category \"{}\" has the label {}, which is the background in this model, as in torchvision; "
+          "expected category ids from 1 and data.labels: category_id",
+          set.ground_truth().where(a, set.name(), true),
+          set.class_names().at(static_cast<size_t>(*background)), *background);
+}
+
 Classes classes_of_annotations(Config& config, const std::string& annotations) {
   const int64_t classes = config.model().num_classes();
   config::Data& data = *config.mutable_data();
@@ -22,6 +34,8 @@ Classes classes_of_annotations(Config& config, const std::string& annotations) {
     fail_input("{}: its {} categories with ids up to {} do not fit {} outputs ({} labels)", annotations,
                categories.size(), categories.back().id, classes,
                data.labels() == config::category_id ? "category_id" : "contiguous");
+  check_background(model_as<const Detector>(std::as_const(*sketch_model(build_args(config), classes))),
+                   *dataset);
   return {dataset->class_names(), dataset->category_ids()};
 }
 

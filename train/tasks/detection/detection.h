@@ -36,6 +36,8 @@ class DetectionParts : public Task {
 // The classes of other people's weights: those of a data set, or what the number of outputs and their names
 // tell.
 Classes classes_of_annotations(Config& config, const std::string& annotations);
+// Throws InputError naming the first object that the model cannot find, as its label is the background's.
+void check_background(const Detector& model, const Dataset& set);
 Classes classes_of_detector(Config& config, const std::vector<std::string>& labels,
                             std::vector<std::string>& notes);
 

@@ -7,6 +7,7 @@
 #include "models/build.h"
 #include "models/detection/class_loss.h"
 #include "models/detector.h"
+#include "train/config/options.h"
 #include "train/tasks/onnx_outputs.h"
 
 namespace saccade {
@@ -27,12 +28,13 @@ class DetectorOutputs : public ModelOutputs {
   // class_loss: how scores follow from logits; nms: eval.nms. The doubles of dense detectors are suppressed
   // in the file; with others that is left to who reads it.
   DetectorOutputs(const OutputChoice& choice, std::shared_ptr<const ClassLoss> class_loss,
-                  int64_t max_detections, double nms, const ResultForm& form)
+                  int64_t max_detections, double nms, const ResultForm& form, bool masks)
       : choice_(choice),
         class_loss_(std::move(class_loss)),
         max_detections_(max_detections),
         nms_(nms),
-        form_(form) {}
+        form_(form),
+        masks_(masks) {}
   std::vector<std::pair<std::string, Tensor>> run(Module& model, const Tensor& images) const override;
   void lower(OutputWriter& writer, const std::vector<Raw>& raw) const override;
   std::vector<std::pair<std::string, std::string>> metadata() const override;
@@ -52,6 +54,7 @@ class DetectorOutputs : public ModelOutputs {
   int64_t max_detections_;
   double nms_;
   ResultForm form_;
+  bool masks_;
 };
 
 std::string slice_last(OnnxGraph& g, const std::string& x, int64_t begin, int64_t end) {
@@ -194,6 +197,9 @@ std::vector<std::pair<std::string, std::string>> DetectorOutputs::metadata() con
                     ? "x1, y1, x2, y2 in pixels of the sizes in orig_target_sizes (width, height)"
                 : form_.finished ? "x1, y1, x2, y2 as parts of the image"
                                  : "cx, cy, w, h as parts of the image"}};
+  if (masks_)
+    entries.emplace_back("masks", form_.finished ? "probabilities of maps that cover the boxes"
+                                                 : "logits of maps that cover the image");
   if (nms_ < 1 && !(suppresses() && choice_.postprocess))
     entries.emplace_back("nms", fmt::format("{}", nms_));
   return entries;
@@ -210,8 +216,8 @@ std::string DetectorOutputs::note() const {
                 const Module& model) -> std::shared_ptr<const ModelOutputs> {
        return std::make_shared<DetectorOutputs>(
            choice, class_losses().find(config::ClassLoss_Name(config.criterion().class_loss())).make({}),
-           config.eval().max_detections(), config.eval().nms(),
-           model_as<const Detector>(model).result_form());
+           config.eval().max_detections(), config.eval().nms(), model_as<const Detector>(model).result_form(),
+           has_masks(config));
      }});
 
 }  // namespace

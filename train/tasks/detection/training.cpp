@@ -45,6 +45,7 @@ class DetectorTraining final : public ImageTrainingTask {
                  train_set_->name(), known);
     if (has_masks(config)) coco::need_masks(train_set_->ground_truth(), train_set_->name());
     model_ = build_as<Detector>(config, classes);
+    check_background(*model_, *train_set_);
     if (!val_set_) return;
     check_categories(*val_set_, category_ids(), class_names(), "the training set");
     settle_masks(figures_, *val_set_, notes_);
