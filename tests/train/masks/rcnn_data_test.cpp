@@ -10,9 +10,8 @@
 namespace saccade {
 namespace {
 
-// Four images of 48 x 40 pixels with an object each. `size`: what the list says of them; `first`:
-// the first of
-// the two categories.
+// Four images of 48 x 40 pixels with an object each. `size`: what the list says of them; `first`: the first
+// of the two categories.
 void write_squares(const TestFolder& folder, const std::string& list, const std::string& size, int first) {
   std::string images, annotations;
   for (int i = 1; i <= 4; ++i) {
