@@ -1,5 +1,6 @@
 #include "core/tensor/memory.h"
 
+#include <fmt/format.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -86,9 +87,8 @@ std::vector<std::string> control_group_folders(std::string_view controller) {
     const size_t first = line.find(':'), second = line.find(':', first + 1);
     if (second == std::string::npos) continue;
     const std::string controllers = line.substr(first + 1, second - first - 1);
-    if (!controllers.empty() &&
-        ("," + controllers + ",").find("," + std::string(controller) + ",") == std::string::npos)
-      continue;
+    const std::string listed = fmt::format(",{},", controllers), wanted = fmt::format(",{},", controller);
+    if (!controllers.empty() && listed.find(wanted) == std::string::npos) continue;
     const std::string top = controllers.empty() ? "/sys/fs/cgroup" : "/sys/fs/cgroup/" + controllers;
     for (std::string path = line.substr(second + 1);; path.resize(path.rfind('/'))) {
       if (path == "/") path.clear();
