@@ -90,9 +90,8 @@ TEST(RcnnData, ObjectsThatCannotBeFoundAreRefused) {
   // Nor do weights get such classes.
   for (const int first : {0, 1}) {
     write_squares(folder, "list.json", "", first);
-    EXPECT_EQ(run_convert({.input = SACCADE_SOURCE_DIR "/tests/golden/mask_rcnn/weights.pth",
-                           .output = folder / "x.safetensors",
-                           .annotations = folder / "list.json"}),
+    EXPECT_EQ(run_command({"convert", SACCADE_SOURCE_DIR "/tests/golden/mask_rcnn/weights.pth",
+                           folder / "x.safetensors", "--annotations", folder / "list.json"}),
               first == 0 ? 2 : 0);
   }
 }
