@@ -5,15 +5,14 @@
 set -euo pipefail
 build=$(cd "$1" && pwd)
 cd "$(dirname "$0")/../.."
-out=$(mktemp)
-trap 'rm -f "$out"' EXIT
+out=$(mktemp --suffix=.json)
+trap 'rm -f "$out" "$out.log"' EXIT
 status=0
 while read -r recipe published; do
   "$build/saccade" summary --config "configs/$recipe.textproto" --height 800 --width 1280 --json "$out" > "$out.log" 2>&1 || {
     cat "$out.log" >&2
     exit 1
   }
-  rm -f "$out.log"
   macs=$(sed -E 's/.*"macs": ([0-9]+).*/\1/' "$out")
   awk -v name="$recipe" -v macs="$macs" -v published="$published" 'BEGIN {
     off = macs / 1e9 / published - 1
