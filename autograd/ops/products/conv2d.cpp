@@ -23,16 +23,21 @@ struct Conv2d {
   }
 
   Tensor forward(Context& ctx, const Tensors& in) {
-    return run(ctx, in, result_shape(in),
-               [&](const Tensor& x, const Tensor& w, const Tensor& bias, Tensor& y) {
-                 return detail::activated_product(ctx, act, y, [&](Activation fused, Tensor& to) {
-                   kernels::conv2d_forward(x, w, bias, p, fused, to);
-                 });
-               });
+    return run_activated(ctx, in, result_shape(in),
+                         [&](const Tensor& x, const Tensor& w, const Tensor& bias, Activation fused,
+                             Tensor& y) { kernels::conv2d_forward(x, w, bias, p, fused, y); });
   }
   Shape result_shape(const Tensors& in) const {
     const Shape &x = in[0].shape(), &w = in[1].shape();
     return {x[0], kernels::conv_output_size(x[1], w[2], p), kernels::conv_output_size(x[2], w[3], p), w[0]};
+  }
+  // product(x, w, bias, act, y) writes y, with an activation that libraries fuse or with none.
+  template <class Product>
+  Tensor run_activated(Context& ctx, const Tensors& in, const Shape& result, const Product& product) {
+    return run(ctx, in, result, [&](const Tensor& x, const Tensor& w, const Tensor& bias, Tensor& y) {
+      return detail::activated_product(ctx, act, y,
+                                       [&](Activation fused, Tensor& to) { product(x, w, bias, fused, to); });
+    });
   }
   // product(x, w, bias, y) writes y and returns what backward wants of the activation.
   template <class Product>
@@ -109,12 +114,9 @@ struct Conv2dLevels : Conv2d {
   FeatureLevels levels;
 
   Tensor forward(Context& ctx, const Tensors& in) {
-    return run(ctx, in, {in[0].dim(0), in[1].dim(0)},
-               [&](const Tensor& x, const Tensor& w, const Tensor& bias, Tensor& y) {
-                 return detail::activated_product(ctx, act, y, [&](Activation fused, Tensor& to) {
-                   kernels::conv2d_levels_forward(x, levels, w, bias, fused, to);
-                 });
-               });
+    return run_activated(ctx, in, {in[0].dim(0), in[1].dim(0)},
+                         [&](const Tensor& x, const Tensor& w, const Tensor& bias, Activation fused,
+                             Tensor& y) { kernels::conv2d_levels_forward(x, levels, w, bias, fused, y); });
   }
   Gradients backward(const Context& ctx, const Tensor& dy) const {
     Tensor dz;
