@@ -15,7 +15,7 @@
 #include "core/tensor/error.h"
 #include "data/evaluation/image_names.h"
 #include "data/evaluation/result_file.h"
-#include "data/formats/checks/image_check.h"
+#include "data/formats/checks/mask_check.h"
 #include "data/formats/coco/segmentation_json.h"
 #include "data/formats/joining/class_choice.h"
 #include "data/formats/listing.h"

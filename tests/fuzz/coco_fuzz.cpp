@@ -1,7 +1,7 @@
 // Fuzzing: any bytes as annotations and as a list of detections (scripts/fuzz.sh).
 #include "data/evaluation/detections.h"
 #include "data/formats/checks/dataset_check.h"
-#include "data/formats/checks/image_check.h"
+#include "data/formats/checks/mask_check.h"
 #include "data/formats/coco/coco.h"
 #include "data/formats/coco/segmentation_json.h"
 #include "tests/fuzz/target.h"

@@ -15,6 +15,7 @@
 #include "core/tensor/error.h"
 #include "data/formats/checks/dataset_fix.h"
 #include "data/formats/checks/image_check.h"
+#include "data/formats/checks/mask_check.h"
 #include "data/formats/checks/units.h"
 #include "data/formats/label_maps/label_values.h"
 #include "data/formats/listing.h"

@@ -1,4 +1,4 @@
-#include "data/formats/checks/image_check.h"
+#include "data/formats/checks/unnamed_images.h"
 
 #include <filesystem>
 #include <set>

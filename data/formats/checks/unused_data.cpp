@@ -1,4 +1,4 @@
-#include "data/formats/checks/image_check.h"
+#include "data/formats/checks/unused_data.h"
 
 #include <fmt/format.h>
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "data/formats/checks/image_check.h"
+#include "data/formats/checks/unused_data.h"
 #include "data/formats/listing.h"
 #include "data/formats/splits.h"
 

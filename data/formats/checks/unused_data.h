@@ -1,0 +1,18 @@
+// Labelled data that lies in the folder of a data set without being read.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "data/formats/data_format.h"
+
+namespace saccade {
+
+// Files of labels of the splits' format, and lists of them, that none of the sets is read from, in lines. The
+// place of `own`, or the folder of the file that describes it, is looked through with all that lies below it,
+// but for links to folders, which are told. Where nothing is read there,
+// it is the folder that all of the sets lie in.
+std::vector<std::string> notes_on_unused(const std::string& place, const DataSplits& own,
+                                         const std::vector<DataSplits>& all);
+
+}  // namespace saccade
