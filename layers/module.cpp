@@ -1,5 +1,6 @@
 #include "layers/module.h"
 
+#include <algorithm>
 #include <set>
 
 #include "core/kernels/bf16_shadow/bf16_shadow.h"
@@ -92,6 +93,10 @@ double Module::tensor_bytes() const {
 void Module::initialize(uint64_t seed) {
   std::vector<InitTask> tasks;
   collect_init(seed, "", tasks);
+  // A parameter of several names is drawn once, under the last of them.
+  std::ranges::reverse(tasks);
+  std::set<const VarState*> seen;
+  std::erase_if(tasks, [&](const InitTask& task) { return !seen.insert(task.var.state().get()).second; });
   // Every parameter has its own generator, so they can be drawn in any order, in parallel.
   parallel_for(static_cast<int64_t>(tasks.size()), 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) tasks[static_cast<size_t>(i)].draw();

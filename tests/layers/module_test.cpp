@@ -43,6 +43,37 @@ TEST(ModuleTest, TheNameAloneDecidesTheFirstValues) {
             body.named_tensors()[0].var.value().to_vector<float>());
 }
 
+class Drawn : public Module {
+ public:
+  explicit Drawn(const Initializer& init) { param("weight", {3}, init); }
+  std::string type_name() const override { return "Drawn"; }
+};
+
+class TwoNames : public Module {
+ public:
+  TwoNames(const std::string& first, const std::string& second, const Initializer& init) {
+    const auto part = std::make_shared<Drawn>(init);
+    child(first, part);
+    child(second, part);
+  }
+  std::string type_name() const override { return "TwoNames"; }
+};
+
+// Two threads would draw it at a time otherwise, into the same memory.
+TEST(ModuleTest, AParameterOfTwoNamesIsDrawnOnce) {
+  int draws = 0;
+  const Initializer counted = [&](Tensor& t, Rng& rng) {
+    ++draws;
+    init::normal(0, 1)(t, rng);
+  };
+  TwoNames one("a", "b", counted), other("z", "b", counted);
+  one.initialize(7);
+  EXPECT_EQ(draws, 1);
+  other.initialize(7);
+  EXPECT_EQ(one.parameters()[0].var.value().to_vector<float>(),
+            other.parameters()[0].var.value().to_vector<float>());
+}
+
 TEST(BatchNorm, FrozenParametersFreezeTheStatistics) {
   BatchNorm2d norm(2, false);
   norm.initialize(1);
