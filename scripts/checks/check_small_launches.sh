@@ -43,7 +43,13 @@ step deformable_detr_r50_two_stage 4 1
 step detr_r50 4 1
 step deformable_detr_dat_t 4 1
 step rt_detr_r18 4 1
+step mask_rcnn_r50 2 1
+step retinanet_r50 2 1
+step dfine_s 4 1
+step rf_detr_n 4 1
 step deformable_detr_r50 1 1 --infer
+step mask_rcnn_r50 1 1 --infer
+step retinanet_r50 1 1 --infer
 step deformable_detr_r50 2 2
 step rt_detr_r18 2 2
 

@@ -358,6 +358,22 @@ TEST_F(RawKernels, TopK) {
   }
 }
 
+// Rows of which the GPU takes parts, once and twice, the last part shorter than what is picked.
+TEST_F(RawKernels, TopKOfLongRows) {
+  for (auto [columns, picks] : {std::pair{70000, 30}, {163841, 8000}}) {
+    SCOPED_TRACE(testing::Message() << picks << " of " << columns);
+    Rng rng(12);
+    Tensor scores = uniform(rng, {2, columns}, -30, 30);
+    float* s = scores.data<float>();
+    for (int64_t i = 0; i < columns; ++i) s[i] = std::round(s[i]);
+    for (int64_t i = columns; i < 2 * columns; i += 2) s[i] = NAN;
+    Tensor want = Tensor::empty({2, picks}, DType::kI64), got = want.to(Device::kCuda).empty_like();
+    kernels::top_k(scores, want);
+    kernels::top_k(scores.to(Device::kCuda), got);
+    EXPECT_EQ(got.to_vector<int64_t>(), want.to_vector<int64_t>());
+  }
+}
+
 TEST_F(RawKernels, RowMax) {
   for (DType dtype : {DType::kF32, DType::kBF16, DType::kF64})
     for (int64_t columns : {1, 5, 91})
@@ -436,7 +452,7 @@ TEST_F(RawKernels, SoftmaxOfSpecialNumbers) {
 
 // Boxes that cover one another, in three groups and one that takes no part; the levels of the same boxes.
 TEST_F(RawKernels, Nms) {
-  constexpr int64_t kImages = 2, kBoxes = 200;
+  constexpr int64_t kImages = 2, kBoxes = 1100;
   Rng rng(13);
   Tensor boxes = uniform(rng, {kImages, kBoxes, 4}, 0, 60), scores = uniform(rng, {kImages, kBoxes});
   Tensor groups = Tensor::empty({kImages, kBoxes}, DType::kI64);

@@ -36,16 +36,23 @@ cuda::ConvProblem problem_of(cuda::ConvPass pass, const Tensor& x, const Shape& 
   return q;
 }
 
-// Runs the plan, if there is one and all tensors begin where the plan was told.
+// Runs the plan, if there is one. What begins where no plan may read or write, such as a level's part of the
+// rows of many, goes there by a copy.
 bool run(const cuda::ConvProblem& q, const Tensor& x, const Tensor& w, const Tensor& y,
          const Tensor& bias = {}, const Tensor& residual = {}) {
-  for (const Tensor& t : {x, w, y, bias, residual})
-    if (t.defined() && reinterpret_cast<uintptr_t>(t.raw()) % cuda::kConvAlignment != 0) return false;
   auto plan = cuda::conv_plan(q);
   if (!*plan) return false;
   if (auto* kept = kept_for_recording()) kept->push_back(plan);
+  const Tensor& result = q.pass == cuda::ConvPass::kForward ? y : q.pass == cuda::ConvPass::kData ? x : w;
+  auto placed = [&](const Tensor& t) {
+    if (!t.defined() || reinterpret_cast<uintptr_t>(t.raw()) % cuda::kConvAlignment == 0) return t;
+    return &t == &result ? t.empty_like() : t.clone();
+  };
+  const Tensor px = placed(x), pw = placed(w), py = placed(y), pb = placed(bias), pr = placed(residual);
   auto at = [](const Tensor& t) { return t.defined() ? t.raw() : nullptr; };
-  (*plan)->run({x.raw(), w.raw(), y.raw(), at(bias), at(residual)});
+  (*plan)->run({px.raw(), pw.raw(), py.raw(), at(pb), at(pr)});
+  const Tensor& written = q.pass == cuda::ConvPass::kForward ? py : q.pass == cuda::ConvPass::kData ? px : pw;
+  if (Tensor out = result; written.raw() != out.raw()) out.copy_from(written);
   return true;
 }
 

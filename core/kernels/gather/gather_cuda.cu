@@ -1,6 +1,7 @@
 // Rows picked by index: one thread per unit of up to 16 bytes. The gradient: one warp per row of dx, which
 // searches the indices for its own number, so that nothing is zeroed,
-// nothing is atomic and the order is that of k.
+// nothing is atomic and the order is that of k. Where rows are many, all are zeroed instead, and the warp of a
+// row's first pick does so.
 #include "core/kernels/gather/gather.h"
 
 #include "core/runtime/cuda/map.h"
@@ -23,6 +24,25 @@ __global__ void __launch_bounds__(kMapThreads)
   y[i] = x[(sample * rows + indices[row]) * units + (i - row * units)];
 }
 
+// The picks from `first` on whose index is `row` are added up, in order; all lanes call it.
+template <class T, int kPack>
+__device__ Pack<float, kPack> sum_of_picks(const T* dy, const int64_t* indices, int64_t first, int64_t picks,
+                                           int64_t row, int64_t columns, bool mine) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  Pack<float, kPack> sum{};
+  for (first = first / kWarp * kWarp; first < picks; first += kWarp) {
+    const int64_t k = first + lane;
+    unsigned hits = __ballot_sync(kAllLanes, k < picks && indices[k] == row);
+    for (; hits; hits &= hits - 1) {
+      if (!mine) continue;
+      auto g = load_pack<kPack>(dy + (first + __ffs(static_cast<int>(hits)) - 1) * columns);
+#pragma unroll
+      for (int j = 0; j < kPack; ++j) sum.x[j] += static_cast<float>(g.x[j]);
+    }
+  }
+  return sum;
+}
+
 // A warp owns kWarp packs of columns of a row of dx.
 template <class T, int kPack>
 __global__ void __launch_bounds__(kMapThreads)
@@ -31,22 +51,33 @@ __global__ void __launch_bounds__(kMapThreads)
   int lane = static_cast<int>(threadIdx.x) % kWarp;
   int64_t i = static_cast<int64_t>(blockIdx.x) * (kMapThreads / kWarp) + threadIdx.x / kWarp;
   if (i >= count) return;  // a whole warp
-  int64_t c = (i % chunks * kWarp + lane) * kPack, row = i / chunks, sample = row / rows, s = row % rows;
+  int64_t c = (i % chunks * kWarp + lane) * kPack, row = i / chunks, sample = row / rows;
+  const bool mine = c < columns;
+  auto sum = sum_of_picks<T, kPack>(dy + sample * picks * columns + c, indices + sample * picks, 0, picks,
+                                    row % rows, columns, mine);
+  if (mine) store_wide<kPack>(dx + row * columns + c, sum);
+}
+
+// A warp owns kWarp packs of columns of a pick, and what the later ones of its row add to them. dx is zero.
+template <class T, int kPack>
+__global__ void __launch_bounds__(kMapThreads)
+    scatter_picks(const T* dy, const int64_t* indices, float* dx, int64_t rows, int64_t picks,
+                  int64_t columns, int64_t chunks, int64_t count) {
+  int lane = static_cast<int>(threadIdx.x) % kWarp;
+  int64_t i = static_cast<int64_t>(blockIdx.x) * (kMapThreads / kWarp) + threadIdx.x / kWarp;
+  if (i >= count) return;  // a whole warp
+  int64_t c = (i % chunks * kWarp + lane) * kPack, pick = i / chunks, sample = pick / picks;
   indices += sample * picks;
-  dy += sample * picks * columns + c;
-  Pack<float, kPack> sum{};
-  for (int64_t first = 0; first < picks; first += kWarp) {
-    int64_t k = first + lane;
-    unsigned hits = __ballot_sync(kAllLanes, k < picks && indices[k] == s);
-    for (; hits; hits &= hits - 1) {
-      if (c >= columns) continue;
-      auto g = load_pack<kPack>(dy + (first + __ffs(static_cast<int>(hits)) - 1) * columns);
-#pragma unroll
-      for (int j = 0; j < kPack; ++j) sum.x[j] += static_cast<float>(g.x[j]);
-    }
+  pick -= sample * picks;
+  const int64_t row = indices[pick];
+  for (int64_t first = 0; first < pick; first += kWarp) {
+    const int64_t k = first + lane;
+    if (__any_sync(kAllLanes, k < pick && indices[k] == row)) return;  // the row is another warp's
   }
-  if (c >= columns) return;
-  store_wide<kPack>(dx + row * columns + c, sum);
+  const bool mine = c < columns;
+  auto sum =
+      sum_of_picks<T, kPack>(dy + sample * picks * columns + c, indices, pick, picks, row, columns, mine);
+  if (mine) store_wide<kPack>(dx + (sample * rows + row) * columns + c, sum);
 }
 
 int64_t row_bytes(const Tensor& x) { return x.dim(2) * static_cast<int64_t>(size_of(x.dtype())); }
@@ -66,10 +97,14 @@ void gather_rows_cuda(const Tensor& x, const Tensor& indices, Tensor& y) {
 void scatter_add_rows_cuda(const Tensor& dy, const Tensor& indices, Tensor& dx) {
   int64_t columns = dy.dim(2);
   dispatch_packs(dy.dtype(), rows_fit_packs(columns, dy, dx), [&]<class T, int kPack>() {
-    int64_t chunks = ceil_div(columns, kWarp * kPack), count = dx.dim(0) * dx.dim(1) * chunks;
-    launch("scatter_rows", &scatter_rows<T, kPack>, grid_of(count, kMapThreads / kWarp), dim3(kMapThreads), 0,
-           dy.data<T>(), indices.data<int64_t>(), dx.data<float>(), dx.dim(1), dy.dim(1), columns, chunks,
-           count);
+    const int64_t chunks = ceil_div(columns, kWarp * kPack);
+    const bool few = dy.dim(1) < dx.dim(1);
+    const int64_t count = dx.dim(0) * (few ? dy.dim(1) : dx.dim(1)) * chunks;
+    if (few) check(cudaMemsetAsync(dx.raw(), 0, dx.bytes(), stream()), "cudaMemsetAsync");
+    if (count == 0) return;
+    launch(few ? "scatter_picks" : "scatter_rows", few ? &scatter_picks<T, kPack> : &scatter_rows<T, kPack>,
+           grid_of(count, kMapThreads / kWarp), dim3(kMapThreads), 0, dy.data<T>(), indices.data<int64_t>(),
+           dx.data<float>(), dx.dim(1), dy.dim(1), columns, chunks, count);
   });
 }
 

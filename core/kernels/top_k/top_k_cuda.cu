@@ -1,6 +1,7 @@
 // The largest elements of a row by one block: a radix select finds the last of them, digit by digit from the
 // top, then those from it on are collected and sorted. Ranks are unique,
-// so the order in which threads find them does not matter.
+// so the order in which threads find them does not matter. Of a long row a block takes a part; what the parts
+// give is a row again. Parts are in order and each one's picks are sorted, so equal scores stay in order.
 #include <algorithm>
 #include <bit>
 
@@ -15,7 +16,8 @@ using namespace cuda;
 
 constexpr int kThreads = 512;
 constexpr int kDigitBits = 8, kDigits = 1 << kDigitBits;
-constexpr int64_t kMaxPicks = 4096;  // whose ranks fill 32 KiB of shared memory
+constexpr int64_t kMaxPicks = 8192;  // whose ranks fill 64 KiB of shared memory
+constexpr int64_t kPart = 32768;     // columns of a row that a block takes
 
 // An element's rank: the greater, the earlier it comes. The score, in the order of unsigned integers, above
 // the index counted from the row's end.
@@ -71,20 +73,27 @@ __device__ uint64_t least_of_top(const Ranks& ranks, int picks, int* counts, int
   }
 }
 
-// places: the power of two from `picks` on
-__global__ void __launch_bounds__(kThreads) select_top(const float* scores, int64_t* indices, int64_t columns,
-                                                       int index_bits, int picks, int places) {
+// A row's or, of shorter parts, part's best: their indices, which `names` has where it is given, and scores
+// where wanted. A part that has fewer than `picks` ends in NaNs. places: the power of two from `picks` on.
+// Grid: (rows, parts).
+__global__ void __launch_bounds__(kThreads)
+    select_top(const float* scores, const int64_t* names, int64_t columns, int64_t part, int index_bits,
+               int picks, int places, int64_t* indices, float* best) {
   SACCADE_SHARED(int, counts, kDigits);
   SACCADE_SHARED(int, found, 4);
   SACCADE_DYNAMIC_SHARED(uint64_t, chosen);
   const auto thread = static_cast<int>(threadIdx.x);
-  const Ranks ranks{scores + blockIdx.x * columns, columns, index_bits};
+  const int64_t begin = blockIdx.y * part, first = blockIdx.x * columns + begin;
+  const int64_t here = columns - begin < part ? columns - begin : part;
+  const int all = picks;
+  if (picks > here) picks = static_cast<int>(here);
+  const Ranks ranks{scores + first, here, index_bits};
   const uint64_t least = least_of_top(ranks, picks, counts, found);
 
   for (int k = thread; k < places; k += kThreads) chosen[k] = 0;
   if (thread == 0) found[0] = 0;
   __syncthreads();
-  for (int64_t i = thread; i < columns; i += kThreads) {
+  for (int64_t i = thread; i < here; i += kThreads) {
     const uint64_t rank = ranks[i];
     if (rank >= least) chosen[atomicAdd(&found[0], 1)] = rank;
   }
@@ -103,21 +112,43 @@ __global__ void __launch_bounds__(kThreads) select_top(const float* scores, int6
       __syncthreads();
     }
   }
-  for (int k = thread; k < picks; k += kThreads)
-    indices[static_cast<int64_t>(blockIdx.x) * picks + k] = ranks.index_of(chosen[k]);
+  const int64_t out = (static_cast<int64_t>(blockIdx.x) * gridDim.y + blockIdx.y) * all;
+  for (int k = thread; k < all; k += kThreads) {
+    const int64_t i = k < picks ? ranks.index_of(chosen[k]) : 0;
+    indices[out + k] = names ? names[first + i] : begin + i;
+    if (best) best[out + k] = k < picks ? scores[first + i] : NAN;
+  }
+}
+
+// The best of each part of `part` columns.
+void select_of_parts(const Tensor& scores, const Tensor& names, int64_t part, Tensor& indices, Tensor* best,
+                     int64_t picks) {
+  const int64_t columns = scores.dim(1), parts = ceil_div(columns, part);
+  const auto bits = std::max(static_cast<int>(std::bit_width(static_cast<uint64_t>(part - 1))), 1);
+  const auto places = std::bit_ceil(static_cast<uint64_t>(picks));
+  launch("select_top", &select_top, dim3(static_cast<unsigned>(scores.dim(0)), static_cast<unsigned>(parts)),
+         dim3(kThreads), places * sizeof(uint64_t), scores.data<float>(),
+         names.defined() ? names.data<int64_t>() : nullptr, columns, part,
+         static_cast<int>(round_up(bits, kDigitBits)), static_cast<int>(picks), static_cast<int>(places),
+         indices.data<int64_t>(), best ? best->data<float>() : nullptr);
 }
 
 void top_k_cuda(const Tensor& scores, Tensor& indices) {
-  const int64_t columns = scores.dim(1), picks = indices.dim(1);
-  const auto bits = std::max(static_cast<int>(std::bit_width(static_cast<uint64_t>(columns - 1))), 1);
-  const auto places = std::bit_ceil(static_cast<uint64_t>(picks));
-  launch("select_top", &select_top, dim3(static_cast<unsigned>(scores.dim(0))), dim3(kThreads),
-         places * sizeof(uint64_t), scores.data<float>(), indices.data<int64_t>(), columns,
-         static_cast<int>(round_up(bits, kDigitBits)), static_cast<int>(picks), static_cast<int>(places));
+  const int64_t rows = scores.dim(0), picks = indices.dim(1);
+  Tensor left = scores, names;
+  // Parts pay where they leave at most half of a row.
+  for (int64_t parts; parts = ceil_div(left.dim(1), kPart), 2 * parts * picks <= left.dim(1) && parts > 1;) {
+    Tensor best = Tensor::empty({rows, parts * picks}, DType::kF32, scores.device()),
+           named = Tensor::empty(best.shape(), DType::kI64, scores.device());
+    select_of_parts(left, names, kPart, named, &best, picks);
+    left = best, names = named;
+  }
+  select_of_parts(left, names, left.dim(1), indices, nullptr, picks);
 }
 
 bool few_enough(const Tensor& scores, const Tensor& indices) {
-  return indices.dim(1) <= kMaxPicks && indices.numel() > 0 && scores.dim(1) <= INT32_MAX;
+  return indices.dim(1) <= kMaxPicks && indices.numel() > 0 && scores.dim(1) <= INT32_MAX &&
+         scores.dim(0) <= INT32_MAX;
 }
 
 // A warp a row.
