@@ -20,26 +20,27 @@ parser.add_argument("--size", type=int, default=512)
 parser.add_argument("--steps", type=int, default=6)
 parser.add_argument("--threads", type=int, default=os.cpu_count())
 parser.add_argument("--channels-last", action="store_true")
+parser.add_argument("--device", default="cpu")
 args = parser.parse_args()
 
 torch.set_num_threads(args.threads)
 torch.manual_seed(0)
 swin = SwinConfig(embed_dim=96, depths=[2, 2, 6, 2], num_heads=[3, 6, 12, 24], window_size=7, drop_path_rate=0.3,
                   out_features=["stage1", "stage2", "stage3", "stage4"])
-model = UperNetForSemanticSegmentation(UperNetConfig(backbone_config=swin, num_labels=150)).train(not args.infer)
-images = torch.randn(args.batch, 3, args.size, args.size)
+model = UperNetForSemanticSegmentation(UperNetConfig(backbone_config=swin, num_labels=150)).train(not args.infer).to(args.device)
+images = torch.randn(args.batch, 3, args.size, args.size).to(args.device)
 if args.channels_last:
     model, images = model.to(memory_format=torch.channels_last), images.to(memory_format=torch.channels_last)
-labels = torch.randint(0, 151, (args.batch, args.size, args.size))
+labels = torch.randint(0, 151, (args.batch, args.size, args.size)).to(args.device)
 labels[labels == 150] = 255  # ignored
 optimizer = torch.optim.AdamW(model.parameters(), lr=6e-5, weight_decay=0.01, fused=True)
 
 
 def step():
-    with torch.autocast("cpu", torch.bfloat16) if args.precision == "bf16" else contextlib.nullcontext():
+    with torch.autocast(args.device, torch.bfloat16) if args.precision == "bf16" else contextlib.nullcontext():
         if args.infer:
             with torch.no_grad():
-                return model(pixel_values=images).logits
+                return model(pixel_values=images).logits.sum().item()
         loss = model(pixel_values=images, labels=labels).loss
     optimizer.zero_grad(set_to_none=True)
     loss.backward()
