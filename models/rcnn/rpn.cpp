@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/runtime/packed_upload.h"
+#include "core/runtime/parallel.h"
 #include "core/tensor/execution.h"
 #include "models/rcnn/regions.h"
 #include "models/rcnn/stage_loss.h"
@@ -148,12 +149,16 @@ RpnLoss Rpn::loss(const RpnOutput& output, const std::vector<Target>& targets, c
   const int64_t N = std::ssize(targets);
   const std::vector<AnchorTargets> images =
       anchor_targets(options_.anchors, targets, options_.assigner, options_.inside);
+  const uint64_t key = execution().rng_key;
+  std::vector<Sample> samples(images.size());
+  parallel_for(N, 1, [&](int64_t begin, int64_t end) {
+    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)
+      samples[i] = sample_candidates(images[i].stands, options_.sampler, key, targets[i].image_id, "rpn");
+  });
   DrawnAnchors drawn;
   for (int64_t n = 0; n < N; ++n) {
     const auto i = static_cast<size_t>(n);
-    drawn.add(images[i], n, output.maps, N, options_,
-              sample_candidates(images[i].stands, options_.sampler, execution().rng_key, targets[i].image_id,
-                                "rpn"));
+    drawn.add(images[i], n, output.maps, N, options_, samples[i]);
   }
   const int64_t R = std::ssize(drawn.rows), P = std::ssize(drawn.object_rows);
   PackedUpload upload;
