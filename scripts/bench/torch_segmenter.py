@@ -27,7 +27,8 @@ torch.set_num_threads(args.threads)
 torch.manual_seed(0)
 swin = SwinConfig(embed_dim=96, depths=[2, 2, 6, 2], num_heads=[3, 6, 12, 24], window_size=7, drop_path_rate=0.3,
                   out_features=["stage1", "stage2", "stage3", "stage4"])
-model = UperNetForSemanticSegmentation(UperNetConfig(backbone_config=swin, num_labels=150)).train(not args.infer).to(args.device)
+model = UperNetForSemanticSegmentation(UperNetConfig(backbone_config=swin, num_labels=150))
+model = model.train(not args.infer).to(args.device)
 images = torch.randn(args.batch, 3, args.size, args.size).to(args.device)
 if args.channels_last:
     model, images = model.to(memory_format=torch.channels_last), images.to(memory_format=torch.channels_last)

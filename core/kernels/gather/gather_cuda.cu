@@ -1,7 +1,6 @@
 // Rows picked by index: one thread per unit of up to 16 bytes. The gradient: one warp per row of dx, which
-// searches the indices for its own number, so that nothing is zeroed,
-// nothing is atomic and the order is that of k. Where rows are many, all are zeroed instead, and the warp of a
-// row's first pick does so.
+// searches the indices for its own number, so that nothing is zeroed, nothing is atomic and the order is that
+// of k. Where rows are many, all are zeroed instead, and the warp of a row's first pick searches.
 #include "core/kernels/gather/gather.h"
 
 #include "core/runtime/cuda/map.h"
