@@ -178,6 +178,21 @@ TEST_F(LabelMaps, OfRoboflow) {
   }
 }
 
+// Of classes that are left out or taken for others nobody counts the pixels beforehand.
+TEST_F(LabelMaps, OfSomeClasses) {
+  pair("images/a.png", "masks/a.png", {0, 1, 2, 3});
+  write_text(folder / "classes.txt", "sky\nsea\nship\nbuoy\n");
+  DataPaths paths = *find().train;
+  paths.choice = {.map = {{"ship", "sea"}}, .only = {"sky", "sea"}};
+  const auto set = open_dataset(paths);
+  EXPECT_EQ(set->class_names(), (std::vector<std::string>{"sky", "sea"}));
+  const MapValues labels = set->label_map_of(0, kMapSize).values;
+  EXPECT_EQ(MapValues(labels.begin(), labels.begin() + 4), (MapValues{0, 1, 1, LabelMap::kIgnored}));
+  EXPECT_EQ(set->ground_truth().notes,
+            (std::vector<std::string>{"pixels taken for others: \"ship\" as \"sea\"",
+                                      "pixels of 1 class count as pixels of no class: \"buoy\""}));
+}
+
 TEST_F(LabelMaps, OfFoldersWithSixteenBits) {
   pair("train/images/x/a.png", "train/masks/x/a_mask.png", {1000, 65535, 7, 1000});
   pair("valid/images/b.png", "valid/masks/b.png", {7});
