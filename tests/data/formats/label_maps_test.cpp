@@ -193,6 +193,21 @@ TEST_F(LabelMaps, OfSomeClasses) {
                                       "pixels of 1 class count as pixels of no class: \"buoy\""}));
 }
 
+// As those of Cityscapes' test split, which is no fault; who trains or evaluates refuses them.
+TEST_F(LabelMaps, WithoutALabelAreTold) {
+  pair("images/a.png", "masks/a.png", {255});
+  pair("images/b.png", "masks/b.png", {255});
+  write_text(folder / "classes.txt", "sky\nsea\n");
+  const auto is_told = [&] {
+    const DatasetReport report = check_dataset(*find().train);
+    EXPECT_EQ(report.problems.lines(), std::vector<std::string>());
+    return std::ranges::count(report.remarks, "no pixel has a class to learn from or to judge by");
+  };
+  EXPECT_EQ(is_told(), 1);
+  write_map(folder / "masks/b.png", {255, 1});
+  EXPECT_EQ(is_told(), 0);
+}
+
 TEST_F(LabelMaps, OfFoldersWithSixteenBits) {
   pair("train/images/x/a.png", "train/masks/x/a_mask.png", {1000, 65535, 7, 1000});
   pair("valid/images/b.png", "valid/masks/b.png", {7});
