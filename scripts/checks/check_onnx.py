@@ -3,10 +3,10 @@
 
 For every recipe with random weights, or for the given checkpoints and recipes: onnx's checker passes, there are no
 infinities, and onnxruntime's logits and boxes of 8 images of noise are those of `saccade export --sample`, to 1e-4 each (of
-two-stage models as sets of queries, and recipes of such with 20 queries). With --openvino a second runtime reads the file
-too. With --annotations and --images the file of a detector with pre- and post-processing inside detects in onnxruntime
-what `saccade eval --precision f32` does: the APs agree to 1e-3. Needs onnx, onnxruntime and numpy, which scripts/setup.sh
---checks puts into .cache/onnx (and openvino; for the APs Pillow).
+two-stage models as sets of queries, and recipes of such with 20 queries; of R-CNNs as sets of detections, and cascades with
+20 regions). With --openvino a second runtime reads the file too. With --annotations and --images the file of a detector with
+pre- and post-processing inside detects in onnxruntime what `saccade eval --precision f32` does: the APs agree to 1e-3. Needs
+onnx, onnxruntime and numpy, which scripts/setup.sh --checks puts into .cache/onnx (and openvino; for the APs Pillow).
 
 Usage: scripts/checks/check_onnx.py [--saccade build/saccade] [--height H --width W] [--batch N|dynamic] [--openvino]
        [--keep DIR] [--annotations A.json --images DIR] [MODEL...]
@@ -34,6 +34,9 @@ AP_TOLERANCE = 1e-3
 # order would be left to chance, and with it the queries'. Of the first few they do not.
 CHOOSE_TOKENS = ("dino", "rt_detr", "two_stage", "dfine", "rf_detr", "lw_detr")
 QUERIES = 20
+# Stages that move regions make their rounding errors larger, and of the overlaps of 1000 regions some lie as near to the limit of
+# the suppression (in cascade_mask_rcnn_dat_t 0.499996 here and 0.500004 there): another detection stays. Of the first few none.
+MOVE_REGIONS = ("cascade",)
 
 
 def read_safetensors(path):
@@ -223,6 +226,39 @@ def as_sets(made, expected):
     return rows
 
 
+def as_detections(made, expected):
+    """made with each image's detections in the order of those of expected that they are, one to one, by label, score, box and
+    mask: nearly equal scores are in any order. At the end of the list either of two may be the one that is left: such a pair
+    counts as equal, as do unused rows, whose scores are 0. All others stay different. Also how many pairs were at the end."""
+    rows, ends = {name: values.copy() for name, values in made.items()}, 0
+    for n, scores in enumerate(expected["scores"]):
+        count = len(scores)
+        distances = np.where(made["labels"][n] != expected["labels"][n][:, None], np.inf, 0)
+        for name in expected.keys() - {"labels"}:
+            ours, theirs = (x[name][n].reshape(count, -1) for x in (expected, made))
+            allowed = MASK_TOLERANCE if name == "masks" else TOLERANCE
+            for i, row in enumerate(ours):
+                distances[i] = np.maximum(distances[i], np.abs(theirs - row).max(-1) / allowed)
+        distances[(scores[:, None] == 0) & (made["scores"][n] == 0)] = 0
+        order = np.full(count, -1)
+        for i in range(count):
+            free = np.where(np.isin(np.arange(count), order), np.inf, distances[i])
+            if free.min() <= 1:
+                order[i] = free.argmin()
+        alone = np.flatnonzero(order < 0)
+        order[alone] = np.setdiff1d(np.arange(count), order)
+        theirs = made["scores"][n][order]
+        rounding = 2 * np.abs(made["scores"][n] - scores).max() + 1e-7  # of scores in their order
+        last = min(scores[-1], made["scores"][n][-1]) + min(rounding, TOLERANCE)
+        is_end = np.maximum(scores, theirs)[alone] <= last
+        equal = np.concatenate([alone[is_end], np.flatnonzero((scores == 0) & (theirs == 0))])
+        ends += int(is_end.sum())
+        for name in made:
+            rows[name][n] = made[name][n][order]
+            rows[name][n][equal] = expected[name][n][equal]
+    return rows, ends
+
+
 def check(model, arguments, folder):
     out, sample = folder / "model.onnx", folder / "sample.safetensors"
     command = [arguments.saccade, "export", str(model), str(out), "--sample", str(sample)]
@@ -232,6 +268,8 @@ def check(model, arguments, folder):
     recipe = pathlib.Path(model).name if str(model).endswith(".textproto") else ""
     if any(part in recipe for part in CHOOSE_TOKENS):
         command += ["--set", f"model.transformer.queries={QUERIES}"]
+    if any(part in recipe for part in MOVE_REGIONS):
+        command += ["--set", f"model.rcnn.proposals={QUERIES}"]
     begin = time.time()
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     exported = time.time() - begin
@@ -252,6 +290,8 @@ def check(model, arguments, folder):
         made = run(out, images, batch)
         if two_stage:
             made = as_sets(made, expected)
+        if finished:
+            made, ends = as_detections(made, expected)
         for name, values in expected.items():
             difference = np.abs(made[name] - values)
             worst[f"{runtime} {name}"] = float(difference.max())
@@ -260,6 +300,8 @@ def check(model, arguments, folder):
     ok = all(value <= (MASK_TOLERANCE if name.endswith(" masks") else TOLERANCE) for name, value in worst.items())
     text = ", ".join(f"{name} {value:.1e}" for name, value in worst.items())
     size = out.stat().st_size / 1e6
+    if finished:
+        text += f", {ends} of {expected['scores'].size} at the end of their list"
     costs = f"{len(proto.graph.node)} nodes, {size:.1f} MB, {exported:.0f} s"
     print(f"{'ok  ' if ok else 'FAIL'} {model}: {text}; {costs}", flush=True)
     return ok

@@ -116,6 +116,19 @@ ExportOptions export_options(const ExportArguments& arguments, const LoadedModel
   return o;
 }
 
+// Fields that may be set for inference and that the file is the same without.
+void note_without_effect(const ExportArguments& arguments) {
+  constexpr std::pair<const char*, const char*> kFields[] = {
+      {"precision", "the file computes in f32"},
+      {"eval.batch_size", "--batch says how many images the file takes at a time"},
+      {"eval.evaluator", "the file measures nothing"},
+      {"data.bad_images", "the file reads no images"}};
+  for (const std::string& set : arguments.set)
+    for (const auto& [field, why] : kFields)
+      if (set.starts_with(std::string(field) + "="))
+        print_unmixed(arguments, fmt::format("note: --set {}: changes nothing, {}", escaped(set), why));
+}
+
 std::string images_at_a_time(const ExportOptions& o) {
   return o.batch == 0 ? "any number" : std::to_string(o.batch);
 }
@@ -182,6 +195,7 @@ int run_export(const ExportArguments& arguments) {
   LoadedModel model = recipe ? untrained_model(arguments)
                              : load_trained_model(arguments.checkpoint, Device::kCpu, "", arguments.set,
                                                   arguments.image_size);
+  note_without_effect(arguments);
   const ExportOptions options = export_options(arguments, model);
   const auto outputs = onnx_outputs()
                            .find(task_name(model.config))

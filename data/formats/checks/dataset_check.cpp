@@ -388,6 +388,7 @@ void check_label_images(const GroundTruth& truth, const DataPaths& paths, int th
   report.summary.push_back(fmt::format("{} pixels, {} of them of no class", all, pixels[-1]));
   report.summary.push_back("pixels by class: " + frequencies(named));
   report.remarks = remarks_on_names(truth.categories);
+  if (all == pixels[-1]) report.remarks.emplace_back("no pixel has a class to learn from or to judge by");
   if (missing_count > 0)
     report.remarks.push_back(fmt::format("{} of {} classes have no pixel: {}{}; each is a class of the model",
                                          missing_count, truth.categories.size(), missing,

@@ -92,7 +92,9 @@ void choose_classes(GroundTruth& truth, const ClassChoice& choice) {
   });
   truth.categories = std::move(categories);
   remap_labels(truth, kept);
-  std::vector<std::string> lines = counts.lines("boxes");
+  const bool has_maps =
+      std::ranges::any_of(truth.images, [](const ImageInfo& image) { return image.label_values != nullptr; });
+  std::vector<std::string> lines = counts.lines(has_maps ? "pixels" : truth.drawn_labels ? "masks" : "boxes");
   const auto left = std::ranges::count_if(emptied, [&](int64_t id) { return !with_boxes.contains(id); });
   if (left > 0 && choice.empties_stay)
     lines.push_back(fmt::format("{} no object of these classes and {} without objects",
@@ -107,6 +109,11 @@ void ChoiceCounts::add(const std::string& name, int64_t count) {
 }
 
 std::vector<std::string> ChoiceCounts::lines(const char* what) const {
+  const bool are_counted = what != std::string_view("pixels");
+  const auto named = [&](const Count& c) {
+    return are_counted ? fmt::format("\"{}\" {}", printable(c.name), c.count)
+                       : fmt::format("\"{}\"", printable(c.name));
+  };
   std::vector<std::string> out, renamed;
   std::vector<Count> once, left;  // once: each name
   std::unordered_map<std::string, size_t> places;
@@ -121,16 +128,21 @@ std::vector<std::string> ChoiceCounts::lines(const char* what) const {
       left.push_back(c);
       count += c.count;
     } else if (c.as != c.name) {
-      renamed.push_back(fmt::format("\"{}\" {} as \"{}\"", printable(c.name), c.count, printable(c.as)));
+      renamed.push_back(fmt::format("{} as \"{}\"", named(c), printable(c.as)));
     }
   }
   if (!renamed.empty()) out.push_back(fmt::format("{} taken for others: {}", what, some_of(renamed)));
   if (left.empty()) return out;
   std::ranges::stable_sort(left, std::ranges::greater(), &Count::count);
   std::vector<std::string> words;
-  for (const Count& c : left) words.push_back(fmt::format("\"{}\" {}", printable(c.name), c.count));
-  out.push_back(fmt::format("{} of {} {} left out, those of {}: {}", count, all_, what,
-                            count_of(std::ssize(left), "class", "classes"), some_of(words)));
+  for (const Count& c : left) words.push_back(named(c));
+  const std::string classes = count_of(std::ssize(left), "class", "classes");
+  if (!are_counted) {
+    out.push_back(fmt::format("pixels of {} count as pixels of no class: {}", classes, some_of(words)));
+    return out;
+  }
+  out.push_back(
+      fmt::format("{} of {} {} left out, those of {}: {}", count, all_, what, classes, some_of(words)));
   return out;
 }
 

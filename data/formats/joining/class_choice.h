@@ -32,8 +32,8 @@ void check_choice(const ClassChoice& choice, const std::vector<std::string>& nam
 // and renamed is noted in a line each.
 void choose_classes(GroundTruth& truth, const ClassChoice& choice);
 
-// How much of what was left out or taken for another: notes of both kinds of data sets. `what`:
-// "boxes" or "images".
+// How much of what was left out or taken for another: notes of all kinds of data sets. `what`: "boxes",
+// "masks", "images", or "pixels", which are not counted.
 class ChoiceCounts {
  public:
   explicit ChoiceCounts(const ClassChoice& choice) : choice_(choice) {}

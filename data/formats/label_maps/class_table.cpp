@@ -52,6 +52,7 @@ const KnownClasses& cityscapes_train_classes() {
   return kClasses;
 }
 
+constexpr const char* kValueTable = "_classes.csv";
 constexpr uint32_t kVocBorder = 0xe0e0c0;  // the colour of 255 in VOC's palette
 
 // A class and the value of its pixels.
@@ -125,6 +126,25 @@ ClassList read_object_info(const std::string& path) {
   return list;
 }
 
+// "Pixel Value, Class" in the first line, then "0, background", as Roboflow has it.
+ClassList read_value_table(const std::string& path) {
+  ClassList list;
+  const std::vector<TextLine> lines = text_lines(read_text(path, kTextFile));
+  if (lines.empty() || !lower_case(lines[0].text).starts_with("pixel value"))
+    fail_input("{}: line 1: expected \"Pixel Value, Class\", the head of a list of the classes in label maps",
+               path);
+  for (size_t i = 1; i < lines.size(); ++i) {
+    const std::string& text = lines[i].text;
+    const size_t comma = text.find(',');
+    if (comma == std::string::npos)
+      fail_input("{}: line {}: expected a value and a class with a comma between them", path,
+                 lines[i].number);
+    list.classes.push_back({number_in(text.substr(0, comma), 65535, path, lines[i].number),
+                            std::string(trimmed(text.substr(comma + 1)))});
+  }
+  return list;
+}
+
 ClassList read_list(const std::string& path, uint32_t first) {
   const std::string name = std::filesystem::path(path).filename().string();
   ClassList list;
@@ -132,6 +152,8 @@ ClassList read_list(const std::string& path, uint32_t first) {
     list = read_color_list(path);
   } else if (name.starts_with("objectInfo")) {
     list = read_object_info(path);
+  } else if (name == kValueTable) {
+    list = read_value_table(path);
   } else {
     for (std::string& each : read_class_list(path))
       list.classes.push_back({first + static_cast<uint32_t>(list.classes.size()), std::move(each)});
@@ -178,7 +200,7 @@ void refuse_masks_of_255(const std::vector<std::string>& files) {
 
 std::string list_in(const std::vector<std::string>& folders) {
   for (const std::string& folder : folders)
-    for (const char* name : {"labelmap.txt", "objectInfo150.txt", "classes.txt"})
+    for (const char* name : {"labelmap.txt", "objectInfo150.txt", "classes.txt", kValueTable})
       if (const std::string path = joined(folder, name); is_file(path)) return path;
   return "";
 }

@@ -19,9 +19,9 @@ struct ClassTable {
 
 enum class LabelLayout { kPlain, kVoc, kCityscapesIds, kCityscapesTrainIds };
 
-// What options say; else a list in one of the folders (labelmap.txt, objectInfo150.txt, classes.txt); else
-// the classes that go with the layout; else, by the values that are in these files. known: the classes of a
-// model, whose ids are values too; empty: none.
+// What options say; else a list in one of the folders (labelmap.txt, objectInfo150.txt, classes.txt,
+// _classes.csv); else the classes that go with the layout; else, by the values that are in these files.
+// known: the classes of a model, whose ids are values too; empty: none.
 // Throws InputError naming the list for what is no list, and for known classes that it lacks.
 ClassTable class_table(const LabelMapOptions& options, const std::vector<std::string>& folders,
                        LabelLayout layout, const std::vector<std::string>& files,

@@ -23,6 +23,8 @@ constexpr const char* kMasks = "SegmentationClass";
 // What the name of a label map may have behind that of its image.
 constexpr std::string_view kEndings[] = {"", "_mask", "_label", "_labels", "_seg"};
 constexpr std::string_view kCityscapesImage = "_leftImg8bit";
+// That of a label map that lies beside its image, as in Roboflow's export.
+constexpr std::string_view kBesideImage = "_mask.png";
 
 bool is_label_list(const std::string& path) {
   return path.ends_with(".txt") && fs::path(path).parent_path().filename() == "Segmentation";
@@ -54,8 +56,13 @@ struct MapFiles {
   std::vector<std::pair<std::string, std::string>> twins;  // one more of the same stem, and the first one
 };
 
-MapFiles label_files(const std::string& folder) {
+MapFiles label_files(const std::string& folder, bool beside_images) {
   MapFiles files;
+  if (beside_images) {
+    for (const std::string& name : list_files_below(folder, std::string(kBesideImage)))
+      files.by_stem.emplace(without_ending(name), name);
+    return files;
+  }
   std::vector<std::string> names = list_files_below(folder, ".png");
   std::ranges::copy(list_files_below(folder, ".PNG"), std::back_inserter(names));
   constexpr std::string_view kIds = "_labelIds.png", kTrainIds = "_labelTrainIds.png";
@@ -81,8 +88,11 @@ MapFiles label_files(const std::string& folder) {
 LabelledImages pair_folders(const std::string& labels, const std::string& images,
                             const ProblemReport& report) {
   if (!is_folder(labels)) fail_input("{}: no such folder of label maps", labels);
-  MapFiles files = label_files(labels);
-  if (files.by_stem.empty()) fail_input("{}: has no label maps, expected PNG files", labels);
+  const bool beside_images = !images.empty() && normal_path(images) == normal_path(labels);
+  MapFiles files = label_files(labels, beside_images);
+  if (files.by_stem.empty())
+    fail_input("{}: has no label maps, expected {}", labels,
+               beside_images ? "PNG files called IMAGE_mask.png beside the images" : "PNG files");
   for (const auto& [name, first] : files.twins)
     report(fmt::format("{}: is a second label map of the image that {} belongs to", joined(labels, name),
                        joined(labels, first)));
@@ -94,6 +104,8 @@ LabelledImages pair_folders(const std::string& labels, const std::string& images
   }
   if (!is_folder(images)) fail_input("{}: no such folder of images", images);
   FolderListing listing = list_tree(images);
+  if (beside_images)
+    std::erase_if(listing.images, [](const std::string& name) { return name.ends_with(kBesideImage); });
   set.links = listing.links;
   set.notes = notes_on_listing(listing, images);
   std::set<std::string> taken;
@@ -106,7 +118,7 @@ LabelledImages pair_folders(const std::string& labels, const std::string& images
       if (found == files.by_stem.end()) found = files.by_stem.find(stem + std::string(ending));
     if (found == files.by_stem.end()) {
       report(fmt::format("{}: has no label map, expected {}", joined(images, image),
-                         joined(labels, stem + ".png")));
+                         joined(labels, stem + std::string(beside_images ? kBesideImage : ".png"))));
       continue;
     }
     if (!taken.insert(found->first).second) {
@@ -118,7 +130,8 @@ LabelledImages pair_folders(const std::string& labels, const std::string& images
   }
   for (const auto& [stem, name] : files.by_stem)
     if (!taken.contains(stem))
-      report(fmt::format("{}: has no image, expected {} in {}", joined(labels, name), stem, images));
+      report(fmt::format("{}: has no image, expected {} in {}", joined(labels, name),
+                         beside_images ? name.substr(0, name.size() - kBesideImage.size()) : stem, images));
   return set;
 }
 
@@ -215,6 +228,19 @@ std::optional<DataPaths> plain_pair(const std::string& folder) {
   return std::nullopt;
 }
 
+// An image of the folder has its label map beside it.
+std::optional<DataPaths> mixed_folder(const std::string& folder) {
+  for (const std::string& name : list_files(folder, std::string(kBesideImage)))
+    if (!image_called(folder, name.substr(0, name.size() - kBesideImage.size())).empty())
+      return DataPaths{.annotations = folder, .images = folder};
+  return std::nullopt;
+}
+
+std::optional<DataPaths> pair_in(const std::string& folder) {
+  const std::optional<DataPaths> pair = plain_pair(folder);
+  return pair ? pair : mixed_folder(folder);
+}
+
 // VOC's lists, whatever their capitals; its trainval is the training set where there is no train;
 // CVAT's is called "default".
 void find_lists(const std::string& folder, DataSplits& splits) {
@@ -256,8 +282,8 @@ DataSplits find_label_maps(const std::string& folder) {
   for (const std::string& images : folder_names_of_images())
     for (const std::string& labels : folder_names_of_label_maps())
       find_pairs(joined(folder, images), joined(folder, labels), splits);
-  find_in_folders(folder, splits, plain_pair);
-  if (!splits.train && !splits.val && !splits.test) splits.train = plain_pair(folder);
+  find_in_folders(folder, splits, pair_in);
+  if (!splits.train && !splits.val && !splits.test) splits.train = pair_in(folder);
   return splits;
 }
 

@@ -24,14 +24,15 @@ struct LabelledImages {
   bool are_all = false;                   // the images of the folder, not those of a list
 };
 
-// Whether these paths are label maps: a folder with PNG files that are no images beside them, or a list of
-// ImageSets/Segmentation.
+// Whether these paths are label maps: a folder with PNG files, or a list of ImageSets/Segmentation.
 bool are_label_maps(const DataPaths& paths);
+// Where both folders are one, label maps are called IMAGE_mask.png.
 // Images without a label map and label maps without an image are reported, each by its file. Throws
 // InputError where there is no such folder or list.
 LabelledImages pair_images(const DataPaths& paths, const ProblemReport& report);
 
-// The usual layouts: ADE20K, Cityscapes, Pascal VOC and CVAT, folders of images and of label maps.
+// The usual layouts: ADE20K, Cityscapes, Pascal VOC and CVAT, folders of images and of label maps, and
+// Roboflow's folders of both.
 DataSplits find_label_maps(const std::string& folder);
 
 }  // namespace saccade

@@ -142,6 +142,72 @@ TEST_F(LabelMaps, OfPascalVocAndCvat) {
   EXPECT_EQ(find().train->annotations, folder / "ImageSets/Segmentation/Train.txt");
 }
 
+// Images, their maps and the list of classes lie in one folder.
+TEST_F(LabelMaps, OfRoboflow) {
+  for (const char* split : {"train", "valid"}) {
+    pair(fmt::format("{}/a_jpg.rf.0f.png", split), fmt::format("{}/a_jpg.rf.0f_mask.png", split),
+         {0, 1, 3, 0});
+    write_text(folder / fmt::format("{}/_classes.csv", split),
+               "Pixel Value, Class\n0, background\n1, bolt, long\n3, nut\n");
+  }
+  const DataSplits splits = find();
+  ASSERT_TRUE(splits.train && splits.val);
+  EXPECT_EQ(read_first(*splits.train, {}, 4), "0 background, 1 bolt, long, 3 nut; 0 1 2 0");
+  EXPECT_EQ(open_dataset(*splits.val)->ground_truth().images.size(), 1U);
+  EXPECT_EQ(problems(), std::vector<std::string>());
+  // A folder without splits.
+  const DataSplits one = find("train");
+  ASSERT_TRUE(one.train && !one.val);
+  EXPECT_EQ(read_first(*one.train, {}, 2), "0 background, 1 bolt, long, 3 nut; 0 1");
+  // Each that lacks the other; a list of another kind.
+  write_picture(folder / "train/b.png");
+  write_map(folder / "train/c_mask.png", {0});
+  const std::string text = fmt::format("{}", fmt::join(problems(), "\n"));
+  for (const std::string& part :
+       {std::string("train/b.png: has no label map, expected "), folder / "train/b_mask.png",
+        "train/c_mask.png: has no image, expected c in " + (folder / "train")})
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+  fs::remove(folder / "train/b.png");
+  fs::remove(folder / "train/c_mask.png");
+  for (const auto& [list, part] :
+       {std::pair{"filename, bolt\n", "line 1: expected \"Pixel Value, Class\""},
+        {"Pixel Value, Class\n0\n", "line 2: expected a value and a class"},
+        {"Pixel Value, Class\nx, bolt\n", "line 2: \"x\", expected a whole number"}}) {
+    write_text(folder / "train/_classes.csv", list);
+    expect_label_error([&] { (void)read_first(*find().train, {}, 1); }, part);
+  }
+}
+
+// Of classes that are left out or taken for others nobody counts the pixels beforehand.
+TEST_F(LabelMaps, OfSomeClasses) {
+  pair("images/a.png", "masks/a.png", {0, 1, 2, 3});
+  write_text(folder / "classes.txt", "sky\nsea\nship\nbuoy\n");
+  DataPaths paths = *find().train;
+  paths.choice = {.map = {{"ship", "sea"}}, .only = {"sky", "sea"}};
+  const auto set = open_dataset(paths);
+  EXPECT_EQ(set->class_names(), (std::vector<std::string>{"sky", "sea"}));
+  const MapValues labels = set->label_map_of(0, kMapSize).values;
+  EXPECT_EQ(MapValues(labels.begin(), labels.begin() + 4), (MapValues{0, 1, 1, LabelMap::kIgnored}));
+  EXPECT_EQ(set->ground_truth().notes,
+            (std::vector<std::string>{"pixels taken for others: \"ship\" as \"sea\"",
+                                      "pixels of 1 class count as pixels of no class: \"buoy\""}));
+}
+
+// As those of Cityscapes' test split, which is no fault; who trains or evaluates refuses them.
+TEST_F(LabelMaps, WithoutALabelAreTold) {
+  pair("images/a.png", "masks/a.png", {255});
+  pair("images/b.png", "masks/b.png", {255});
+  write_text(folder / "classes.txt", "sky\nsea\n");
+  const auto is_told = [&] {
+    const DatasetReport report = check_dataset(*find().train);
+    EXPECT_EQ(report.problems.lines(), std::vector<std::string>());
+    return std::ranges::count(report.remarks, "no pixel has a class to learn from or to judge by");
+  };
+  EXPECT_EQ(is_told(), 1);
+  write_map(folder / "masks/b.png", {255, 1});
+  EXPECT_EQ(is_told(), 0);
+}
+
 TEST_F(LabelMaps, OfFoldersWithSixteenBits) {
   pair("train/images/x/a.png", "train/masks/x/a_mask.png", {1000, 65535, 7, 1000});
   pair("valid/images/b.png", "valid/masks/b.png", {7});

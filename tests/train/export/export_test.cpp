@@ -295,6 +295,18 @@ TEST(Export, EveryFamilyIsStandardOperators) {
   }
 }
 
+// What eval and predict do around a model of label maps is told.
+TEST(Export, FurtherViewsAreNotInTheFile) {
+  LoadedModel model = small_model(
+      "model { type: \"semantic_fpn\" backbone { blocks: [1, 1, 1, 1] width: 8 outputs: [1, 2, 3, 4] } "
+      "semantic_fpn { channels: 16 head_channels: 16 } }");
+  EXPECT_EQ(outputs_of(model, {.postprocess = true})->note(), "");
+  for (const char* set : {"eval.window=40", "eval.scales=[0.75, 1]", "eval.flip=true"})
+    apply_set(model.config, set);
+  const std::string note = outputs_of(model, {.postprocess = true})->note();
+  EXPECT_TRUE(note.starts_with("eval.window 40, eval.scales [0.75, 1], eval.flip: not in the file")) << note;
+}
+
 // Of all queries, or of the detections.
 TEST(Export, MasksAreInTheFile) {
   const LoadedModel model = small_model(
@@ -340,6 +352,12 @@ TEST(Export, DetectorsOfTwoStagesFinishForAnyBatch) {
                                                  "masks", "probabilities of maps that cover the boxes")));
       EXPECT_LE(count_nodes(proto, "Shape"), batch == 0 ? 1 : 0);
     }
+    // As many as eval has of them.
+    LoadedModel fewer = model;
+    fewer.config.mutable_eval()->set_max_detections(4);
+    const ExportedModel cut = export_model(*model.module, *outputs_of(fewer), {.height = 64, .width = 96});
+    const onnx::ModelProto few = parsed(cut.file);
+    for (const auto& output : few.graph().output()) EXPECT_EQ(shape_of(output)[1], 4);
   }
 }
 

@@ -63,6 +63,14 @@ void write_sixteen_bits(const std::string& folder) {
     write_label_values(fmt::format("{}/{}/masks/{}_mask.png", folder, split, image), {1000, 65535, 7});
   }
 }
+void write_roboflow(const std::string& folder) {
+  for (const auto& [split, image] : {std::pair{"train", "a"}, std::pair{"valid", "b"}}) {
+    write_picture(fmt::format("{}/{}/{}.png", folder, split, image));
+    write_label_values(fmt::format("{}/{}/{}_mask.png", folder, split, image), {0, 1, 2, 255});
+    write_text(fmt::format("{}/{}/_classes.csv", folder, split),
+               "Pixel Value, Class\n0, background\n1, bolt\n2, nut\n");
+  }
+}
 void write_many_classes(const std::string& folder) {
   std::string names;
   for (int i = 0; i < 300; ++i) names += fmt::format("class {}\n", i);
@@ -95,6 +103,7 @@ TEST(DataOfLabelMaps, CheckReportAndConvertEachLayout) {
                                                      {"cityscapes", write_cityscapes},
                                                      {"voc", write_voc_maps},
                                                      {"cvat", write_cvat_maps},
+                                                     {"roboflow", write_roboflow},
                                                      {"sixteen", write_sixteen_bits},
                                                      {"many", write_many_classes}}) {
     SCOPED_TRACE(layout);

@@ -260,6 +260,18 @@ TEST_F(LabelMapCommands, RefusesWhatIsNotForLabelMaps) {
   EXPECT_EQ(train("model.num_classes=3"), 2);
   EXPECT_EQ(train("data.train.annotations="), 2);
   EXPECT_EQ(train("data.sampling=class_balanced"), 2);
+  // Not a pixel of a class, in one of the two sets.
+  for (const char* which : {"train", "val"}) {
+    std::filesystem::remove_all(path("blank"));
+    std::filesystem::copy(data() + "/label_maps", path("blank"), std::filesystem::copy_options::recursive);
+    for (const auto& file : std::filesystem::directory_iterator(path("blank")))
+      if (file.path().extension() == ".png")
+        write_stored_pixels(file.path(), {64, 64}, std::vector<uint16_t>(64 * 64, 255));
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(train(fmt::format("data.{}.annotations={}", which, path("blank"))), 2);
+    const std::string blank = testing::internal::GetCapturedStderr();
+    EXPECT_NE(blank.find("blank: no pixel of its 12 label maps has a class"), std::string::npos) << blank;
+  }
   std::ofstream list(path("4097.txt"));
   for (int i = 0; i < 4097; ++i) list << "class " << i << "\n";
   list.close();

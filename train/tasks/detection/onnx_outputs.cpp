@@ -103,7 +103,10 @@ int64_t DetectorOutputs::count_of(const Shape& logits) const {
 std::vector<std::pair<std::string, Tensor>> DetectorOutputs::run(Module& model, const Tensor& images) const {
   std::vector<std::pair<std::string, Tensor>> outputs;
   const auto output = call(model_as<Detector>(model), DetectorInput{.images = Var(images), .sizes = {}});
-  for (const auto& [name, value] : output->results()) outputs.emplace_back(name, value.value());
+  for (const auto& [name, value] : output->results()) {
+    const bool has_more = form_.finished && value.dim(1) > max_detections_;
+    outputs.emplace_back(name, (has_more ? slice(value, 1, 0, max_detections_) : value).value());
+  }
   return outputs;
 }
 

@@ -4,6 +4,7 @@
 
 #include "core/tensor/error.h"
 #include "data/evaluation/label_counts.h"
+#include "data/formats/listing.h"
 #include "train/config/options.h"
 #include "train/inference/evaluation_data.h"
 #include "train/tasks/segmentation/runner.h"
@@ -115,6 +116,17 @@ void check_label_classes(const Dataset& images) {
   if (images.num_classes() > LabelCounts::kMaxClasses)
     fail_input("{}: {} classes of pixels, expected at most {}", images.name(), images.num_classes(),
                LabelCounts::kMaxClasses);
+  for (int64_t i = 0; i < images.num_images(); ++i) {
+    try {
+      const std::vector<uint16_t> labels = images.label_map_of(i, images.size_of(i)).values;
+      if (std::ranges::any_of(labels, [](uint16_t label) { return label != LabelMap::kIgnored; })) return;
+    } catch (const InputError&) {  // who reads it tells
+      return;
+    }
+  }
+  fail_input(
+      "{}: no pixel of its {} has a class: all are of values that are ignored (data.label_maps) or of classes that are left out",
+      images.name(), count_of(images.num_images(), "label map", "label maps"));
 }
 
 void refuse_figures(const FigureOptions& figures, const std::vector<std::string>& classes,

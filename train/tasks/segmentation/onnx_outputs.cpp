@@ -1,7 +1,11 @@
 // The outputs of an exported model of label maps.
-#include "train/tasks/onnx_outputs.h"
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
 #include "models/build.h"
 #include "models/segmenter.h"
+#include "train/tasks/onnx_outputs.h"
 
 namespace saccade {
 namespace {
@@ -10,21 +14,35 @@ namespace {
 // positions in the metadata's class names.
 class SegmenterOutputs : public ModelOutputs {
  public:
-  explicit SegmenterOutputs(const OutputChoice& choice) : choice_(choice) {}
+  SegmenterOutputs(const OutputChoice& choice, config::Eval eval) : choice_(choice), eval_(std::move(eval)) {}
   std::vector<std::pair<std::string, Tensor>> run(Module& model, const Tensor& images) const override;
   void lower(OutputWriter& writer, const std::vector<Raw>& raw) const override;
   std::vector<std::pair<std::string, std::string>> metadata() const override {
     return {{"logits", "of cells"}};
   }
-  std::string note() const override {
-    return choice_.postprocess
-               ? ""
-               : "the logits are of cells: resize them bilinearly to the image's size, then take the best";
-  }
+  std::string note() const override;
 
  private:
   OutputChoice choice_;
+  config::Eval eval_;
 };
+
+// What `saccade eval` does around the model and the file cannot.
+std::string SegmenterOutputs::note() const {
+  std::vector<std::string> notes, ignored;
+  if (!choice_.postprocess)
+    notes.emplace_back(
+        "the logits are of cells: resize them bilinearly to the image's size, then take the best");
+  if (eval_.window() > 0) ignored.push_back(fmt::format("eval.window {}", eval_.window()));
+  if (std::ranges::any_of(eval_.scales(), [](double scale) { return scale != 1; }))
+    ignored.push_back(fmt::format("eval.scales [{}]", fmt::join(eval_.scales(), ", ")));
+  if (eval_.flip()) ignored.emplace_back("eval.flip");
+  if (!ignored.empty())
+    notes.push_back(fmt::format(
+        "{}: not in the file, which sees the whole image once; saccade eval and predict average more views than that",
+        fmt::join(ignored, ", ")));
+  return fmt::format("{}", fmt::join(notes, "; "));
+}
 
 std::vector<std::pair<std::string, Tensor>> SegmenterOutputs::run(Module& model, const Tensor& images) const {
   const Var logits = call(model_as<Segmenter>(model), Var(images)).logits;
@@ -53,9 +71,9 @@ void SegmenterOutputs::lower(OutputWriter& writer, const std::vector<Raw>& raw) 
 
 [[maybe_unused]] const bool segmenter_outputs_registered =
     onnx_outputs().add({.name = "segmentation",
-                        .make = [](const Config&, const OutputChoice& choice,
+                        .make = [](const Config& config, const OutputChoice& choice,
                                    const Module&) -> std::shared_ptr<const ModelOutputs> {
-                          return std::make_shared<SegmenterOutputs>(choice);
+                          return std::make_shared<SegmenterOutputs>(choice, config.eval());
                         }});
 
 }  // namespace

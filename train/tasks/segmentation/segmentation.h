@@ -48,7 +48,7 @@ Evaluation evaluate_segmenter(Segmenter& model, const Config& config,
                               const std::shared_ptr<const Dataset>& images, const EvaluatorSpec& spec,
                               const EvaluatorOptions& options, bool per_class = false,
                               const SeenLabels& seen = {});
-// Throws InputError for more classes than the figures take.
+// Throws InputError for more classes than the figures take, and where no pixel of all the images has one.
 void check_label_classes(const Dataset& images);
 // Throws InputError where flags are given that ask a model of label maps for boxes.
 void refuse_figures(const FigureOptions& figures, const std::vector<std::string>& classes,
