@@ -35,6 +35,8 @@ if(cuda_mode STREQUAL "on")
     list(APPEND cuda_sources ${file})
   endforeach()
   target_sources(saccade_core PRIVATE ${cuda_sources} ${cuda_host_sources})
+  # CMake 3.31 and newer would unite these, too, and their names are unique in a file only.
+  set_source_files_properties(${cuda_sources} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   list(JOIN CMAKE_CUDA_ARCHITECTURES ", " architectures)
   string(REGEX REPLACE "-(real|virtual)" "" architectures "${architectures}")
   set_source_files_properties(${CMAKE_SOURCE_DIR}/core/runtime/cuda/device.cpp PROPERTIES
