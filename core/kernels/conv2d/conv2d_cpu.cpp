@@ -52,10 +52,9 @@ Key key_of(Kind kind, const Tensor& x, const Tensor& w, const ConvParams& p, boo
 }
 
 dnnl::convolution_forward::primitive_desc forward_desc(const Descs& d, const Desc& bias, bool relu) {
-  return dnnl::convolution_forward::primitive_desc(
-      {dnnl::prop_kind::forward_training, kDirect, d.x, d.w_any_low, bias, d.y, d.stride, d.dilation,
-       d.padding, d.padding},
-      attributes(relu), engine());
+  return described<dnnl::convolution_forward>(attributes(relu), dnnl::prop_kind::forward_training, kDirect,
+                                              d.x, d.w_any_low, bias, d.y, d.stride, d.dilation, d.padding,
+                                              d.padding);
 }
 
 // The factors are widened, the result is rounded once.
@@ -104,9 +103,9 @@ void backward_data_cpu(const Tensor& dy, const Tensor& w, const ConvParams& p, T
   }
   auto op = compiled(key_of(kConvBackwardData, dx, w, p), [&] {
     const Descs d(dx, w, dy, p);
-    dnnl::convolution_backward_data::primitive_desc pd(
-        {kDirect, d.x, d.w_any, d.y, d.stride, d.dilation, d.padding, d.padding}, attributes(), engine(),
-        forward_desc(d, Desc(), false));
+    const auto pd = described_gradient<dnnl::convolution_backward_data>(forward_desc(d, Desc(), false),
+                                                                        kDirect, d.x, d.w_any, d.y, d.stride,
+                                                                        d.dilation, d.padding, d.padding);
     return Compiled(pd, dnnl::convolution_backward_data(pd),
                     {{DNNL_ARG_DIFF_DST, d.y}, {DNNL_ARG_WEIGHTS, d.w}, {DNNL_ARG_DIFF_SRC, d.x, true}});
   });
@@ -116,9 +115,9 @@ void backward_data_cpu(const Tensor& dy, const Tensor& w, const ConvParams& p, T
 void backward_weight_here(const Tensor& dy, const Tensor& x, const ConvParams& p, Tensor& dw) {
   auto op = compiled(key_of(kConvBackwardWeight, x, dw, p), [&] {
     const Descs d(x, dw, dy, p);
-    dnnl::convolution_backward_weights::primitive_desc pd(
-        {kDirect, d.x, d.w_any, d.y, d.stride, d.dilation, d.padding, d.padding}, attributes(), engine(),
-        forward_desc(d, Desc(), false));
+    const auto pd = described_gradient<dnnl::convolution_backward_weights>(
+        forward_desc(d, Desc(), false), kDirect, d.x, d.w_any, d.y, d.stride, d.dilation, d.padding,
+        d.padding);
     return Compiled(pd, dnnl::convolution_backward_weights(pd),
                     {{DNNL_ARG_SRC, d.x}, {DNNL_ARG_DIFF_DST, d.y}, {DNNL_ARG_DIFF_WEIGHTS, d.w, true}});
   });

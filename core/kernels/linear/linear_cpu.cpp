@@ -33,9 +33,9 @@ void product(const Tensor& a, const Tensor& b, bool b_transposed, const Tensor& 
     Desc da = matrix(m, k, a.dtype(), a_transposed), db = matrix(k, n, b.dtype(), b_transposed);
     Desc wanted = pack ? Desc({k, n}, type_of(b.dtype()), dnnl::memory::format_tag::any) : db;
     Desc dy = matrix(m, n, y.dtype()), dbias = bias.defined() ? matrix(1, n, DType::kF32) : Desc();
-    dnnl::matmul::primitive_desc pd(
-        bias.defined() ? dnnl::matmul::desc(da, wanted, dbias, dy) : dnnl::matmul::desc(da, wanted, dy),
-        attributes(act == Activation::kRelu), engine());
+    const dnnl::primitive_attr attr = attributes(act == Activation::kRelu);
+    const auto pd = bias.defined() ? described<dnnl::matmul>(attr, da, wanted, dbias, dy)
+                                   : described<dnnl::matmul>(attr, da, wanted, dy);
     std::vector<Argument> arguments{{DNNL_ARG_SRC, da}, {DNNL_ARG_WEIGHTS, db}, {DNNL_ARG_DST, dy, true}};
     if (bias.defined()) arguments.push_back({DNNL_ARG_BIAS, dbias});
     return Compiled(pd, dnnl::matmul(pd), arguments);
@@ -73,9 +73,9 @@ void backward_weight_low(const Tensor& dz, const Tensor& x, Tensor& dw) {
     Desc src = matrix(rows, k, x.dtype()), dst = matrix(rows, n, dz.dtype()), out = matrix(n, k, DType::kF32);
     Desc any({n, k}, dnnl::memory::data_type::f32, dnnl::memory::format_tag::any);
     Desc any_low({n, k}, type_of(x.dtype()), dnnl::memory::format_tag::any);
-    dnnl::inner_product_forward::primitive_desc hint({dnnl::prop_kind::forward_training, src, any_low, dst},
-                                                     attributes(), engine());
-    dnnl::inner_product_backward_weights::primitive_desc pd({src, any, dst}, attributes(), engine(), hint);
+    const auto forward = described<dnnl::inner_product_forward>(
+        attributes(), dnnl::prop_kind::forward_training, src, any_low, dst);
+    const auto pd = described_gradient<dnnl::inner_product_backward_weights>(forward, src, any, dst);
     return Compiled(pd, dnnl::inner_product_backward_weights(pd),
                     {{DNNL_ARG_SRC, src}, {DNNL_ARG_DIFF_DST, dst}, {DNNL_ARG_DIFF_WEIGHTS, out, true}});
   });

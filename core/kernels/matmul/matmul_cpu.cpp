@@ -41,7 +41,7 @@ void matmul_cpu(const Tensor& a_in, const Tensor& b_in, Tensor& c) {
     for (int64_t d : s) key.add(d);
   auto op = compiled(key, [&] {
     Desc da = describe(a), db = describe(b), dc = describe(c);
-    dnnl::matmul::primitive_desc pd(dnnl::matmul::desc(da, db, dc), attributes(), engine());
+    const auto pd = described<dnnl::matmul>(attributes(), da, db, dc);
     return Compiled(pd, dnnl::matmul(pd),
                     {{DNNL_ARG_SRC, da}, {DNNL_ARG_WEIGHTS, db}, {DNNL_ARG_DST, dc, true}});
   });

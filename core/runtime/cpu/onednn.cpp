@@ -44,9 +44,13 @@ void execute(const dnnl::primitive& primitive, std::unordered_map<int, dnnl::mem
   primitive.execute(stream(), arguments);
 }
 
-// Whether no thread of the primitive waits for another: so it is with the implementations named here,
-// but for gradients of weights.
-bool is_independent(const dnnl::primitive_desc_base& pd, const std::vector<Argument>& arguments) {
+// Whether no thread of the primitive waits for another: so it is with the implementations of oneDNN 2 that
+// are named here, but for gradients of weights.
+bool is_independent([[maybe_unused]] const dnnl::primitive_desc_base& pd,
+                    [[maybe_unused]] const std::vector<Argument>& arguments) {
+#if DNNL_VERSION_MAJOR >= 3
+  return false;
+#else
   const std::string_view name = pd.impl_info_str();
   const auto any = [&](auto... start) { return (name.starts_with(start) || ...); };
   switch (pd.get_kind()) {
@@ -61,10 +65,19 @@ bool is_independent(const dnnl::primitive_desc_base& pd, const std::vector<Argum
     default:
       return false;
   }
+#endif
 }
 
 // What tells a layout apart. Of those without blocks ("" is returned) oneDNN does not say all.
 std::string text_of(const Desc& desc) {
+#if DNNL_VERSION_MAJOR >= 3
+  if (desc.get_format_kind() != dnnl::memory::format_kind::blocked) return "";
+  CacheKey key;
+  key.add(desc.get_ndims(), desc.get_data_type(), desc.get_submemory_offset(), desc.get_inner_nblks());
+  for (const dnnl::memory::dims& numbers : {desc.get_dims(), desc.get_padded_dims(), desc.get_strides(),
+                                            desc.get_inner_blks(), desc.get_inner_idxs()})
+    for (const dnnl::memory::dim number : numbers) key.add(number);
+#else
   const dnnl_memory_desc_t& d = desc.data;
   if (d.format_kind != dnnl_blocked || d.extra.flags != 0) return "";
   const dnnl_blocking_desc_t& blocks = d.format_desc.blocking;
@@ -72,6 +85,7 @@ std::string text_of(const Desc& desc) {
   key.add(d.ndims, d.data_type, d.offset0, blocks.inner_nblks);
   for (int i = 0; i < d.ndims; ++i) key.add(d.dims[i], d.padded_dims[i], blocks.strides[i]);
   for (int i = 0; i < blocks.inner_nblks; ++i) key.add(blocks.inner_blks[i], blocks.inner_idxs[i]);
+#endif
   return key.text();
 }
 
@@ -111,7 +125,11 @@ dnnl::primitive_attr attributes(bool relu) {
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   if (relu) {
     dnnl::post_ops post;
+#if DNNL_VERSION_MAJOR >= 3
+    post.append_eltwise(dnnl::algorithm::eltwise_relu, 0, 0);
+#else
     post.append_eltwise(1, dnnl::algorithm::eltwise_relu, 0, 0);
+#endif
     attr.set_post_ops(post);
   }
   return attr;

@@ -34,6 +34,24 @@ dnnl::primitive_attr attributes(bool relu = false);
 bool has_avx512();
 // Whether it may use the instructions for bf16 as well.
 bool has_avx512_bf16();
+// What a primitive is asked for, and for a gradient, whose `forward` comes with it: oneDNN 2 wanted the
+// arguments in one, oneDNN 3 takes them one by one.
+template <class Primitive, class... A>
+typename Primitive::primitive_desc described(const dnnl::primitive_attr& attr, const A&... arguments) {
+#if DNNL_VERSION_MAJOR >= 3
+  return {engine(), arguments..., attr};
+#else
+  return {typename Primitive::desc(arguments...), attr, engine()};
+#endif
+}
+template <class Primitive, class Forward, class... A>
+typename Primitive::primitive_desc described_gradient(const Forward& forward, const A&... arguments) {
+#if DNNL_VERSION_MAJOR >= 3
+  return {engine(), arguments..., forward, attributes()};
+#else
+  return {typename Primitive::desc(arguments...), attributes(), engine(), forward};
+#endif
+}
 // The predicate of the kernels that use it: a first tensor in f32 or bf16, and nothing empty.
 template <class... A>
 bool takes(const Tensor& x, const A&... others) {
