@@ -119,7 +119,8 @@ TEST_F(CudaErrors, AStepIsDoneAgainWhereThePoolHadNoRoom) {
   };
   const Outcome with_room = train("", "cuda");
   EXPECT_EQ(with_room.status, 0) << with_room.err;
-  EXPECT_NE(with_room.out.find("note: no precision is set, "), std::string::npos) << with_room.out;
+  EXPECT_NE(with_room.out.find("note: precision: f32 computes products exactly, "), std::string::npos)
+      << with_room.out;
   const std::string want = weights();
   for (const char* number : {"150", "200"}) {
     SCOPED_TRACE(number);

@@ -155,10 +155,10 @@ Config configuration(const TrainArguments& arguments, Device device, std::vector
   if (std::string note = resolve_precision(config, device, arguments.resume ? arguments.output : "");
       !note.empty())
     notes.push_back(std::move(note));
-  if (device == Device::kCuda && !config.has_precision())
+  if (device == Device::kCuda && config.precision() == config::f32)
     notes.emplace_back(
-        "note: no precision is set, so products use exact f32, the slowest on a GPU; --set precision=bf16 or tf32 uses its tensor "
-        "cores");
+        "note: precision: f32 computes products exactly, the slowest on a GPU: --set precision=tf32 is about twice as fast, bf16 three "
+        "to four times");
   return resolve_config(config);
 }
 

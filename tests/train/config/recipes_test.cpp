@@ -25,7 +25,9 @@ std::vector<std::string> recipes() {
 class Recipe : public testing::TestWithParam<std::string> {};
 
 TEST_P(Recipe, Builds) {
-  Config c = resolve_config(load_config(SACCADE_SOURCE_DIR "/configs/" + GetParam() + ".textproto"));
+  const Config recipe = load_config(SACCADE_SOURCE_DIR "/configs/" + GetParam() + ".textproto");
+  EXPECT_TRUE(recipe.has_precision());
+  Config c = resolve_config(recipe);
   validate_config(c);
   const int64_t classes =
       c.model().num_classes() > 0 ? c.model().num_classes() : task_of(c).usual_classes().count;
