@@ -15,6 +15,7 @@
 #include "core/kernels/optimizer/optimizer.h"
 #include "core/kernels/reduce/reduce.h"
 #include "core/kernels/roi_levels/roi_levels.h"
+#include "core/kernels/sampled_position_bias/sampled_position_bias.h"
 #include "core/kernels/sine_encoding/sine_encoding.h"
 #include "core/kernels/softmax/softmax.h"
 #include "core/kernels/top_k/top_k.h"
@@ -448,6 +449,21 @@ TEST_F(RawKernels, SoftmaxOfSpecialNumbers) {
       return std::vector<Tensor>{Tensor::from({4, n}, values)};
     });
   }
+}
+
+// More cells than a block of the GPU holds in shared memory.
+TEST_F(RawKernels, PositionBiasOfALargeTable) {
+  Rng rng(14);
+  const Tensor table = uniform(rng, {4, 81, 79}), query = uniform(rng, {1, 60, 2}),
+               key = uniform(rng, {2, 2, 50, 2}), dbias = uniform(rng, {2, 4, 60, 50});
+  compare(
+      [&](Device device) {
+        Tensor dtable = Tensor::empty(table.shape(), DType::kF32, device), dquery, dkey;
+        kernels::sampled_position_bias_backward(table.to(device), query.to(device), key.to(device),
+                                                dbias.to(device), dtable, dquery, dkey);
+        return std::vector<Tensor>{dtable};
+      },
+      40);  // cells: a place is rounded
 }
 
 // Boxes that cover one another, in three groups and one that takes no part; the levels of the same boxes.

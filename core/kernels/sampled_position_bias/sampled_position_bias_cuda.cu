@@ -2,14 +2,12 @@
 // group.
 //   * Forward: a thread has a pair and writes the group's heads; neighbours have neighbouring keys.
 //   * Gradients of queries: a warp has a query and a group, its lanes the keys. Of keys: a lane has a key,
-//   the
-//     eight warps of a block share the queries. Both end in sums of a fixed order.
-//   * Gradient of the table: a block has a head of an image and a range of pairs and adds them in shared
-//   memory
-//     with integer atomics, whose order does not matter. A contribution becomes a whole multiple of 2^-38 of
-//     the block's largest |dbias| (rounded up to a power of two), in two halves of 19 bits: 2048 pairs, of
-//     which each meets a cell once, can overflow neither. Then the halves are added to 64-bit sums. Where
-//     some dbias is not finite the block's table becomes NaN.
+//     the eight warps of a block share the queries. Both end in sums of a fixed order.
+//   * Gradient of the table: a block has a head of an image, a range of pairs and as many cells as fit into
+//     shared memory, and adds there with integer atomics, whose order does not matter. A contribution becomes
+//     a whole multiple of 2^-38 of the largest |dbias| of the pairs (rounded up to a power of two), in two
+//     halves of 19 bits: 2048 pairs, of which each meets a cell once, can overflow neither. Then the halves
+//     are added to 64-bit sums. Where some dbias is not finite the block's cells become NaN.
 #include "core/kernels/sampled_position_bias/sampled_position_bias.h"
 
 #include "core/kernels/common/samples_cuda.h"
@@ -23,7 +21,7 @@ using namespace cuda;
 constexpr int kThreads = 256, kWarps = kThreads / kWarp;
 constexpr int kPeriod = 2048;  // pairs between two foldings of the halves
 constexpr int kHalfBits = 19;
-constexpr int kMaxCells = (48 << 10) / 16 - 32;  // of a table in shared memory, 16 bytes a cell
+constexpr int kMaxCells = (48 << 10) / 16 - 32;  // of a block in shared memory, 16 bytes a cell
 
 struct Bias {
   const float *table, *query, *key;
@@ -121,12 +119,14 @@ __global__ void __launch_bounds__(kThreads)
                 {-dx * b.scale_x() * 0.5f, -dy * b.scale_y() * 0.5f});
 }
 
-// parts [N, chunks, H, cells]. Grid: (chunks of pairs, heads of images); 16 bytes of shared memory a cell.
+// parts [N, chunks, H, cells]. Grid: (chunks of pairs, heads of images, ranges of cells); 16 bytes of shared
+// memory a cell of a range.
 __global__ void __launch_bounds__(kThreads)
-    table_gradients(Bias b, int chunk, const float* __restrict__ dbias, float* parts) {
+    table_gradients(Bias b, int chunk, int range, const float* __restrict__ dbias, float* parts) {
   SACCADE_DYNAMIC_SHARED(int64_t, sums);
   SACCADE_SHARED(unsigned, largest, 1);
-  int cells = b.cells(), tid = static_cast<int>(threadIdx.x);
+  int first_cell = static_cast<int>(blockIdx.z) * range, tid = static_cast<int>(threadIdx.x);
+  int cells = b.cells() - first_cell < range ? b.cells() - first_cell : range;
   int* low = reinterpret_cast<int*>(sums + cells);
   int* high = low + cells;
   int n = static_cast<int>(blockIdx.y) / b.H, h = static_cast<int>(blockIdx.y) % b.H, g = h / b.heads();
@@ -159,10 +159,11 @@ __global__ void __launch_bounds__(kThreads)
       b.corners(p, cell);
 #pragma unroll
       for (int c = 0; c < 4; ++c) {
-        if (cell[c] < 0) continue;
+        const int at = cell[c] - first_cell;
+        if (cell[c] < 0 || at < 0 || at >= cells) continue;
         auto whole = static_cast<int64_t>(std::llrint(p.weight(c) * d[i] * up));
-        atomicAdd(low + cell[c], static_cast<int>(whole & ((1 << kHalfBits) - 1)));
-        atomicAdd(high + cell[c], static_cast<int>(whole >> kHalfBits));
+        atomicAdd(low + at, static_cast<int>(whole & ((1 << kHalfBits) - 1)));
+        atomicAdd(high + at, static_cast<int>(whole >> kHalfBits));
       }
     }
     __syncthreads();
@@ -172,7 +173,8 @@ __global__ void __launch_bounds__(kThreads)
     }
     __syncthreads();
   }
-  float* out = parts + ((static_cast<int64_t>(n) * gridDim.x + blockIdx.x) * b.H + h) * cells;
+  float* out =
+      parts + ((static_cast<int64_t>(n) * gridDim.x + blockIdx.x) * b.H + h) * b.cells() + first_cell;
   double down = std::ldexp(1.0, -shift);
   for (int c = tid; c < cells; c += kThreads)
     out[c] = finite ? static_cast<float>(static_cast<double>(sums[c]) * down) : NAN;
@@ -186,7 +188,7 @@ bool supported(const Tensor& table, const Tensor& query, const Tensor& key, cons
   constexpr int64_t kLimit = int64_t{1} << 30;
   return table.dtype() == DType::kF32 && bias.numel() > 0 && packs_fit<2>(query.data<float>(), 0) &&
          packs_fit<2>(key.data<float>(), 0) && query.dim(1) * key.dim(2) < kLimit &&
-         key.dim(0) * table.dim(0) < 65536 && table.dim(1) * table.dim(2) <= kMaxCells;
+         key.dim(0) * table.dim(0) < 65536 && table.dim(1) * table.dim(2) < kLimit;
 }
 
 Bias problem(const Tensor& table, const Tensor& query, const Tensor& key) {
@@ -222,12 +224,15 @@ void backward_cuda(const Tensor& table, const Tensor& query, const Tensor& key, 
   if (dtable.defined()) {
     // Enough blocks for a large GPU; a block's table costs as much as some thousand pairs.
     constexpr int kBlocks = 1024, kMinPairs = 4 * kPeriod;
-    int pairs = b.Q * b.S, heads = b.N * b.H;
-    int chunk = std::max<int>(kMinPairs, static_cast<int>(ceil_div(int64_t{pairs} * heads, kBlocks)));
+    int pairs = b.Q * b.S, heads = b.N * b.H, cells = b.Th * b.Tw;
+    unsigned ranges = blocks_of(cells, kMaxCells);
+    int range = std::min(cells, kMaxCells);
+    int chunk =
+        std::max<int>(kMinPairs, static_cast<int>(ceil_div(int64_t{pairs} * heads * ranges, kBlocks)));
     unsigned chunks = blocks_of(pairs, chunk);
-    Tensor parts = scratch({b.N, static_cast<int64_t>(chunks), b.H, int64_t{b.Th} * b.Tw});
-    launch("table_gradients", &table_gradients, dim3(chunks, static_cast<unsigned>(heads)), dim3(kThreads),
-           static_cast<size_t>(b.Th) * static_cast<size_t>(b.Tw) * 16, b, chunk, d, parts.data<float>());
+    Tensor parts = scratch({b.N, static_cast<int64_t>(chunks), b.H, cells});
+    launch("table_gradients", &table_gradients, dim3(chunks, static_cast<unsigned>(heads), ranges),
+           dim3(kThreads), static_cast<size_t>(range) * 16, b, chunk, range, d, parts.data<float>());
     sum_to_shape(parts.reshape({int64_t{b.N} * chunks, b.H, b.Th, b.Tw}), 1, dtable);
   }
 }
