@@ -29,8 +29,13 @@ inline constexpr int kTileStride = kD + kPackWidth<Stored<kMma>>;
 __device__ __forceinline__ int lane_id() { return static_cast<int>(threadIdx.x) % kWarp; }
 __device__ __forceinline__ int warp_id() { return static_cast<int>(threadIdx.x) / kWarp; }
 
+// nvcc 12.4 fails within itself where an alias is of the array directly.
+template <int kM, int kTiles>
+struct AccumulatorArray {
+  using Type = float[kM][kTiles][4];
+};
 template <int kM, int kN>
-using Accumulators = float[kM][kN / 8][4];
+using Accumulators = typename AccumulatorArray<kM, kN / 8>::Type;
 
 // f(m, j, i) for each element of this lane, and f(m, r) for each of its rows.
 template <int kM, int kN, class F>
