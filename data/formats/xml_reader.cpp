@@ -94,7 +94,13 @@ void XmlReader::walk(std::string_view root) {
   if (root_ != root) fail_input("{}: line 1: expected <{}>, found <{}>", path_, root, root_);
 }
 
-uint64_t XmlReader::line() const { return XML_GetCurrentLineNumber(parser_.get()); }
+uint64_t XmlReader::line() const {
+#if XML_MAJOR_VERSION > 2 || XML_MINOR_VERSION >= 9
+  return XML_GetCurrentLineNumber64(parser_.get());
+#else
+  return XML_GetCurrentLineNumber(parser_.get());
+#endif
+}
 
 void XmlReader::stop(const std::string& what) {
   if (stopped_.empty()) stopped_ = fmt::format("{}: line {}: {}", path_, line(), what);

@@ -91,7 +91,7 @@ class LabelmeReader {
     std::vector<double>& p = shape.points;
     if (shape.type == "circle") {  // its centre and a point on it
       const double radius = std::hypot(p[2] - p[0], p[3] - p[1]);
-      p = {p[0] - radius, p[1] - radius, p[0] + radius, p[1] + radius};
+      p = std::vector{p[0] - radius, p[1] - radius, p[0] + radius, p[1] + radius};
     }
     const bool is_polygon =
         shape.type == "polygon" || shape.type == "rotation" || shape.type == "oriented_rectangle";
