@@ -4,12 +4,14 @@
 #     idles. What may do so stands in tests/cuda/small_launches.tsv with its reason.
 #   * the generic kernels, which are written for one thread an index and not for coalesced access, are those of
 #     tests/cuda/generic_kernels.tsv, by recipe. A new one on a step's path wants a tuned kernel, or a line there.
-# Usage: scripts/checks/check_small_launches.sh BUILD [--write]     an emulated build with detector_bench; writes generic_kernels.tsv
+# Usage: scripts/checks/check_small_launches.sh BUILD [--write | --all]     an emulated build with detector_bench
+#   --write: writes generic_kernels.tsv; --all: every detector's recipe, on larger images, held to the first of the two rules
 set -euo pipefail
 export LC_ALL=C  # one order of lines
 cd "$(dirname "$0")/../.."
 
 build=${1:?the folder of an emulated build}
+height=96 width=128
 excepted=tests/cuda/small_launches.tsv generic=tests/cuda/generic_kernels.tsv
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -25,7 +27,7 @@ step() { # recipe, batch, ranks, more options
     [ "$ranks" = 1 ] || own=(--rank "$rank" --ranks "$ranks" --master "127.0.0.1:$port")
     SACCADE_EMULATOR_GPUS=$ranks SACCADE_EMULATOR_DRY=small SACCADE_EMULATOR_KERNELS=$log OMP_NUM_THREADS=1 \
       "$build/detector_bench" --config "configs/$recipe.textproto" --device cuda --precision bf16 --batch "$batch" \
-      --height 96 --width 128 --steps 2 "$@" "${own[@]}" > /dev/null &
+      --height $height --width $width --steps 2 "$@" "${own[@]}" > /dev/null &
   done
   for ((rank = 0; rank < ranks; ++rank)); do wait -n; done
   port=$((port + 1))
@@ -37,28 +39,37 @@ step() { # recipe, batch, ranks, more options
   echo "$name: $(awk '{ kernels += $1 } END { print kernels }' "$log") launches"
 }
 
-touch "$work/small"
-step deformable_detr_r50 4 1
-step deformable_detr_r50_two_stage 4 1
-step detr_r50 4 1
-step deformable_detr_dat_t 4 1
-step rt_detr_r18 4 1
-step mask_rcnn_r50 2 1
-step retinanet_r50 2 1
-step dfine_s 4 1
-step rf_detr_n 4 1
-step deformable_detr_r50 1 1 --infer
-step mask_rcnn_r50 1 1 --infer
-step retinanet_r50 1 1 --infer
-step deformable_detr_r50 2 2
-step rt_detr_r18 2 2
-
 failed=0
-sort -u "$work/generic" > "$work/generic.sorted"
-[ "${2:-}" != --write ] || cp "$work/generic.sorted" "$generic"
-if ! diff -u "$generic" "$work/generic.sorted"; then
-  echo "error: check_small_launches.sh: other generic kernels than in $generic (+: not there)" >&2
-  failed=1
+touch "$work/small"
+if [ "${2:-}" = --all ]; then
+  height=320 width=416
+  for recipe in configs/*.textproto; do
+    ! grep -Eq '^  type: "(classifier|semantic_fpn|uper_net)"' "$recipe" || continue
+    recipe=$(basename "$recipe" .textproto)
+    step "$recipe" 2 1
+    step "$recipe" 1 1 --infer
+  done
+else
+  step deformable_detr_r50 4 1
+  step deformable_detr_r50_two_stage 4 1
+  step detr_r50 4 1
+  step deformable_detr_dat_t 4 1
+  step rt_detr_r18 4 1
+  step mask_rcnn_r50 2 1
+  step retinanet_r50 2 1
+  step dfine_s 4 1
+  step rf_detr_n 4 1
+  step deformable_detr_r50 1 1 --infer
+  step mask_rcnn_r50 1 1 --infer
+  step retinanet_r50 1 1 --infer
+  step deformable_detr_r50 2 2
+  step rt_detr_r18 2 2
+  sort -u "$work/generic" > "$work/generic.sorted"
+  [ "${2:-}" != --write ] || cp "$work/generic.sorted" "$generic"
+  if ! diff -u "$generic" "$work/generic.sorted"; then
+    echo "error: check_small_launches.sh: other generic kernels than in $generic (+: not there)" >&2
+    failed=1
+  fi
 fi
 while IFS=$'\t' read -r kernel what; do
   if ! grep -q "^$kernel"$'\t' "$excepted"; then
@@ -67,7 +78,7 @@ while IFS=$'\t' read -r kernel what; do
   fi
 done < <(sort -u "$work/small")
 while IFS=$'\t' read -r kernel _; do
-  if ! grep -q "^$kernel"$'\t' "$work/small"; then
+  if [ "${2:-}" != --all ] && ! grep -q "^$kernel"$'\t' "$work/small"; then
     echo "error: check_small_launches.sh: $kernel needs no line in $excepted" >&2
     failed=1
   fi
