@@ -81,6 +81,11 @@ plans() {
   cmake --build --preset release --target conv_plans
   build/conv_plans
 }
+launches() {
+  cmake --preset checked -DSACCADE_BENCH=ON
+  cmake --build --preset checked --target detector_bench
+  scripts/checks/check_small_launches.sh build-checked --all
+}
 package() {
   command -v nvcc > /dev/null || [ -x /usr/local/cuda/bin/nvcc ] || { echo "nvcc is not here" && return 77; }
   scripts/package.sh
@@ -106,7 +111,9 @@ part onnx "every recipe's export in onnxruntime" onnx
 part costs "the MACs of detectors with a pyramid beside the published ones" scripts/checks/check_macs.sh build
 part plans "cuDNN's plans for every recipe's convolutions on all described GPUs" plans
 part tidy "clang-tidy over the whole tree" scripts/checks/clang_tidy.sh
-part toolkits "the CUDA backend with CUDA 12.4's headers, clang 19 and the newest nvcc" scripts/checks/check_cuda_compilers.sh
+part toolkits "the CUDA backend with CUDA 12.4's headers and nvcc, clang 19 and the newest nvcc" scripts/checks/check_cuda_compilers.sh
+part launches "no launch of any detector's step or inference leaves a GPU idle" launches
+part debian "the program in an empty Debian 13: g++ 13 with nvcc, g++ 14" scripts/checks/check_debian13.sh
 part wheel "the Python wheel, built, installed and tested in an empty environment; 10000 calls" scripts/checks/check_wheel.sh --wheel
 part package "the archive for another machine" package
 part packages "a release of this commit, with its packages and its wheel in an empty Debian" packages

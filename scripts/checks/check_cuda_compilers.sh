@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Compiles the CUDA backend with toolkits that this machine does not have: the headers of CUDA 12.4, the oldest promised (g++ and clang 19
-# for the host's files, clang 19 for every kernel: nvcc 12's own front end cannot be had here), and the newest nvcc of PyPI (one kernel,
-# as CMake compiles it, with warnings as errors). What cannot be fetched is said; exit status 77: nothing could. Minutes.
+# Compiles the CUDA backend with toolkits that this machine does not have: CUDA 12.4, the oldest promised (its headers with g++ and clang 19
+# for the host's files, its nvcc and clang 19 for every kernel), and the newest nvcc of PyPI (one kernel, as CMake compiles it, with warnings
+# as errors). What cannot be fetched is said; exit status 77: nothing could. Half an hour.
 # Usage: scripts/checks/check_cuda_compilers.sh
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
@@ -44,6 +44,28 @@ fetch_clang() {
   export LD_LIBRARY_PATH=$folder/usr/lib/x86_64-linux-gnu:$folder/usr/lib/llvm-19/lib
   [ -x "$clang" ]
 }
+# nvcc of Debian 13's package, without installing it, into the folder of its headers.
+fetch_oldest_nvcc() {
+  local folder=$cache/$oldest packages
+  [ ! -x "$folder/bin/nvcc" ] || return 0
+  packages=$(mktemp -d)
+  mkdir -p "$packages"/{lists,archives}/partial
+  echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian trixie non-free" > "$packages/sources.list"
+  local apt=(apt-get -q -o "Dir::Etc::sourcelist=$packages/sources.list" -o Dir::Etc::sourceparts=- -o "Dir::State::lists=$packages/lists"
+    -o "Dir::Cache=$packages" -o APT::Sandbox::User=root)
+  if (cd "$packages" && "${apt[@]}" update && "${apt[@]}" download nvidia-cuda-toolkit) > /dev/null 2>&1; then
+    dpkg -x "$packages"/nvidia-cuda-toolkit_*.deb "$packages/unpacked"
+    mkdir -p "$folder/nvvm/bin"
+    cp "$packages"/unpacked/usr/bin/{cudafe++,fatbinary,nvlink,ptxas} "$folder/bin/"
+    cp "$packages/unpacked/usr/lib/nvidia-cuda-toolkit/bin/cicc" "$folder/nvvm/bin/"
+    # shellcheck disable=SC2016 # nvcc expands them
+    printf '%s\n' 'TOP = $(_HERE_)/..' 'NVVMIR_LIBRARY_DIR = $(TOP)/nvvm/libdevice' 'PATH += $(TOP)/nvvm/bin:$(_HERE_):' \
+      'INCLUDES += "-I$(TOP)/include" $(_SPACE_)' > "$folder/bin/nvcc.profile"
+    cp "$packages/unpacked/usr/lib/nvidia-cuda-toolkit/bin/nvcc" "$folder/bin/"
+  fi
+  rm -rf "$packages"
+  [ -x "$folder/bin/nvcc" ]
+}
 # One file after another; what went wrong is printed.
 each() { # what, files until --, command to which the file is added...
   local what=$1 files=() bad=0
@@ -68,6 +90,13 @@ mapfile -t kernels < <(git ls-files 'core/kernels/*.cu' 'core/runtime/cuda/*.cu'
 common=(-std=c++20 -fsyntax-only -I. -DSACCADE_CUDA_ARCHITECTURES='"none"' -Wall)
 if fetch_wheels $oldest --no-deps "nvidia-cuda-runtime-cu12==$oldest.*" "nvidia-cuda-nvcc-cu12==$oldest.*"; then
   each "g++ with CUDA $oldest, host" "${host_files[@]}" -- g++ "${common[@]}" -Werror -fopenmp -isystem "$cache/$oldest/include"
+  if fetch_oldest_nvcc; then
+    each "nvcc $oldest, kernels for sm_90" "${kernels[@]}" -- "$cache/$oldest/bin/nvcc" -x cu -std=c++20 -arch=sm_90 -I. \
+      --expt-relaxed-constexpr --extended-lambda -DFMT_CONSTEVAL= -DFMT_USE_CONSTEXPR=1 -DNDEBUG -Xcompiler=-fopenmp,-Wall,-Werror \
+      -Werror=all-warnings -o "$cache/object" -c
+  else
+    echo "not run: nvcc $oldest, which cannot be fetched of Debian 13"
+  fi
   if fetch_clang; then
     each "clang 19 with CUDA $oldest, host" "${host_files[@]}" -- "$clang" "${common[@]}" -isystem "$cache/$oldest/include"
     # An intrinsic that clang lacks.
