@@ -176,8 +176,11 @@ INSTANTIATE_TEST_SUITE_P(Sizes, WinogradTest,
                                          Size{1, 160, 96, 16, 32, 1, false}, Size{2, 9, 9, 80, 16, 1, false},
                                          Size{2, 80, 80, 128, 64, 2, true}, Size{1, 79, 81, 64, 256, 2, true},
                                          Size{3, 25, 42, 48, 16, 2, false}, Size{1, 14, 9, 16, 80, 2, false},
-                                         Size{2, 1, 19, 16, 16, 2, false},
-                                         Size{2, 17, 17, 80, 16, 2, false}));
+                                         Size{2, 1, 19, 16, 16, 2, false}, Size{2, 17, 17, 80, 16, 2, false},
+                                         // Many channels: several units of work, and several spans of tiles.
+                                         Size{2, 12, 13, 192, 212, 1, true},
+                                         Size{1, 97, 100, 144, 16, 1, false},
+                                         Size{1, 140, 133, 144, 48, 2, false}));
 
 // Maps and gradients have the bits that each level has alone; the gradient of the weights is one sum.
 TEST(Winograd, OfSeveralLevels) {

@@ -5,6 +5,7 @@
 #include "core/kernels/common/small_gemm_cpu.h"
 #include "core/kernels/conv2d/winograd_schemes_cpu.h"
 #include "core/kernels/conv2d/winograd_tiles_cpu.h"
+#include "core/kernels/conv2d/winograd_weights_cpu.h"
 #include "core/runtime/lru_cache.h"
 #include "core/runtime/parallel.h"
 #include "core/tensor/integers.h"
@@ -16,38 +17,13 @@ namespace {
 
 using namespace winograd;
 
-constexpr int64_t kGroup = 4 * kLanes;             // channels of a unit of work
-constexpr int64_t kPanel = kTileVectors * kLanes;  // of them, those of a register tile
-static_assert(kGroup % kPanel == 0);
 constexpr int64_t kSummed = 128;     // channels that are summed before the sums are put away
 constexpr int64_t kBlock = 1 << 17;  // numbers of transformed input in a thread's cache
 constexpr int64_t kMinBlock = 4 * kTileRows, kManyBlocks = 16;
-constexpr int64_t kSpan = 1 << 19;                // numbers of transformed input at a time
-constexpr int64_t kParts = 16, kPartTiles = 192;  // of the tiles, each with sums of its own
+constexpr int64_t kSpan = 1 << 19;  // numbers of transformed input at a time
 
-template <class Scheme>
-constexpr int64_t kSquare = Scheme::kPoints* Scheme::kPoints;
 template <class Scheme>
 constexpr int64_t kRows = 288 / kSquare<Scheme>* kTileRows;  // tiles of a unit of work
-template <class Scheme>
-constexpr int64_t kDepth = 3456 / kSquare<Scheme>;  // tiles that are summed before the sums are put away
-
-// The positions' channels [first, first + count), transformed: channel c of a point goes to out.at(point) +
-// place(c), the last vector of them filled up with zeros.
-template <int kTo, auto Map, class T, int kFrom, class Place>
-void transform_channels(T* (&positions)[kFrom][kFrom], int64_t first, int64_t count, Points& out,
-                        const Place& place) {
-  const auto vector = [&](int64_t c, const auto& read) {
-    float* to = out.at(0, 0) + place(c);
-    transform<kFrom, kTo, Map>(
-        [&](int i, int j) { return positions[i][j] ? read(positions[i][j] + first + c) : Floats{}; },
-        [&](int i, int j, Floats v) { store(to + (i * kTo + j) * out.distance, v); });
-  };
-  int64_t c = 0;
-  for (; c + kLanes <= count; c += kLanes) vector(c, [](const T* p) { return load(p); });
-  if (c < count) vector(c, [&](const T* p) { return load_some(p, count - c); });
-}
-
 // result = act(map * taps [3, 3, C, O] + bias); rotated by 180 degrees, the taps are those of the gradient.
 // Its steps are compiled once, not into both ways to run them (see run_range).
 template <class T, class Scheme>
@@ -226,93 +202,12 @@ void convolve(const Tensor& map, const Tensor& w, const Taps& taps, bool rotated
   });
 }
 
-// The gradient of the taps.
-template <class T, class Scheme>
-struct TapsSum {
-  static constexpr int kPoints = Scheme::kPoints, kMatrices = Scheme::kMatrices;
-  Tiles<const T> in, out;                    // the input, the result's gradient
-  int64_t stride = round_up(out.C, kLanes);  // of the latter's channels: whole vectors
-
-  // The sum over tiles [begin, end) of the points' products, of channels [first, first + width) of the input:
-  // [matrices][panels][out.C, channels of the panel].
-  Points sum(int64_t begin, int64_t end, int64_t first, int64_t width) const {
-    const int64_t blocks = ceil_div(end - begin, kDepth<Scheme>), depth = ceil_div(end - begin, blocks);
-    Points v(kPoints, depth * width), w(kPoints, depth * stride), sums(kMatrices, width * out.C);
-    for (int64_t from = begin; from < end; from += depth) {
-      const int64_t tiles = std::min(depth, end - from);
-      for (int64_t t = 0; t < tiles; ++t) {
-        const T *read[Scheme::kIn][Scheme::kIn], *given[Scheme::kOut][Scheme::kOut];
-        in.positions(from + t, Scheme::kBorder, read);
-        out.positions(from + t, 0, given);
-        transform_channels<kPoints, &Scheme::input>(read, first, width, v, [&](int64_t c) {
-          const int64_t panel = c / kPanel * kPanel;
-          return panel * depth + t * std::min(kPanel, width - panel) + (c - panel);
-        });
-        transform_channels<kPoints, &Scheme::output_gradient>(given, 0, out.C, w,
-                                                              [&](int64_t c) { return t * stride + c; });
-      }
-      bool begun[kMatrices][kMatrices]{};
-      for (int i = 0; i < kPoints; ++i)
-        for (int j = 0; j < kPoints; ++j) {
-          const int row = Scheme::matrix(i), column = Scheme::matrix(j);
-          const bool add = std::exchange(begun[row][column], true) || from > begin;
-          const auto multiply = add ? &small_gemm<true> : &small_gemm<false>;
-          for (int64_t c = 0; c < width; c += kPanel) {
-            const int64_t panel = std::min(kPanel, width - c);
-            multiply(out.C, panel, tiles, w.at(i, j), 1, stride, v.at(i, j) + c * depth, panel,
-                     sums.at(row, column) + c * out.C, panel);
-          }
-        }
-    }
-    return sums;
-  }
-
-  // From the sums of all parts to taps [out.C, 3, 3, in.C]: kLanes numbers each of [begin, end) of the sums.
-  void write(std::vector<Points>& parts, int64_t first, int64_t width, int64_t begin, int64_t end,
-             float* taps) const {
-    for (int64_t i = begin; i < end; ++i) {
-      const int64_t panel = i * kLanes / (kPanel * out.C) * kPanel, of_panel = i * kLanes - panel * out.C;
-      const int64_t row = std::min(kPanel, width - panel);
-      float* tap = taps + of_panel / row * 9 * in.C + first + panel + of_panel % row;
-      transform<kMatrices, 3, &Scheme::taps_gradient>(
-          [&](int r, int s) {
-            Floats sum{};
-            for (Points& part : parts) sum += load(part.at(r, s) + i * kLanes);
-            return sum;
-          },
-          [&](int r, int s, Floats v) { store(tap + (3 * r + s) * in.C, v); });
-    }
-  }
-
-  void run(float* taps) const {
-    const int64_t tiles = out.count(), parts = std::clamp<int64_t>(tiles / kPartTiles, 1, kParts);
-    const int64_t groups = ceil_div(in.C, kGroup);
-    std::vector<std::vector<Points>> sums(groups);  // of a group's parts
-    for (auto& of_group : sums) of_group.resize(parts);
-    parallel_for(parts * groups, 1, [&](int64_t from, int64_t to) {
-      for (int64_t unit = from; unit < to; ++unit) {
-        const int64_t group = unit / parts, part = unit % parts, first = group * kGroup;
-        const int64_t width = std::min(kGroup, in.C - first);
-        sums[group][part] = sum(tiles * part / parts, tiles * (part + 1) / parts, first, width);
-        if (parts > 1) continue;
-        write(sums[group], first, width, 0, width / kLanes * out.C, taps);
-        sums[group].clear();
-      }
-    });
-    if (parts == 1) return;
-    for (int64_t group = 0; group < groups; ++group) {
-      const int64_t first = group * kGroup, width = std::min(kGroup, in.C - first);
-      parallel_for(width / kLanes * out.C, 64,
-                   [&](int64_t from, int64_t to) { write(sums[group], first, width, from, to, taps); });
-    }
-  }
-};
-
 template <class Scheme>
-void sum_taps(const Tensor& dy, const Tensor& x, Tensor& taps, const FeatureLevels& levels) {
+void sum_taps(const Tensor& dy, const Tensor& x, Tensor& dw, const FeatureLevels& levels) {
   dispatch_dtype<float, bf16>(x.dtype(), "conv2d", [&]<class T>() {
-    TapsSum<T, Scheme>{{x.data<T>(), x, levels, Scheme::kStep}, {dy.data<T>(), dy, levels, Scheme::kOut}}.run(
-        taps.data<float>());
+    TapsSum<T, Scheme>{
+        {x.data<T>(), x, levels, Scheme::kStep}, {dy.data<T>(), dy, levels, Scheme::kOut}, dw.data<float>()}
+        .run();
   });
 }
 
@@ -354,9 +249,10 @@ void winograd_backward_data(const Tensor& dy, const Tensor& w, Winograd kind, Te
 
 void winograd_backward_weight(const Tensor& dy, const Tensor& x, Winograd kind, Tensor& dw,
                               const FeatureLevels& levels) {
-  Tensor taps = Tensor::empty({dw.dim(0), 3, 3, dw.dim(1)});
-  with_scheme<Strided>(kind, [&]<class Scheme>() { sum_taps<Scheme>(dy, x, taps, levels); });
-  dw.copy_from(taps.permute({0, 3, 1, 2}));
+  const bool direct = dw.dtype() == DType::kF32 && dw.is_contiguous();
+  Tensor sum = direct ? dw : Tensor::empty(dw.shape());
+  with_scheme<Strided>(kind, [&]<class Scheme>() { sum_taps<Scheme>(dy, x, sum, levels); });
+  if (!direct) dw.copy_from(sum);
 }
 
 }  // namespace saccade::cpu

@@ -5,24 +5,34 @@
 #include <utility>
 #include <vector>
 
+#include "core/kernels/common/small_gemm_cpu.h"
 #include "core/kernels/common/vector_cpu.h"
+#include "core/kernels/conv2d/winograd_transforms_cpu.h"
 #include "core/tensor/integers.h"
 #include "core/tensor/tensor.h"
 #include "core/types/feature_levels.h"
 
 namespace saccade::cpu::winograd {
 
+constexpr int64_t kGroup = 4 * kLanes;             // channels of a unit of work
+constexpr int64_t kPanel = kTileVectors * kLanes;  // of them, those of a register tile
+static_assert(kGroup % kPanel == 0);
+template <class Scheme>
+constexpr int64_t kSquare = Scheme::kPoints* Scheme::kPoints;
+
 // Square matrices of matrices, one for each point. Their distance is no power of two, so that the points do
 // not share a set of the cache.
 struct Points {
   int64_t side = 0, distance = 0;
   Tensor memory;
+  float* first = nullptr;
   Points() = default;
   Points(int64_t side_, int64_t size, Tensor of = {})
       : side(side_), distance(round_up(size, kLanes) + kLanes), memory(std::move(of)) {
     if (!memory.defined()) memory = Tensor::empty({side * side * distance});
+    first = memory.data<float>();
   }
-  float* at(int64_t row, int64_t column) { return memory.data<float>() + (row * side + column) * distance; }
+  float* at(int64_t row, int64_t column) const { return first + (row * side + column) * distance; }
 };
 
 // Maps in tiles of step x step positions: one map [N, H, W, C], or those of several levels as rows.
@@ -67,5 +77,21 @@ struct Tiles {
     levels.push_back({size, rows, columns, (levels.empty() ? 0 : count()) + N * rows * columns, map});
   }
 };
+
+// The positions' channels [first, first + count), transformed: channel c of a point goes to out.at(point) +
+// place(c), the last vector of them filled up with zeros.
+template <int kTo, auto Map, class T, int kFrom, class Place>
+void transform_channels(T* (&positions)[kFrom][kFrom], int64_t first, int64_t count, Points& out,
+                        const Place& place) {
+  const auto vector = [&](int64_t c, const auto& read) {
+    float* to = out.at(0, 0) + place(c);
+    transform<kFrom, kTo, Map>(
+        [&](int i, int j) { return positions[i][j] ? read(positions[i][j] + first + c) : Floats{}; },
+        [&](int i, int j, Floats v) { store(to + (i * kTo + j) * out.distance, v); });
+  };
+  int64_t c = 0;
+  for (; c + kLanes <= count; c += kLanes) vector(c, [](const T* p) { return load(p); });
+  if (c < count) vector(c, [&](const T* p) { return load_some(p, count - c); });
+}
 
 }  // namespace saccade::cpu::winograd
