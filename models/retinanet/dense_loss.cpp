@@ -55,6 +55,14 @@ AnchorTables make_tables(const DenseOutput& output, const std::vector<Target>& t
   return t;
 }
 
+// `rows`, or what they are made of.
+Var rows_of(const Var& rows, const Vars& levels, int64_t columns) {
+  if (rows.defined()) return rows;
+  Vars flat;
+  for (const Var& level : levels) flat.push_back(reshape(level, {level.value().numel() / columns, columns}));
+  return concat(flat, 0);
+}
+
 }  // namespace
 
 int64_t dense_count(const DenseOptions& options, const Target& target) {
@@ -75,20 +83,12 @@ DetectionLoss dense_loss(const DenseOutput& output, const std::vector<Target>& t
   const AnchorTables tables = make_tables(output, targets, images);
   const Device device = output.logits[0].device();
   const Tensor labels = tables.labels.to(device), ignored = tables.ignored.to(device);
-  Var class_sum;
-  Vars deltas;
-  for (size_t l = 0; l < output.logits.size(); ++l) {
-    const int64_t begin = tables.starts[l], end = tables.starts[l + 1], count = end - begin;
-    const Var logits = masked_fill(reshape(output.logits[l], {count, o.columns}),
-                                   ignored.slice(0, begin, end).unsqueeze(-1), kNoLogit);
-    const Var sum = sigmoid_focal_loss(logits, labels.slice(0, begin, end), o.focal_alpha, o.focal_gamma,
-                                       LossParts::apart(1));
-    class_sum = l == 0 ? sum : add(class_sum, sum);
-    deltas.push_back(reshape(output.deltas[l], {count, 4}));
-  }
+  const Var logits =
+      masked_fill(rows_of(output.logit_rows, output.logits, o.columns), ignored.unsqueeze(-1), kNoLogit);
+  const Var class_sum = sigmoid_focal_loss(logits, labels, o.focal_alpha, o.focal_gamma, LossParts::apart(1));
   const auto positives = std::ssize(tables.rows);
-  const Var moved =
-      index_select(concat(deltas, 0), Tensor::from<int64_t>({positives}, tables.rows).to(device));
+  const Var moved = index_select(rows_of(output.delta_rows, output.deltas, 4),
+                                 Tensor::from<int64_t>({positives}, tables.rows).to(device));
   const Var box_sum =
       l1_loss(moved, Tensor::from<float>({positives, 4}, tables.deltas).to(device), LossParts::apart(1));
   double divisor = static_cast<double>(step.counted());

@@ -30,6 +30,9 @@ struct DenseOutput : DetectorOutput {
   std::shared_ptr<const DenseOptions> options;
   // A level each: [N, H, W, A * K] and [N, H, W, A * 4] of A anchors a cell.
   Vars logits, deltas;
+  // The same of all levels, one after the other: [anchors of the batch, K] and [.., 4]. Without gradients
+  // undefined.
+  Var logit_rows, delta_rows;
   FeatureLevels maps;
   ImageSize canvas;              // of the padded images
   std::vector<ImageSize> sizes;  // [N]

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <tuple>
 
 #include "models/build.h"
 
@@ -43,7 +42,8 @@ const DenseOutput& dense_output(const DetectorOutput& output) {
 
 }  // namespace
 
-RetinaHead::RetinaHead(int64_t channels, int64_t layers, int64_t anchors, int64_t classes) {
+RetinaHead::RetinaHead(int64_t channels, int64_t layers, int64_t anchors, int64_t classes)
+    : columns_(classes) {
   const Conv2dOptions same{.padding = 1};
   // 0.01 with the usual 256 channels: with fewer the values would shrink from layer to layer.
   const double deviation = 0.01 * std::sqrt(256.0 / static_cast<double>(channels));
@@ -58,23 +58,25 @@ RetinaHead::RetinaHead(int64_t channels, int64_t layers, int64_t anchors, int64_
   box_ = make_child<Conv2d>("retina_reg", channels, anchors * 4, 3, same, init);
 }
 
-std::pair<Vars, Vars> RetinaHead::forward(const Vars& levels) const {
+void RetinaHead::forward(const Vars& levels, DenseOutput& output) const {
   const auto tower = [](const auto& convolutions, const auto& last, Var x, const auto&... sizes) {
     for (const auto& conv : convolutions) x = conv(x, sizes..., Activation::kRelu);
     return last(x, sizes...);
   };
-  Vars logits, deltas;
   if (!execution().grad_enabled) {  // the weights are prepared once and for all
     for (const Var& map : levels) {
-      logits.push_back(tower(class_tower_, class_, map));
-      deltas.push_back(tower(box_tower_, box_, map));
+      output.logits.push_back(tower(class_tower_, class_, map));
+      output.deltas.push_back(tower(box_tower_, box_, map));
     }
-    return {logits, deltas};
+    return;
   }
   FeatureLevels sizes;
   const Var rows = join_levels(levels, sizes);
-  return {split_levels(tower(class_tower_, class_, rows, sizes), sizes),
-          split_levels(tower(box_tower_, box_, rows, sizes), sizes)};
+  const Var logits = tower(class_tower_, class_, rows, sizes), deltas = tower(box_tower_, box_, rows, sizes);
+  output.logits = split_levels(logits, sizes);
+  output.deltas = split_levels(deltas, sizes);
+  output.logit_rows = reshape(logits, {logits.value().numel() / columns_, columns_});
+  output.delta_rows = reshape(deltas, {deltas.value().numel() / 4, 4});
 }
 
 RetinaNet::RetinaNet(const RetinaNetOptions& options, std::shared_ptr<Backbone> backbone)
@@ -106,7 +108,7 @@ std::shared_ptr<const DetectorOutput> RetinaNet::forward(const DetectorInput& in
           size.height, size.width, output->canvas.height, output->canvas.width, wanted.height, wanted.width,
           dense_->anchors.stride(l));
   }
-  std::tie(output->logits, output->deltas) = head_(neck_(maps));
+  head_(neck_(maps), *output);
   return output;
 }
 

@@ -18,13 +18,14 @@ class Inference;
 class RetinaHead : public Module {
  public:
   RetinaHead(int64_t channels, int64_t layers, int64_t anchors, int64_t classes);
-  // levels [N, H, W, C] each -> of each logits [N, H, W, A * K] and deltas [N, H, W, A * 4]
-  std::pair<Vars, Vars> forward(const Vars& levels) const;
+  // levels [N, H, W, C] each -> the predictions of the output
+  void forward(const Vars& levels, DenseOutput& output) const;
   std::string type_name() const override { return "RetinaHead"; }
 
  private:
   std::vector<Child<Conv2d>> class_tower_, box_tower_;
   Child<Conv2d> class_, box_;
+  int64_t columns_;
 };
 
 struct RetinaNetOptions {
