@@ -5,12 +5,42 @@
 
 #include "core/tensor/execution.h"
 #include "data/formats/listing.h"
+#include "models/build.h"
+#include "models/weights/inference.h"
+#include "models/weights/weight_names.h"
 #include "train/checkpoints/checkpoint.h"
 #include "train/checkpoints/init_from.h"
+#include "train/config/config.h"
 #include "train/config/options.h"
 #include "train/loop/training_run.h"
 
 namespace saccade {
+namespace {
+
+// Weights that were trained to be read in another way would be taken without a word, and mean little: what a
+// file of the same model says of its conventions must be what is configured.
+void check_conventions(const std::string& path, const std::string& key, const Config& config) {
+  const ModelSpec& spec = model_types().find(config.model().type());
+  if (!spec.infer) return;
+  const std::unique_ptr<WeightsFile> file = open_weights(path, key);
+  const Args given = model_args(config);
+  const OfficialWeights weights = official_weights(*file);
+  Inference inference(*file, weights, given);
+  try {
+    if (!spec.infer(inference)) return;
+  } catch (const InputError&) {
+    return;  // another model's
+  }
+  for (const std::string& part : spec.parts)
+    for (const auto& [field, value] : inference.fields) {
+      if (field != fmt::format("model.{}.conventions", part)) continue;
+      if (const std::string own = given.get_section(part).get_string("conventions"); own != value)
+        fail_input("{}: weights of a {}, but {} is {}, expected --set {}={}", path, weights.naming, field,
+                   own, field, value);
+    }
+}
+
+}  // namespace
 
 void TrainingRun::start() {
   if (!options_.resume) folder_.refuse_run();
@@ -33,6 +63,7 @@ void TrainingRun::start() {
     load_model(*from->file, model_, false);
     check_weights(model_, from->file->path());
   } else if (!options_.init_from.empty()) {
+    check_conventions(options_.init_from, options_.init_key, config_);
     for (const std::string& line :
          init_from(options_.init_from, model_, {options_.heads, task_.class_names(), options_.init_key})
              .lines())
