@@ -172,6 +172,14 @@ TEST(DetectionMasks, CurvesAndPairsGoByPixelsToo) {
   const std::vector<Detection> inside{masked(pixels_of(2, 1, 4, 2))};
   EXPECT_EQ(confusion_matrix(one_rectangle(true), inside, 0, 0.5, nullptr, IouType::kMasks).counts,
             (std::vector<std::vector<int64_t>>{{0, 0}, {0, 0}}));
+  // A crowd without a mask is as large as its box.
+  GroundTruth crowd = one_rectangle(true);
+  crowd.annotations[0].bbox = {0, 0, 6, 3};
+  crowd.annotations[0].segmentation.reset();
+  const std::vector<Detection> beside{masked(pixels_of(6, 3, 10, 6))};
+  for (const auto& [list, counted] : {std::pair{inside, 0}, {beside, 1}})
+    EXPECT_EQ(confusion_matrix(crowd, list, 0, 0.5, nullptr, IouType::kMasks).counts,
+              (std::vector<std::vector<int64_t>>{{0, 0}, {counted, 0}}));
 }
 
 TEST(DetectionMasks, WhatHasNoMaskIsNamed) {

@@ -132,8 +132,11 @@ int run_score(const ScoreArguments& arguments) {
   if (const auto conflicts = category_conflicts(paths.categories, truth.categories, "the model");
       !conflicts.empty())
     fail_input("{}: {}; expected a data set with the same categories", paths.annotations, conflicts[0]);
-  if (paths.wants.masks) coco::need_masks(truth, paths.annotations);
   std::vector<std::string> classes, notes;
+  if (paths.wants.masks)
+    if (const std::string remark = coco::need_masks(truth, paths.annotations); !remark.empty())
+      notes.push_back(
+          fmt::format("note: {}: {}: what lies in the box is ignored", paths.annotations, remark));
   for (const Category& c : truth.categories) classes.push_back(c.name);
   check_choice({.only = arguments.classes}, classes, paths.annotations);
   std::vector<Detection> detections =

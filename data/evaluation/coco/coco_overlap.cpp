@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "core/tensor/error.h"
+#include "data/formats/listing.h"
 
 namespace saccade::coco {
 namespace {
@@ -23,6 +24,11 @@ std::unordered_map<int64_t, ImageSize> sizes_of(const GroundTruth& truth) {
   std::unordered_map<int64_t, ImageSize> sizes;
   for (const ImageInfo& image : truth.images) sizes.emplace(image.id, ImageSize{image.height, image.width});
   return sizes;
+}
+
+// Of a crowd without a mask.
+Mask mask_of_box(const Annotation& a, ImageSize size) {
+  return Mask::from_box(size, {a.bbox[0], a.bbox[1], a.bbox[0] + a.bbox[2], a.bbox[1] + a.bbox[3]});
 }
 
 [[noreturn]] void fail_at(size_t i, std::span<const Detection> detections, const std::string& source,
@@ -66,10 +72,14 @@ class MaskOverlap final : public Overlap {
                std::vector<double>& out) const override {
     out.resize(found.size() * objects.size());
     for (size_t g = 0; g < objects.size() && !found.empty(); ++g) {
-      const Segmentation& segmentation = *objects[g]->segmentation;
+      const Segmentation* segmentation = objects[g]->segmentation.get();
+      const bool is_drawn = !segmentation || !segmentation->polygons.empty();
       Mask drawn;
-      if (!segmentation.polygons.empty()) drawn = segmentation.mask(sizes_.at(objects[g]->image_id));
-      const Mask& object = segmentation.polygons.empty() ? segmentation.runs : drawn;
+      if (is_drawn) {
+        const ImageSize size = sizes_.at(objects[g]->image_id);
+        drawn = segmentation ? segmentation->mask(size) : mask_of_box(*objects[g], size);
+      }
+      const Mask& object = is_drawn ? drawn : segmentation->runs;
       for (size_t d = 0; d < found.size(); ++d)
         out[d * objects.size() + g] = iou(*found[d]->mask, object, objects[g]->iscrowd);
     }
@@ -85,21 +95,27 @@ class MaskOverlap final : public Overlap {
 
 }  // namespace
 
-void need_masks(const GroundTruth& truth, const std::string& name) {
+std::string need_masks(const GroundTruth& truth, const std::string& name) {
   const auto sizes = sizes_of(truth);
+  int64_t ignored = 0;
   for (const Annotation& a : truth.annotations) {
     const auto image = sizes.find(a.image_id);
     if (image == sizes.end()) continue;
     auto fail = [&](const std::string& what) { fail_input("{}: {}", truth.where(a, name, true), what); };
-    if (a.segmentation == nullptr) fail("has no segmentation, expected one, as masks count");
+    if (a.segmentation == nullptr && !a.iscrowd) fail("has no segmentation, expected one, as masks count");
     if (image->second == ImageSize{})
       fail("its image has no width and height, expected them, as masks count");
     try {
-      a.segmentation->check(image->second);
+      if (a.segmentation)
+        a.segmentation->check(image->second);
+      else
+        mask_of_box(a, image->second), ++ignored;
     } catch (const InputError& error) {
       fail(error.what());
     }
   }
+  if (ignored == 0) return {};
+  return count_of(ignored, "crowd", "crowds") + " without a mask";
 }
 
 void need_masks(std::span<const Detection> detections, const std::string& source) {

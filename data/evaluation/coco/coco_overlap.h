@@ -31,7 +31,8 @@ std::unique_ptr<Overlap> make_overlap(IouType type, const GroundTruth& truth,
                                       std::span<const Detection> detections, const std::string& source);
 
 // The same for the objects alone, whose file is named, and for detections that may have none at all.
-void need_masks(const GroundTruth& truth, const std::string& name);
+// A crowd may lack one: its box is taken. How many do, "3 crowds without a mask", or empty.
+std::string need_masks(const GroundTruth& truth, const std::string& name);
 void need_masks(std::span<const Detection> detections, const std::string& source);
 
 }  // namespace saccade::coco

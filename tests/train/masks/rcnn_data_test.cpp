@@ -70,6 +70,44 @@ TEST(RcnnData, ListsMaySayOtherSizesOrNone) {
   }
 }
 
+// Training leaves crowds out, and evaluation ignores what lies in their masks; of one without, in its box.
+TEST(RcnnData, CrowdsNeedNoMask) {
+  TestFolder folder;
+  write_squares(folder, "list.json", R"(,"width":48,"height":40)", 1);
+  std::string list = read_bytes(folder / "list.json");
+  list.insert(list.find(R"(],"categories")"),
+              R"(,{"id":9,"image_id":1,"category_id":1,"bbox":[1,1,10,10],"area":100,"iscrowd":1})");
+  write_bytes(folder / "list.json", list);
+  testing::internal::CaptureStderr();
+  testing::internal::CaptureStdout();
+  const int status = run_command(train_squares(folder, "list.json", "run"));
+  const std::string said = testing::internal::GetCapturedStdout() + testing::internal::GetCapturedStderr();
+  ASSERT_EQ(status, 0) << said;
+  for (const char* what : {"left out as all crowds", "what lies in the box is ignored"})
+    EXPECT_NE(said.find(what), std::string::npos) << said;
+  EXPECT_EQ(logged_numbers(folder / "run", "segm_AP").size(), 1U);
+}
+
+// torchvision's weights mean something else in a model that computes as mmdetection's.
+TEST(RcnnData, WeightsOfOtherConventionsAreRefused) {
+  TestFolder folder;
+  write_squares(folder, "list.json", R"(,"width":48,"height":40)", 1);
+  std::vector<std::string> words = train_squares(folder, "list.json", "run");
+  words.insert(words.end(), {"--init-from", SACCADE_SOURCE_DIR "/tests/golden/mask_rcnn/weights.pth"});
+  const std::string expected =
+      "weights.pth: weights of a torchvision R-CNN, but model.rcnn.conventions is mmdetection, "
+      "expected --set model.rcnn.conventions=torchvision";
+  for (const bool set : {false, true}) {
+    if (set)
+      words.insert(words.end(),
+                   {"--set", "model.rcnn.conventions=torchvision", "--set", "data.labels=category_id"});
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(run_command(words), 2);  // with them, the sizes of the layers do not fit
+    const std::string error = testing::internal::GetCapturedStderr();
+    EXPECT_EQ(error.find(expected) != std::string::npos, !set) << error;
+  }
+}
+
 // With torchvision's conventions label 0 is the background.
 TEST(RcnnData, ObjectsThatCannotBeFoundAreRefused) {
   TestFolder folder;

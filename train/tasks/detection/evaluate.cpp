@@ -101,7 +101,10 @@ void settle(FigureOptions& figures, std::vector<std::string>& notes, const std::
 
 void settle_masks(FigureOptions& figures, const Dataset& set, std::vector<std::string>& notes) {
   if (!set.ground_truth().is_annotated) return;
-  settle(figures, notes, [&] { coco::need_masks(set.ground_truth(), set.name()); });
+  settle(figures, notes, [&] {
+    if (const std::string remark = coco::need_masks(set.ground_truth(), set.name()); !remark.empty())
+      notes.push_back(fmt::format("note: {}: {}: what lies in the box is ignored", set.name(), remark));
+  });
 }
 
 void settle_masks(FigureOptions& figures, std::span<const Detection> detections, const std::string& source,

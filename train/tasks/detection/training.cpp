@@ -43,7 +43,10 @@ class DetectorTraining final : public ImageTrainingTask {
                      ? fmt::format("category ids up to {}", known - 1)
                      : fmt::format("{} categories", known),
                  train_set_->name(), known);
-    if (has_masks(config)) coco::need_masks(train_set_->ground_truth(), train_set_->name());
+    if (has_masks(config))
+      if (const std::string remark = coco::need_masks(train_set_->ground_truth(), train_set_->name());
+          !remark.empty())
+        notes_.push_back(fmt::format("note: {}: {}, left out as all crowds", train_set_->name(), remark));
     model_ = build_as<Detector>(config, classes);
     check_background(*model_, *train_set_);
     if (!val_set_) return;
