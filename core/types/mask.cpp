@@ -40,17 +40,6 @@ void Mask::append(std::vector<Run>& runs, int64_t begin, int64_t end) {
     runs.push_back({static_cast<uint32_t>(begin), static_cast<uint32_t>(end)});
 }
 
-template <class F>
-void Mask::for_each_part(F f) const {
-  const auto height = static_cast<uint32_t>(size_.height);
-  for (const Run& run : runs_)
-    for (uint32_t at = run.begin; at < run.end;) {
-      const uint32_t x = at / height, end = std::min(run.end, (x + 1) * height);
-      f(x, at - x * height, end - x * height);
-      at = end;
-    }
-}
-
 Mask::Mask(ImageSize size, std::vector<Run> runs) : size_(size), runs_(std::move(runs)) {
   if (runs_.empty()) return;
   const auto height = static_cast<uint32_t>(size_.height);

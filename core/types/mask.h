@@ -52,6 +52,9 @@ class Mask {
   std::vector<uint32_t> counts() const;
   std::string text() const;             // "counts" of COCO's compressed form: ASCII from '0' to 'o'
   std::vector<uint8_t> bitmap() const;  // [height, width], row by row, 0 or 1
+  // Polygons along the sides of pixels, none of which has a hole or touches another one's inside: together
+  // they are the mask, to the pixel.
+  std::vector<std::vector<double>> polygons() const;
 
   // The window whose top left corner is at (y, x). Nothing is set where it reaches beyond the mask: a window
   // at (-y, -x) moves the mask onto a larger canvas.
@@ -81,6 +84,17 @@ class Mask {
   int64_t area_ = 0;
   Box box_;
 };
+
+template <class F>
+void Mask::for_each_part(F f) const {
+  const auto height = static_cast<uint32_t>(size_.height);
+  for (const Run& run : runs_)
+    for (uint32_t at = run.begin; at < run.end;) {
+      const uint32_t x = at / height, end = std::min(run.end, (x + 1) * height);
+      f(x, at - x * height, end - x * height);
+      at = end;
+    }
+}
 
 // Intersection over union, from 0 to 1; where the object is a crowd, over the area of the detection. Throws
 // Error for masks of different sizes.

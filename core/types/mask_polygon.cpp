@@ -3,6 +3,7 @@
 // column in the middle of a column of pixels to the next, the pixels below change sides.
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "core/tensor/error.h"
 #include "core/types/mask.h"
@@ -122,6 +123,74 @@ Mask Mask::from_polygons(ImageSize size, std::span<const std::vector<double>> po
   }
   unite();
   return {size, std::move(runs)};
+}
+
+namespace {
+
+// A part of a mask that has one run in each of its columns: its upper and its lower side, from the left, and
+// the run in the last column.
+struct OnePiece {
+  std::vector<double> upper, lower;
+  int64_t top = 0, bottom = 0;
+
+  void go_to(int64_t x, int64_t new_top, int64_t new_bottom) {
+    auto step = [&](std::vector<double>& side, int64_t& before, int64_t after) {
+      if (before == after) return;
+      for (const int64_t v : {x, before, x, after}) side.push_back(static_cast<double>(v));
+      before = after;
+    };
+    step(upper, top, new_top);
+    step(lower, bottom, new_bottom);
+  }
+  std::vector<double> polygon(int64_t end) {
+    std::vector<double> all = std::move(upper);
+    for (const int64_t v : {end, top, end, bottom}) all.push_back(static_cast<double>(v));
+    for (size_t i = lower.size(); i >= 2; i -= 2) all.insert(all.end(), {lower[i - 2], lower[i - 1]});
+    return all;
+  }
+  bool meets(int64_t other_top, int64_t other_bottom) const {
+    return top < other_bottom && other_top < bottom;
+  }
+};
+
+}  // namespace
+
+std::vector<std::vector<double>> Mask::polygons() const {
+  std::vector<std::vector<double>> all;
+  std::vector<OnePiece> open;                       // those that reach the column before
+  std::vector<std::pair<int64_t, int64_t>> column;  // the runs of this one
+  // A run goes on with a piece where neither meets another one; else pieces end, and new ones begin.
+  auto close_column = [&](int64_t x) {
+    std::vector<OnePiece> next;
+    std::vector<bool> goes_on(open.size());
+    for (const auto& [top, bottom] : column) {
+      size_t met = open.size(), count = 0;
+      for (size_t i = 0; i < open.size(); ++i)
+        if (open[i].meets(top, bottom)) met = i, ++count;
+      if (count == 1 && std::ranges::count_if(column, [&, piece = &open[met]](const auto& run) {
+                          return piece->meets(run.first, run.second);
+                        }) == 1) {
+        goes_on[met] = true;
+        next.push_back(std::move(open[met]));
+        next.back().go_to(x, top, bottom);
+      } else {
+        const auto left = static_cast<double>(x);
+        next.push_back({{left, static_cast<double>(top)}, {left, static_cast<double>(bottom)}, top, bottom});
+      }
+    }
+    for (size_t i = 0; i < open.size(); ++i)
+      if (!goes_on[i]) all.push_back(open[i].polygon(x));
+    open = std::move(next);
+    column.clear();
+  };
+  int64_t at = 0;
+  for_each_part([&](int64_t x, int64_t top, int64_t bottom) {
+    for (; at < x; ++at) close_column(at);
+    column.emplace_back(top, bottom);
+  });
+  close_column(at);
+  close_column(at + 1);
+  return all;
 }
 
 Mask Mask::from_box(ImageSize size, const Box& box) {

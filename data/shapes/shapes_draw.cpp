@@ -270,11 +270,11 @@ class Canvas {
       const auto area = static_cast<double>(mask.area());
       if (area < kLeastVisible * static_cast<double>(shapes_[s].pixels) || area == 0) continue;
       const Box& box = mask.box();
-      result.annotations.push_back(
-          {.category_id = shapes_[s].category + 1,
-           .bbox = {box.x1, box.y1, box.width(), box.height()},
-           .area = area,
-           .segmentation = std::make_shared<const Segmentation>(Segmentation{.polygons = {}, .runs = mask})});
+      result.annotations.push_back({.category_id = shapes_[s].category + 1,
+                                    .bbox = {box.x1, box.y1, box.width(), box.height()},
+                                    .area = area,
+                                    .segmentation = std::make_shared<const Segmentation>(
+                                        Segmentation{.polygons = mask.polygons(), .runs = {}})});
     }
     result.label_map = LabelMap({image_.height, image_.width});
     std::ranges::transform(owner_, result.label_map.values.begin(), [&](int owner) {

@@ -11,6 +11,7 @@
 #include <map>
 #include <sstream>
 
+#include "core/tensor/philox.h"
 #include "tests/input_error.h"
 
 namespace saccade {
@@ -128,6 +129,21 @@ TEST(Mask, EqualsPycocotoolsAndPillow) {
   for (const char* kind : {"polygons", "box", "counts"}) EXPECT_GT(compared[kind], 30) << kind;
   for (const char* kind : {"iou", "or", "and", "flip", "crop", "resize"})
     EXPECT_GT(compared[kind], 150) << kind;
+}
+
+// With holes, parts that touch at corners, and full columns.
+TEST(Mask, PolygonsAreTheMaskToThePixel) {
+  Rng rng(3);
+  for (int trial = 0; trial < 200; ++trial) {
+    const ImageSize size{1 + rng.below(9), 1 + rng.below(9)};
+    std::vector<uint8_t> pixels(static_cast<size_t>(size.height * size.width));
+    const auto of_ten = rng.below(11);
+    for (uint8_t& pixel : pixels) pixel = rng.below(10) < of_ten;
+    const Mask mask = Mask::from_bitmap(size, pixels);
+    EXPECT_EQ(Mask::from_polygons(size, mask.polygons()), mask) << "trial " << trial;
+  }
+  EXPECT_EQ(Mask::from_box({9, 9}, {2, 3, 5, 7}).polygons(), (Polygons{{2, 3, 5, 3, 5, 7, 2, 7}}));
+  EXPECT_TRUE(Mask::from_counts({3, 3}, Counts{9}).polygons().empty());
 }
 
 TEST(Mask, RunsOfNoPixelsSayNothing) {
