@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/runtime/host_copy.h"
 #include "core/runtime/parallel.h"
 #include "models/detection/objects.h"
 #include "models/detection/postprocess.h"
@@ -124,11 +125,13 @@ std::vector<std::vector<ImageDetection>> detections_of_images(const RegionDetect
                 N, found.scores.dim(0));
   SACCADE_CHECK(options.max_detections > 0, "[postprocess] max_detections {}, expected at least 1",
                 options.max_detections);
-  const std::vector<float> boxes = found.boxes.value().to_vector<float>(),
-                           scores = found.scores.value().to_vector<float>(),
-                           labels = found.labels.value().to_vector<float>();
-  std::vector<float> masks;
-  if (found.masks.defined()) masks = found.masks.value().to_vector<float>();
+  // All copies are started before the first is waited for: on a GPU the host waits once.
+  auto start = [](const Var& v) { return v.defined() ? HostCopy(v.value().to(DType::kF32)) : HostCopy(); };
+  const HostCopy all_boxes = start(found.boxes), all_scores = start(found.scores),
+                 all_labels = start(found.labels), all_masks = start(found.masks);
+  const float* masks = all_masks.defined() ? all_masks.data<float>() : nullptr;  // what was started last
+  const float *labels = all_labels.data<float>(), *scores = all_scores.data<float>(),
+              *boxes = all_boxes.data<float>();
   const int64_t side = found.masks.defined() ? found.masks.dim(2) : 0;
   std::vector<std::vector<ImageDetection>> results(targets.size());
   for (int64_t n = 0; n < N; ++n) {
@@ -137,7 +140,7 @@ std::vector<std::vector<ImageDetection>> detections_of_images(const RegionDetect
     std::vector<ImageDetection>& list = results[static_cast<size_t>(n)];
     for (int64_t d = n * D; d < (n + 1) * D; ++d) {
       const auto i = static_cast<size_t>(d);
-      const float* b = boxes.data() + 4 * i;
+      const float* b = boxes + 4 * i;
       if (!std::isfinite(scores[i] + b[0] + b[1] + b[2] + b[3]))
         throw NotFinite(fmt::format("{}: a predicted box or score is not finite", name_of_image(t)));
       const auto label = static_cast<int64_t>(labels[i]);
@@ -150,11 +153,11 @@ std::vector<std::vector<ImageDetection>> detections_of_images(const RegionDetect
                                      d - n * D};
       if (!doubles_another(detection, list, options.nms)) list.push_back(detection);
     }
-    if (masks.empty()) continue;
+    if (!masks) continue;
     parallel_for(std::ssize(list), 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         ImageDetection& d = list[static_cast<size_t>(i)];
-        const float* map = masks.data() + (n * D + d.query) * side * side;
+        const float* map = masks + (n * D + d.query) * side * side;
         d.mask =
             std::make_shared<const Mask>(mask_in_box(map, side, d.box, original, own.masks_like_torchvision));
         d.area = static_cast<double>(d.mask->area());

@@ -4,7 +4,9 @@
 
 #include "autograd/scope.h"
 #include "core/kernels/gather/gather.h"
+#include "core/kernels/reduce/reduce.h"
 #include "core/kernels/top_k/top_k.h"
+#include "core/runtime/host_copy.h"
 #include "core/tensor/integers.h"
 #include "models/detection/objects.h"
 #include "models/detection/postprocess.h"
@@ -55,53 +57,79 @@ struct LevelSearch {
     for (Candidate& c : found) std::copy_n(deltas + 4 * c.anchor, 4, c.deltas.begin());
     return found;
   }
+};
 
-  // Of all images, where the predictions are on a GPU: only the best leave it.
-  std::vector<std::vector<Candidate>> on_device(const Tensor& logits, const Tensor& deltas,
-                                                const std::vector<MapSize>& valid) const {
-    const int64_t N = logits.dim(0), anchors = map.cells() * per_cell,
-                  kept = std::min(count, anchors * classes);
-    Tensor hidden = Tensor::full({N, map.height, map.width, 1, 1}, 1, DType::kBool);
-    for (int64_t n = 0; n < N; ++n)
-      hidden.select(0, n)
-          .slice(0, 0, valid[static_cast<size_t>(n)].height)
-          .slice(1, 0, valid[static_cast<size_t>(n)].width)
-          .fill(0);
-    NoGrad no_grad;
+// The candidates of all images where the predictions are on a GPU: only the best leave it, and the host waits
+// once for those of all levels.
+class LevelSearchOnGpu {
+ public:
+  // `hidden` bool [N, H, W, 1, 1]: cells of the padding
+  LevelSearchOnGpu(const LevelSearch& search, const Tensor& logits, const Tensor& deltas,
+                   const Tensor& hidden)
+      : search_(search), images_(logits.dim(0)) {
+    const NoGrad no_grad;
+    const int64_t N = images_, classes = search.classes, anchors = search.map.cells() * search.per_cell;
+    kept_ = std::min(search.count, anchors * classes);
     const Var all =
-        slice(reshape(Var(logits), {N, map.height, map.width, per_cell, columns}), -1, 0, classes);
+        slice(reshape(Var(logits), {N, search.map.height, search.map.width, search.per_cell, search.columns}),
+              -1, 0, classes);
     const Tensor scores = masked_fill(all, hidden.to(logits.device()), -1e30)
                               .value()
                               .contiguous()
                               .reshape({N, anchors * classes});
-    Tensor indices = Tensor::empty({N, kept}, DType::kI64, logits.device());
+    Tensor indices = Tensor::empty({N, kept_}, DType::kI64, logits.device());
     kernels::top_k(scores, indices);
-    Tensor best = Tensor::empty({N, kept, 1}, DType::kF32, logits.device());
+    Tensor best = Tensor::empty({N, kept_, 1}, DType::kF32, logits.device());
     kernels::gather_rows(scores.reshape({N, anchors * classes, 1}), indices, best);
-    const std::vector<int64_t> at = indices.to_vector<int64_t>();
-    std::vector<int64_t> rows;
-    for (int64_t i : at) rows.push_back(i / classes);
-    Tensor moved = Tensor::empty({N, kept, 4}, DType::kF32, logits.device());
-    kernels::gather_rows(deltas.reshape({N, anchors, 4}),
-                         Tensor::from<int64_t>({N, kept}, rows, logits.device()), moved);
-    const std::vector<float> values = best.to_vector<float>(), d = moved.to_vector<float>();
-    std::vector<std::vector<Candidate>> found(static_cast<size_t>(N));
-    for (size_t i = 0; i < at.size(); ++i) {
-      if (!(values[i] > least)) continue;
-      Candidate c{values[i], rows[i], at[i] % classes, {}};
-      std::copy_n(d.data() + 4 * i, 4, c.deltas.begin());
-      found[i / static_cast<size_t>(kept)].push_back(c);
+    // The anchor of a pair: half a class away from the next one, so that rounding does not matter.
+    const Var pairs = add_scalar(Var(indices.to(DType::kF64)), 0.5);
+    const Tensor rows =
+        mul_scalar(pairs, 1 / static_cast<double>(classes)).value().to(DType::kI64).contiguous();
+    Tensor moved = Tensor::empty({N, kept_, 4}, DType::kF32, logits.device());
+    kernels::gather_rows(deltas.reshape({N, anchors, 4}), rows, moved);
+    indices_ = HostCopy(indices), best_ = HostCopy(best), moved_ = HostCopy(moved);
+  }
+
+  void wait() const { moved_.data<float>(); }
+  std::vector<std::vector<Candidate>> found() const {
+    const int64_t* at = indices_.data<int64_t>();
+    const float *values = best_.data<float>(), *d = moved_.data<float>();
+    std::vector<std::vector<Candidate>> found(static_cast<size_t>(images_));
+    for (int64_t i = 0; i < images_ * kept_; ++i) {
+      if (!(values[i] > search_.least)) continue;
+      Candidate c{values[i], at[i] / search_.classes, at[i] % search_.classes, {}};
+      std::copy_n(d + 4 * i, 4, c.deltas.begin());
+      found[static_cast<size_t>(i / kept_)].push_back(c);
     }
     return found;
   }
+
+ private:
+  LevelSearch search_;
+  int64_t images_, kept_ = 0;
+  HostCopy indices_, best_, moved_;
 };
 
-void need_finite(const Var& values, const char* what, const std::vector<Target>& targets) {
-  if (is_finite(values.value())) return;
-  for (size_t n = 0; n < targets.size(); ++n)
-    if (!is_finite(values.value().select(0, static_cast<int64_t>(n))))
-      throw NotFinite(fmt::format("{}: a predicted {} is not finite", name_of_image(targets[n]), what));
-}
+// Whether predictions are finite, which is known when the device has come to it.
+class FiniteCheck {
+ public:
+  FiniteCheck(const Var& values, const char* what) : values_(values.value()), what_(what) {
+    Tensor count = Tensor::empty({1}, DType::kF64, values_.device());
+    kernels::count_nonfinite(values_.contiguous(), count);
+    count_ = HostCopy(count);
+  }
+  void need(const std::vector<Target>& targets) const {
+    if (count_.data<double>()[0] == 0) return;
+    for (size_t n = 0; n < targets.size(); ++n)
+      if (!is_finite(values_.select(0, static_cast<int64_t>(n))))
+        throw NotFinite(fmt::format("{}: a predicted {} is not finite", name_of_image(targets[n]), what_));
+  }
+
+ private:
+  Tensor values_;
+  const char* what_;
+  HostCopy count_;
+};
 
 // A candidate as a box in pixels of the image as the model got it.
 struct Found {
@@ -136,24 +164,45 @@ std::vector<std::vector<ImageDetection>> dense_detections(const DenseOutput& out
                      .count = o.candidates,
                      .least = static_cast<float>(std::log(o.score_threshold / (1 - o.score_threshold))),
                      .map = {}};
+  std::vector<FiniteCheck> checks;
+  std::vector<LevelSearch> searches;
+  std::vector<LevelSearchOnGpu> on_gpu;  // of each level, or none
+  std::vector<std::vector<MapSize>> valid;
+  Tensors logits, deltas;
+  for (int64_t l = 0; l < output.maps.size(); ++l) {
+    const auto level = static_cast<size_t>(l);
+    checks.emplace_back(output.logits[level], "score");
+    checks.emplace_back(output.deltas[level], "box");
+    search.map = output.maps[l];
+    searches.push_back(search);
+    valid.emplace_back();
+    for (const ImageSize& size : output.sizes) valid.back().push_back(o.anchors.maps(size)[l]);
+    logits.push_back(output.logits[level].value().to(DType::kF32).contiguous());
+    deltas.push_back(output.deltas[level].value().to(DType::kF32).contiguous());
+    if (logits.back().device() == Device::kCpu) continue;
+    Tensor hidden =
+        Tensor::full({static_cast<int64_t>(N), search.map.height, search.map.width, 1, 1}, 1, DType::kBool);
+    for (size_t n = 0; n < N; ++n)
+      hidden.select(0, static_cast<int64_t>(n))
+          .slice(0, 0, valid.back()[n].height)
+          .slice(1, 0, valid.back()[n].width)
+          .fill(0);
+    on_gpu.emplace_back(search, logits.back(), deltas.back(), hidden);
+  }
+  // What was started last is there last.
+  if (!on_gpu.empty()) on_gpu.back().wait();
+  for (const FiniteCheck& check : checks) check.need(targets);
   std::vector<std::vector<Found>> found(N);
   for (int64_t l = 0; l < output.maps.size(); ++l) {
     const auto level = static_cast<size_t>(l);
-    need_finite(output.logits[level], "score", targets);
-    need_finite(output.deltas[level], "box", targets);
-    search.map = output.maps[l];
-    std::vector<MapSize> valid;
-    for (const ImageSize& size : output.sizes) valid.push_back(o.anchors.maps(size)[l]);
-    const Tensor logits = output.logits[level].value().to(DType::kF32).contiguous(),
-                 deltas = output.deltas[level].value().to(DType::kF32).contiguous();
     std::vector<std::vector<Candidate>> candidates;
-    if (logits.device() == Device::kCpu) {
+    if (on_gpu.empty()) {
       for (size_t n = 0; n < N; ++n)
-        candidates.push_back(search.of_image(logits.select(0, static_cast<int64_t>(n)).data<float>(),
-                                             deltas.select(0, static_cast<int64_t>(n)).data<float>(),
-                                             valid[n]));
+        candidates.push_back(searches[level].of_image(
+            logits[level].select(0, static_cast<int64_t>(n)).data<float>(),
+            deltas[level].select(0, static_cast<int64_t>(n)).data<float>(), valid[level][n]));
     } else {
-      candidates = search.on_device(logits, deltas, valid);
+      candidates = on_gpu[level].found();
     }
     for (size_t n = 0; n < N; ++n)
       for (const Candidate& c : candidates[n]) {
