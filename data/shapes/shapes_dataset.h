@@ -23,8 +23,8 @@ struct ShapesOptions {
 struct ShapesImage {
   Image image;
   // Category ids 1 .. 6. bbox is the extent of the pixels that can be seen (not hidden by later shapes,
-  // inside the image), area is their count and segmentation their outlines. A shape of which less than a quarter
-  // can be seen has no annotation.
+  // inside the image), area is their count and segmentation their outlines. A shape of which less than a
+  // quarter can be seen has no annotation.
   std::vector<Annotation> annotations;  // ids not yet given
   // 0 for the background, else the category of the topmost shape, also of one without an annotation.
   LabelMap label_map;
