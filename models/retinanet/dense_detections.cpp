@@ -4,7 +4,6 @@
 
 #include "autograd/scope.h"
 #include "core/kernels/gather/gather.h"
-#include "core/kernels/reduce/reduce.h"
 #include "core/kernels/top_k/top_k.h"
 #include "core/runtime/host_copy.h"
 #include "core/tensor/integers.h"
@@ -113,11 +112,8 @@ class LevelSearchOnGpu {
 // Whether predictions are finite, which is known when the device has come to it.
 class FiniteCheck {
  public:
-  FiniteCheck(const Var& values, const char* what) : values_(values.value()), what_(what) {
-    Tensor count = Tensor::empty({1}, DType::kF64, values_.device());
-    kernels::count_nonfinite(values_.contiguous(), count);
-    count_ = HostCopy(count);
-  }
+  FiniteCheck(const Var& values, const char* what)
+      : values_(values.value()), what_(what), count_(nonfinite_count(values_)) {}
   void need(const std::vector<Target>& targets) const {
     if (count_.data<double>()[0] == 0) return;
     for (size_t n = 0; n < targets.size(); ++n)
