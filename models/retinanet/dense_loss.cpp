@@ -14,21 +14,19 @@ constexpr double kNoLogit = -1e4;
 
 // The anchors of a batch as its losses take them, level by level, of each the images one after the other.
 struct AnchorTables {
-  Tensor labels;                // i64 [anchors of all]: a class, or -1
-  Tensor ignored;               // bool, alike
-  std::vector<int64_t> rows;    // of those that stand for an object
-  std::vector<float> deltas;    // [rows, 4]
-  std::vector<int64_t> starts;  // of each level, and the end
+  Tensor labels;              // i64 [anchors of all]: a class, or -1
+  Tensor ignored;             // bool, alike
+  std::vector<int64_t> rows;  // of those that stand for an object
+  std::vector<float> deltas;  // [rows, 4]
 };
 
 AnchorTables make_tables(const DenseOutput& output, const std::vector<Target>& targets,
                          const std::vector<KeptAnchorTargets::Pointer>& images) {
   const DenseOptions& o = *output.options;
-  const int64_t N = std::ssize(targets), A = o.anchors.per_cell();
-  AnchorTables t{.starts = {0}};
-  for (const MapSize& map : output.maps) t.starts.push_back(t.starts.back() + N * map.cells() * A);
-  t.labels = Tensor::full({t.starts.back()}, -1, DType::kI64);
-  t.ignored = Tensor::full({t.starts.back()}, 1, DType::kBool);  // the padding stays so
+  const int64_t N = std::ssize(targets), A = o.anchors.per_cell(), anchors = N * output.maps.tokens() * A;
+  AnchorTables t;
+  t.labels = Tensor::full({anchors}, -1, DType::kI64);
+  t.ignored = Tensor::full({anchors}, 1, DType::kBool);  // the padding stays so
   int64_t* labels = t.labels.data<int64_t>();
   bool* ignored = t.ignored.data<bool>();
   for (int64_t l = 0; l < output.maps.size(); ++l)
@@ -37,7 +35,7 @@ AnchorTables make_tables(const DenseOutput& output, const std::vector<Target>& t
       const MapSize map = output.maps[l], own = image.maps[l];
       auto at = static_cast<size_t>(image.maps.start(l) * A);
       for (int64_t y = 0; y < own.height; ++y) {
-        int64_t row = t.starts[static_cast<size_t>(l)] + ((n * map.height + y) * map.width) * A;
+        int64_t row = (N * output.maps.start(l) + (n * map.height + y) * map.width) * A;
         for (int64_t i = 0; i < own.width * A; ++i, ++row, ++at) {
           const int32_t object = image.stands[at];
           ignored[row] = object == kIgnored;
