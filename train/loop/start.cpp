@@ -21,9 +21,11 @@ namespace {
 // file of the same model says of its conventions must be what is configured.
 void check_conventions(const std::string& path, const std::string& key, const Config& config) {
   const ModelSpec& spec = model_types().find(config.model().type());
-  if (!spec.infer) return;
-  const std::unique_ptr<WeightsFile> file = open_weights(path, key);
   const Args given = model_args(config);
+  const auto part = std::ranges::find_if(
+      spec.parts, [&](const auto& name) { return given.get_section(name).has("conventions"); });
+  if (!spec.infer || part == spec.parts.end()) return;  // weights of other models mean one thing
+  const std::unique_ptr<WeightsFile> file = open_weights(path, key);
   const OfficialWeights weights = official_weights(*file);
   Inference inference(*file, weights, given);
   try {
@@ -31,13 +33,12 @@ void check_conventions(const std::string& path, const std::string& key, const Co
   } catch (const InputError&) {
     return;  // another model's
   }
-  for (const std::string& part : spec.parts)
-    for (const auto& [field, value] : inference.fields) {
-      if (field != fmt::format("model.{}.conventions", part)) continue;
-      if (const std::string own = given.get_section(part).get_string("conventions"); own != value)
-        fail_input("{}: weights of a {}, but {} is {}, expected --set {}={}", path, weights.naming, field,
-                   own, field, value);
-    }
+  const std::string wanted = fmt::format("model.{}.conventions", *part),
+                    own = given.get_section(*part).get_string("conventions");
+  for (const auto& [field, value] : inference.fields)
+    if (field == wanted && value != own)
+      fail_input("{}: weights of a {}, but {} is {}, expected --set {}={}", path, weights.naming, field, own,
+                 field, value);
 }
 
 }  // namespace
