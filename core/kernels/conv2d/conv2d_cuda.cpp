@@ -44,14 +44,14 @@ bool run(const cuda::ConvProblem& q, const Tensor& x, const Tensor& w, const Ten
   if (!*plan) return false;
   if (auto* kept = kept_for_recording()) kept->push_back(plan);
   const Tensor& result = q.pass == cuda::ConvPass::kForward ? y : q.pass == cuda::ConvPass::kData ? x : w;
+  Tensor written = result;
   auto placed = [&](const Tensor& t) {
     if (!t.defined() || reinterpret_cast<uintptr_t>(t.raw()) % cuda::kConvAlignment == 0) return t;
-    return &t == &result ? t.empty_like() : t.clone();
+    return &t == &result ? written = t.empty_like() : t.clone();
   };
   const Tensor px = placed(x), pw = placed(w), py = placed(y), pb = placed(bias), pr = placed(residual);
   auto at = [](const Tensor& t) { return t.defined() ? t.raw() : nullptr; };
   (*plan)->run({px.raw(), pw.raw(), py.raw(), at(pb), at(pr)});
-  const Tensor& written = q.pass == cuda::ConvPass::kForward ? py : q.pass == cuda::ConvPass::kData ? px : pw;
   if (Tensor out = result; written.raw() != out.raw()) out.copy_from(written);
   return true;
 }
