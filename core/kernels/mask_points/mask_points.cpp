@@ -8,8 +8,7 @@ namespace saccade::kernels {
 namespace {
 
 struct MaskPoint {
-  const uint8_t* bitmaps;
-  const int64_t* rows;
+  const int64_t *runs, *begins, *rows;
   const float* points;
   float* inside;
   int64_t height, width, count;
@@ -21,15 +20,25 @@ struct MaskPoint {
   }
   SACCADE_HD void operator()(int64_t i) const {
     const int64_t x = nearest(points[2 * i], width), y = nearest(points[2 * i + 1], height);
-    inside[i] = bitmaps[(rows[i / count] * height + y) * width + x] != 0 ? 1.0f : 0.0f;
+    const int64_t row = rows[i / count], pixel = x * height + y;
+    int64_t low = begins[row], high = begins[row + 1];  // the first run that ends behind the pixel
+    while (low < high) {
+      const int64_t middle = (low + high) / 2;
+      if (runs[2 * middle + 1] > pixel)
+        high = middle;
+      else
+        low = middle + 1;
+    }
+    inside[i] = low < begins[row + 1] && runs[2 * low] <= pixel ? 1.0f : 0.0f;
   }
 };
 
-void mask_points_generic(const Tensor& bitmaps, const Tensor& rows, const Tensor& points, Tensor& inside) {
+void mask_points_generic(const Tensor& runs, const Tensor& begins, int64_t height, int64_t width,
+                         const Tensor& rows, const Tensor& points, Tensor& inside) {
   for_each(inside.numel(),
-           MaskPoint{bitmaps.data<uint8_t>(), rows.data<int64_t>(), points.data<float>(),
-                     inside.data<float>(), bitmaps.dim(1), bitmaps.dim(2), points.dim(1)},
-           16);
+           MaskPoint{runs.data<int64_t>(), begins.data<int64_t>(), rows.data<int64_t>(), points.data<float>(),
+                     inside.data<float>(), height, width, points.dim(1)},
+           32);
 }
 
 SACCADE_REGISTER_KERNEL(mask_points, &mask_points_generic);

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "autograd/scope.h"
-#include "core/kernels/mask_points/mask_points.h"
 #include "core/kernels/top_k/top_k.h"
 #include "core/tensor/execution.h"
 #include "core/tensor/philox.h"
@@ -78,8 +77,7 @@ struct PointTerm : MaskTerm {
     const Tensor points = choose_points(maps, matched, predicted.boxes.dim(0), predicted.boxes.dim(2), count);
     const Tensor rows = Tensor::from<int64_t>({P}, matched.object_rows, maps.device());
     auto pairs = std::make_shared<MaskPairs>();
-    pairs->truth = Tensor::empty({P, count}, DType::kF32, maps.device());
-    kernels::mask_points(matched.masks->bitmaps(), rows, points, pairs->truth);
+    pairs->truth = matched.masks->at(rows, points);
     pairs->weights = index_select(Var(matched.masks->weights()), rows).value();
     pairs->logits = reshape(sample_at(maps, points), {P, count});
     return matched.at_points = pairs;

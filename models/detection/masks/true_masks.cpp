@@ -1,63 +1,54 @@
 #include "models/detection/masks/true_masks.h"
 
-#include <cstring>
+#include <numeric>
 
 #include "autograd/scope.h"
 #include "core/kernels/mask_points/mask_points.h"
-#include "core/tensor/philox.h"
 
 namespace saccade {
 
-TrueMasks::TrueMasks(const std::vector<Target>& targets, ImageSize canvas, Device device) {
+TrueMasks::TrueMasks(const std::vector<Target>& targets, ImageSize canvas, Device device) : canvas_(canvas) {
   std::vector<float> weights;
-  std::vector<int64_t> images;
+  std::vector<int64_t> images, runs, begins{0};
   for (size_t n = 0; n < targets.size(); ++n)
     for (const Instance& instance : targets[n].instances) {
       weights.push_back(instance.mask ? 1 : 0);
       images.push_back(static_cast<int64_t>(n));
+      if (instance.mask) {
+        const Mask mask = instance.mask->resize({targets[n].height, targets[n].width}).crop(0, 0, canvas);
+        for (const Mask::Run& run : mask.runs()) runs.insert(runs.end(), {run.begin, run.end});
+      }
+      begins.push_back(std::ssize(runs) / 2);
     }
   const auto R = std::ssize(weights);
-  Tensor bitmaps = Tensor::zeros({R, canvas.height, canvas.width}, DType::kU8);
-  int64_t row = 0;
-  for (const Target& image : targets)
-    for (const Instance& instance : image.instances) {
-      if (instance.mask) {
-        const std::vector<uint8_t> pixels =
-            instance.mask->resize({image.height, image.width}).crop(0, 0, canvas).bitmap();
-        std::memcpy(bitmaps.data<uint8_t>() + row * std::ssize(pixels), pixels.data(), pixels.size());
-      }
-      ++row;
-    }
-  bitmaps_ = bitmaps.to(device);
+  runs_ = Tensor::from<int64_t>({std::ssize(runs) / 2, 2}, runs, device);
+  begins_ = Tensor::from<int64_t>({R + 1}, begins, device);
   weights_ = Tensor::from<float>({R}, weights, device);
   images_ = Tensor::from<int64_t>({R}, images, device);
 }
 
-Tensor TrueMasks::at(const Tensor& points_of_images) const {
-  const int64_t R = images_.dim(0), P = points_of_images.dim(1);
-  Tensor inside = Tensor::empty({R, P}, DType::kF32, images_.device());
-  if (R == 0) return inside;
-  NoGrad no_grad;
-  std::vector<int64_t> all;
-  for (int64_t r = 0; r < R; ++r) all.push_back(r);
-  const Tensor points = index_select(Var(points_of_images), images_).value().contiguous();
-  kernels::mask_points(bitmaps_, Tensor::from<int64_t>({R}, all, images_.device()), points, inside);
+Tensor TrueMasks::at(const Tensor& rows, const Tensor& points) const {
+  Tensor inside = Tensor::empty({points.dim(0), points.dim(1)}, DType::kF32, points.device());
+  kernels::mask_points(runs_, begins_, canvas_.height, canvas_.width, rows, points, inside);
   return inside;
 }
 
+Tensor TrueMasks::at(const Tensor& points_of_images) const {
+  const int64_t R = images_.dim(0);
+  if (R == 0) return Tensor::empty({0, points_of_images.dim(1)}, DType::kF32, images_.device());
+  NoGrad no_grad;
+  std::vector<int64_t> all(static_cast<size_t>(R));
+  std::iota(all.begin(), all.end(), 0);
+  return at(Tensor::from<int64_t>({R}, all, images_.device()),
+            index_select(Var(points_of_images), images_).value().contiguous());
+}
+
 Tensor random_points(const std::vector<PointRow>& rows, int64_t count, uint64_t key, Device device) {
-  std::vector<float> numbers;
-  numbers.reserve(rows.size() * static_cast<size_t>(2 * count + 2));
-  for (const PointRow& row : rows) {
-    const size_t end = numbers.size() + static_cast<size_t>(2 * count);
-    for (uint64_t block = 0; numbers.size() < end; ++block) {
-      const Philox bits = Philox::generate(key, static_cast<uint64_t>(row.image_id),
-                                           static_cast<uint64_t>(row.number) << 32 | block);
-      for (uint32_t b : bits.x) numbers.push_back(uniform_from_bits(b));
-    }
-    numbers.resize(end);
-  }
-  return Tensor::from<float>({std::ssize(rows), count, 2}, numbers, device);
+  std::vector<int64_t> numbers;
+  for (const PointRow& row : rows) numbers.insert(numbers.end(), {row.image_id, row.number});
+  Tensor points = Tensor::empty({std::ssize(rows), count, 2}, DType::kF32, device);
+  kernels::random_points(Tensor::from<int64_t>({std::ssize(rows), 2}, numbers, device), key, points);
+  return points;
 }
 
 Var sample_at(const Var& map, const Tensor& points) {

@@ -14,13 +14,15 @@ class TrueMasks {
  public:
   // canvas: of the padded images
   TrueMasks(const std::vector<Target>& targets, ImageSize canvas, Device device);
-  const Tensor& bitmaps() const { return bitmaps_; }  // u8 [R, H, W]
   const Tensor& weights() const { return weights_; }  // f32 [R], 0 or 1
+  // f32 [P, K], what mask rows[p], i64 [P], is at the points [P, K, 2]
+  Tensor at(const Tensor& rows, const Tensor& points) const;
   // f32 [R, P], what they are at the points [N, P, 2] of their images
   Tensor at(const Tensor& points_of_images) const;
 
  private:
-  Tensor bitmaps_, weights_, images_;
+  ImageSize canvas_;
+  Tensor runs_, begins_, weights_, images_;
 };
 
 // Uniform in the unit square, f32 [rows, count, 2] as (x, y): each row's from its image's id and its own
