@@ -122,6 +122,20 @@ std::string Mask::text() const {
   return text;
 }
 
+Mask Mask::from_runs(ImageSize size, std::span<const Run> runs) {
+  const auto count = static_cast<uint32_t>(pixels_of(size));
+  std::vector<Run> joined;
+  uint32_t at = 0;
+  for (const Run& run : runs) {
+    SACCADE_CHECK(at <= run.begin && run.begin <= run.end && run.end <= count,
+                  "[mask] a run from {} to {}, expected ascending ones of {} pixels", run.begin, run.end,
+                  count);
+    append(joined, run.begin, run.end);
+    at = run.end;
+  }
+  return {size, std::move(joined)};
+}
+
 Mask Mask::from_bitmap(ImageSize size, std::span<const uint8_t> pixels) {
   const auto count = static_cast<uint32_t>(pixels_of(size));
   SACCADE_CHECK(pixels.size() == count, "[mask] {} pixels for {} x {}", pixels.size(), size.width,

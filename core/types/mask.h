@@ -40,6 +40,8 @@ class Mask {
   static void check_polygons(std::span<const std::vector<double>> polygons);  // throws for the same ones
   // That of the polygon of its corners. Throws InputError for the same coordinates.
   static Mask from_box(ImageSize size, const Box& box);
+  // Runs that ascend, of which one may touch the next. Throws Error for others.
+  static Mask from_runs(ImageSize size, std::span<const Run> runs);
   // [height, width], row by row; all but 0 is set. Throws Error for another number of pixels.
   static Mask from_bitmap(ImageSize size, std::span<const uint8_t> pixels);
 

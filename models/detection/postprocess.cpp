@@ -4,12 +4,14 @@
 #include <cmath>
 #include <memory>
 #include <numeric>
+#include <span>
 #include <vector>
 
 #include "core/kernels/copy/copy.h"
 #include "core/kernels/top_k/picked_detections.h"
 #include "core/kernels/top_k/top_k.h"
 #include "core/runtime/host_copy.h"
+#include "core/runtime/parallel.h"
 #include "core/tensor/error.h"
 #include "models/not_finite.h"
 
@@ -35,30 +37,77 @@ struct Places {
   }
 };
 
-}  // namespace
+// The pixels of an axis that lie behind the same cell.
+struct Band {
+  int64_t cell, begin, end;
+};
 
+std::vector<Band> bands_of(const Places& places) {
+  std::vector<Band> bands;
+  for (int64_t i = 0; i < std::ssize(places.cells); ++i) {
+    const int64_t cell = places.cells[static_cast<size_t>(i)];
+    if (bands.empty() || bands.back().cell != cell) bands.push_back({cell, i, i});
+    bands.back().end = i + 1;
+  }
+  return bands;
+}
+
+// What is above 0 of a map, bilinear between its cells, at the pixels of the original image. Pixels between
+// four cells of one sign have that sign, so only those along an object's edge are worked out.
 Mask mask_of_map(const float* logits, MapSize map, ImageSize canvas, const Target& image) {
   const ImageSize size{image.original_height, image.original_width};
   const Places rows(size.height, image.height, canvas.height, map.height),
       columns(size.width, image.width, canvas.width, map.width);
-  std::vector<uint8_t> pixels(static_cast<size_t>(size.height * size.width), 0);
-  std::vector<float> row(static_cast<size_t>(map.width) + 1);
-  const int64_t below = map.height > 1 ? map.width : 0;
-  for (int64_t y = 0; y < size.height; ++y) {
-    const float* top = logits + rows.cells[static_cast<size_t>(y)] * map.width;
-    const float part = rows.parts[static_cast<size_t>(y)];
-    for (int64_t x = 0; x < map.width; ++x)
-      row[static_cast<size_t>(x)] = top[x] + part * (top[x + below] - top[x]);
-    row.back() = row[row.size() - 2];
-    if (*std::ranges::max_element(row) <= 0) continue;
-    uint8_t* out = pixels.data() + y * size.width;
-    for (size_t x = 0; x < columns.cells.size(); ++x) {
-      const float* left = row.data() + columns.cells[x];
-      out[x] = left[0] + columns.parts[x] * (left[1] - left[0]) > 0;
+  const std::vector<Band> row_bands = bands_of(rows), column_bands = bands_of(columns);
+  const int64_t below = map.height > 1 ? map.width : 0, beside = map.width > 1 ? 1 : 0;
+  std::vector<Mask::Run> runs;
+  struct Part {
+    int64_t begin, end;
+    bool is_edge;
+  };
+  std::vector<Part> parts;  // of a column that may be set
+  std::vector<float> left(rows.parts.size()), right(rows.parts.size());
+  for (const Band& columns_here : column_bands) {
+    parts.clear();
+    for (const Band& band : row_bands) {
+      const float* cell = logits + band.cell * map.width + columns_here.cell;
+      const int set = (cell[0] > 0) + (cell[beside] > 0) + (cell[below] > 0) + (cell[below + beside] > 0);
+      if (set == 0) continue;
+      const bool is_edge = set < 4;
+      if (!parts.empty() && parts.back().is_edge == is_edge && parts.back().end == band.begin)
+        parts.back().end = band.end;
+      else
+        parts.push_back({band.begin, band.end, is_edge});
+      if (!is_edge) continue;
+      for (auto y = static_cast<size_t>(band.begin); y < static_cast<size_t>(band.end); ++y) {
+        left[y] = cell[0] + rows.parts[y] * (cell[below] - cell[0]);
+        right[y] = cell[beside] + rows.parts[y] * (cell[below + beside] - cell[beside]);
+      }
+    }
+    for (int64_t x = columns_here.begin; x < columns_here.end; ++x) {
+      const float across = columns.parts[static_cast<size_t>(x)];
+      auto add = [&](int64_t begin, int64_t end) {
+        runs.push_back(
+            {static_cast<uint32_t>(x * size.height + begin), static_cast<uint32_t>(x * size.height + end)});
+      };
+      for (const Part& part : parts) {
+        if (!part.is_edge) {
+          add(part.begin, part.end);
+          continue;
+        }
+        for (int64_t y = part.begin, begin = y; y <= part.end; ++y) {
+          const auto at = static_cast<size_t>(y);
+          if (y < part.end && left[at] + across * (right[at] - left[at]) > 0) continue;
+          if (begin < y) add(begin, y);
+          begin = y + 1;
+        }
+      }
     }
   }
-  return Mask::from_bitmap(size, pixels);
+  return Mask::from_runs(size, runs);
 }
+
+}  // namespace
 
 bool doubles_another(const ImageDetection& detection, const std::vector<ImageDetection>& better, double nms) {
   return nms < 1 && std::ranges::any_of(better, [&](const ImageDetection& other) {
@@ -164,13 +213,17 @@ HostCopy joined_predictions(const Tensor& logits, const Tensor& boxes) {
 
 void add_masks(const float* masks, const MapSize& map, const ImageSize& canvas, const Target& target,
                std::vector<ImageDetection>& detections) {
-  for (ImageDetection& d : detections) {
-    const float* of_map = masks + d.query * map.cells();
-    if (!std::isfinite(std::accumulate(of_map, of_map + map.cells(), 0.0)))
-      fail_not_finite(target, "mask", d.query);
-    d.mask = std::make_shared<const Mask>(mask_of_map(of_map, map, canvas, target));
-    d.area = static_cast<double>(d.mask->area());
-  }
+  parallel_for(std::ssize(detections), 1, [&](int64_t begin, int64_t end) {
+    for (ImageDetection& d :
+         std::span(detections).subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin))) {
+      const float* of_map = masks + d.query * map.cells();
+      if (!std::isfinite(std::accumulate(of_map, of_map + map.cells(), 0.0))) continue;
+      d.mask = std::make_shared<const Mask>(mask_of_map(of_map, map, canvas, target));
+      d.area = static_cast<double>(d.mask->area());
+    }
+  });
+  for (const ImageDetection& d : detections)
+    if (!d.mask) fail_not_finite(target, "mask", d.query);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -217,6 +218,54 @@ TEST(Postprocess, BadPredictionsNameTheImage) {
     EXPECT_NE(std::string(e.what()).find("image 7"), std::string::npos) << e.what();
   }
   EXPECT_THROW(detections(output_of({0, 2, -1, 1, 0, 2}), {}), Error);
+}
+
+// Beside bilinear interpolation in f64, pixel by pixel: maps of one row, one column and one cell, images that
+// fill a part of the canvas, larger and smaller than the map.
+TEST(Postprocess, MasksAreTheInterpolatedLogitsAboveZero) {
+  Rng rng(5);
+  const struct {
+    int64_t h, w, canvas_height, canvas_width, height, width, original_height, original_width;
+  } cases[] = {{6, 9, 24, 36, 24, 36, 97, 150}, {6, 9, 24, 36, 20, 25, 61, 40},
+               {1, 7, 4, 28, 4, 28, 9, 50},     {7, 1, 28, 4, 28, 4, 50, 9},
+               {1, 1, 4, 4, 4, 4, 5, 6},        {20, 30, 80, 120, 80, 120, 11, 13}};
+  for (const auto& c : cases) {
+    SetOutput output = output_of({0, 2, -1, 1, -3, 2});
+    std::vector<float> map;
+    for (int64_t i = 0; i < 2 * c.h * c.w; ++i)
+      map.push_back(static_cast<float>(rng.normal() + rng.below(3) - 1));
+    output.layers[0].masks = Var(Tensor::from<float>({1, 2, c.h, c.w}, map));
+    output.canvas = {c.canvas_height, c.canvas_width};
+    std::vector<Target> targets = one_target();
+    targets[0].height = c.height;
+    targets[0].width = c.width;
+    targets[0].original_height = c.original_height;
+    targets[0].original_width = c.original_width;
+    const auto found = detections(output, targets);
+    for (const ImageDetection& d : found.at(0)) {
+      const std::vector<uint8_t> pixels = d.mask->bitmap();
+      const float* of_query = map.data() + d.query * c.h * c.w;
+      auto at = [](int64_t pixel, int64_t original, int64_t used, int64_t canvas, int64_t cells) {
+        return std::clamp((static_cast<double>(pixel) + 0.5) * static_cast<double>(used * cells) /
+                                  static_cast<double>(original * canvas) -
+                              0.5,
+                          0.0, static_cast<double>(cells - 1));
+      };
+      for (int64_t y = 0; y < c.original_height; ++y)
+        for (int64_t x = 0; x < c.original_width; ++x) {
+          const double v = at(y, c.original_height, c.height, c.canvas_height, c.h),
+                       u = at(x, c.original_width, c.width, c.canvas_width, c.w);
+          double sum = 0;
+          for (int64_t i = 0; i < c.h; ++i)
+            for (int64_t j = 0; j < c.w; ++j)
+              sum += std::max(0.0, 1 - std::abs(v - static_cast<double>(i))) *
+                     std::max(0.0, 1 - std::abs(u - static_cast<double>(j))) * of_query[i * c.w + j];
+          if (std::abs(sum) < 1e-5) continue;  // roundings in f32
+          ASSERT_EQ(pixels[static_cast<size_t>(y * c.original_width + x)], sum > 0)
+              << c.h << " x " << c.w << ", pixel " << y << ", " << x;
+        }
+    }
+  }
 }
 
 }  // namespace
