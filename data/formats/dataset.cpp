@@ -98,7 +98,9 @@ Sample Dataset::make_sample(int64_t index, Image image) const {
     if (!instance) continue;
     instance->label = class_of(a.category_id);
     try {
-      if (a.segmentation) instance->mask = std::make_shared<const Mask>(a.segmentation->mask(size));
+      if (a.segmentation)
+        if (Mask mask = a.segmentation->mask(size); mask.area() > 0)  // else its box is all that is known
+          instance->mask = std::make_shared<const Mask>(std::move(mask));
     } catch (const InputError& e) {
       fail_input("{}: {}", truth_.where(a, name_), e.what());
     }

@@ -257,13 +257,13 @@ TEST(CocoExports, ABoxOfZerosIsNone) {
       dir / "a.json",
       R"({"images":[{"id":1,"file_name":"a.png"}],"categories":[{"id":1,"name":"nut"}],"annotations":[)"
       R"({"id":1,"image_id":1,"category_id":1,"bbox":[0,0,0,0],"segmentation":[[1,2,5.5,2,5,8]]},)"
-      R"({"id":2,"image_id":1,"category_id":1,"bbox":[3,3,2,2],"segmentation":[[1,2,5,2,5,8]]}]})");
+      R"({"id":2,"image_id":1,"category_id":1,"bbox":[1,3,4,5],"segmentation":[[1,2,5,2,5,8]]}]})");
   for (const bool masks : {false, true}) {
     const GroundTruth truth =
         read_ground_truth({.annotations = dir / "a.json", .wants = {.boxes = true, .masks = masks}});
     ASSERT_EQ(truth.annotations.size(), 2u);
     EXPECT_EQ(truth.annotations[0].bbox, (std::array<double, 4>{1, 2, 4.5, 6}));
-    EXPECT_EQ(truth.annotations[1].bbox, (std::array<double, 4>{3, 3, 2, 2}));
+    EXPECT_EQ(truth.annotations[1].bbox, (std::array<double, 4>{1, 3, 4, 5}));
     ASSERT_EQ(truth.notes.size(), 1u);
     EXPECT_EQ(truth.notes[0],
               "1 annotation has a bbox of zeros, and gets the box around the polygons or runs");

@@ -196,7 +196,8 @@ TEST(DetectionMasks, WhatHasNoMaskIsNamed) {
             "d.json: entry 2 (image 7): mask: it is 6 x 10, but its image is 10 x 6");
   truth.annotations[0].segmentation.reset();
   EXPECT_EQ(error(truth, masked(pixels_of(0, 0, 1, 1))),
-            "annotations: annotation 1 (image 7): has no segmentation, expected one, as masks count");
+            "annotations: annotation 1 (image 7, a.png) has no mask; expected one of every object, as masks "
+            "count (saccade data check --masks --fix OUT makes such objects crowds)");
   truth.annotations[0].image_id = 8;  // of an image that is not there
   EXPECT_EQ(error(truth, masked(pixels_of(0, 0, 1, 1))), "no error");
   truth = one_rectangle();

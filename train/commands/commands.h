@@ -122,6 +122,7 @@ struct CheckArguments {
   std::vector<std::string> classes;  // only these; empty: all
   std::vector<std::string> set;      // as score's
   std::string fix;                   // what is right goes into this file, or with data into this folder
+  bool masks = false;                // an object without a mask is a fault
 };
 int run_data_check(const CheckArguments& arguments);
 

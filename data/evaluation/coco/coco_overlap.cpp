@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "core/tensor/error.h"
+#include "data/formats/checks/mask_check.h"
 #include "data/formats/listing.h"
 
 namespace saccade::coco {
@@ -34,6 +35,46 @@ Mask mask_of_box(const Annotation& a, ImageSize size) {
 [[noreturn]] void fail_at(size_t i, std::span<const Detection> detections, const std::string& source,
                           const std::string& what) {
   fail_input("{}: entry {} (image {}): {}", source, i + 1, detections[i].image_id, what);
+}
+
+constexpr const char* kMakeCrowds = "saccade data check --masks --fix OUT makes such objects crowds";
+
+struct LackingMasks {
+  int64_t objects = 0, all = 0;  // but for crowds
+  int64_t crowds = 0;
+  std::string first;  // of the objects
+};
+
+// Throws for masks that cannot be compared. may_be_empty: one without a pixel is one.
+LackingMasks check_mask_sizes(const GroundTruth& truth, const std::string& name, bool may_be_empty) {
+  std::unordered_map<int64_t, const ImageInfo*> images;
+  for (const ImageInfo& image : truth.images) images.emplace(image.id, &image);
+  LackingMasks lacking;
+  for (const Annotation& a : truth.annotations) {
+    const auto image = images.find(a.image_id);
+    if (image == images.end()) continue;
+    lacking.all += !a.iscrowd;
+    auto fail = [&](const std::string& what) { fail_input("{}: {}", truth.where(a, name, true), what); };
+    const ImageSize size{image->second->height, image->second->width};
+    const bool is_lacking =
+        !a.segmentation || (!may_be_empty && !a.iscrowd && has_no_pixel(*a.segmentation, size));
+    if (is_lacking && !a.iscrowd && ++lacking.objects == 1)
+      lacking.first = fmt::format("{} has no mask", place_of_mask(truth, a, *image->second, name));
+    if (size == ImageSize{}) fail("its image has no width and height, expected them, as masks count");
+    try {
+      if (a.segmentation)
+        a.segmentation->check(size);
+      else if (a.iscrowd)
+        mask_of_box(a, size), ++lacking.crowds;
+    } catch (const InputError& error) {
+      fail(error.what());
+    }
+  }
+  return lacking;
+}
+
+std::string crowds_without_masks(int64_t count) {
+  return count_of(count, "crowd", "crowds") + " without a mask";
 }
 
 class BoxOverlap final : public Overlap {
@@ -96,26 +137,28 @@ class MaskOverlap final : public Overlap {
 }  // namespace
 
 std::string need_masks(const GroundTruth& truth, const std::string& name) {
-  const auto sizes = sizes_of(truth);
-  int64_t ignored = 0;
-  for (const Annotation& a : truth.annotations) {
-    const auto image = sizes.find(a.image_id);
-    if (image == sizes.end()) continue;
-    auto fail = [&](const std::string& what) { fail_input("{}: {}", truth.where(a, name, true), what); };
-    if (a.segmentation == nullptr && !a.iscrowd) fail("has no segmentation, expected one, as masks count");
-    if (image->second == ImageSize{})
-      fail("its image has no width and height, expected them, as masks count");
-    try {
-      if (a.segmentation)
-        a.segmentation->check(image->second);
-      else
-        mask_of_box(a, image->second), ++ignored;
-    } catch (const InputError& error) {
-      fail(error.what());
-    }
-  }
-  if (ignored == 0) return {};
-  return count_of(ignored, "crowd", "crowds") + " without a mask";
+  const LackingMasks lacking = check_mask_sizes(truth, name, true);
+  if (lacking.objects > 0)
+    fail_input("{}; expected one of every object, as masks count ({})", lacking.first, kMakeCrowds);
+  if (lacking.crowds == 0) return {};
+  return crowds_without_masks(lacking.crowds);
+}
+
+std::vector<std::string> notes_on_masks_to_learn(const GroundTruth& truth, const std::string& name) {
+  const LackingMasks lacking = check_mask_sizes(truth, name, false);
+  std::vector<std::string> notes;
+  if (lacking.objects > 0 && lacking.objects == lacking.all)
+    fail_input("{}, nor has any other object; expected masks, which the model learns", lacking.first);
+  if (lacking.objects > 0)
+    notes.push_back(fmt::format(
+        "note: {}{}; of objects without one the model learns boxes and classes alone ({})", lacking.first,
+        lacking.objects == 1 ? ""
+                             : fmt::format(", nor {} of the {} others", lacking.objects - 1, lacking.all - 1),
+        kMakeCrowds));
+  if (lacking.crowds > 0)
+    notes.push_back(
+        fmt::format("note: {}: {}, left out as all crowds", name, crowds_without_masks(lacking.crowds)));
+  return notes;
 }
 
 void need_masks(std::span<const Detection> detections, const std::string& source) {

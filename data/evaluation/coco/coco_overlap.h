@@ -33,6 +33,9 @@ std::unique_ptr<Overlap> make_overlap(IouType type, const GroundTruth& truth,
 // The same for the objects alone, whose file is named, and for detections that may have none at all.
 // A crowd may lack one: its box is taken. How many do, "3 crowds without a mask", or empty.
 std::string need_masks(const GroundTruth& truth, const std::string& name);
+// For training, where objects may lack one, which then teach their boxes and classes alone: says how many do,
+// a line each for these and for crowds. Throws InputError where no object has one.
+std::vector<std::string> notes_on_masks_to_learn(const GroundTruth& truth, const std::string& name);
 void need_masks(std::span<const Detection> detections, const std::string& source);
 
 }  // namespace saccade::coco

@@ -24,24 +24,23 @@ double area_within(const std::vector<double>& polygon) {
   return std::abs(twice) / 2;
 }
 
-// Whether no pixel is set; size: 0 where it is not known. Polygons are drawn only if they are that small.
-bool has_no_pixel(const Segmentation& segmentation, ImageSize size) {
-  if (segmentation.polygons.empty()) return segmentation.runs.area() == 0;
-  const auto is_beside = [&](const std::vector<double>& polygon) {
-    bool left = true, above = true, right = size.width > 0, below = size.height > 0;
-    for (size_t i = 0; i + 1 < polygon.size(); i += 2) {
-      left = left && polygon[i] <= 0;
-      above = above && polygon[i + 1] <= 0;
-      right = right && polygon[i] >= static_cast<double>(size.width);
-      below = below && polygon[i + 1] >= static_cast<double>(size.height);
-    }
-    return left || above || right || below;
-  };
-  if (std::ranges::all_of(segmentation.polygons, is_beside)) return true;
-  constexpr double kPixel = 1;
-  const bool may_be_empty = std::ranges::all_of(
-      segmentation.polygons, [&](const auto& polygon) { return area_within(polygon) < kPixel; });
-  return may_be_empty && size.width > 0 && segmentation.mask(size).area() == 0;
+// Around what is set, in the image; all 0 where nothing is.
+Box box_of_mask(const Segmentation& segmentation, ImageSize size) {
+  if (segmentation.polygons.empty()) return segmentation.runs.box();
+  Box box{HUGE_VAL, HUGE_VAL, -HUGE_VAL, -HUGE_VAL};
+  for (const std::vector<double>& polygon : segmentation.polygons) box = around(box, box_around(polygon));
+  return size.width > 0 ? cut(box, size) : box;
+}
+
+// Whether they share most of what they cover, or differ by rounding.
+bool fit_each_other(const Box& a, const Box& b) {
+  constexpr double kLeastShared = 0.5, kPixels = 2;
+  const double width = std::min(a.x2, b.x2) - std::max(a.x1, b.x1),
+               height = std::min(a.y2, b.y2) - std::max(a.y1, b.y1),
+               both = std::max(width, 0.0) * std::max(height, 0.0),
+               farthest = std::max({std::abs(a.x1 - b.x1), std::abs(a.y1 - b.y1), std::abs(a.x2 - b.x2),
+                                    std::abs(a.y2 - b.y2)});
+  return farthest <= kPixels || both >= kLeastShared * (a.area() + b.area() - both);
 }
 
 class MaskCheck {
@@ -57,6 +56,11 @@ class MaskCheck {
       leave_out_points(a);
       check(a);
     }
+    if (elsewhere_ > 0)
+      truth_.notes.push_back(
+          fmt::format("{} (they share less than half of what they cover), the first of {}",
+                      count_of(elsewhere_, "mask does not fit its box", "masks do not fit their boxes"),
+                      first_elsewhere_));
     if (empty_ > 0)
       truth_.notes.push_back(fmt::format("{} no pixel in the image, the first of {}",
                                          count_of(empty_, "mask has", "masks have"), first_empty_));
@@ -84,7 +88,12 @@ class MaskCheck {
     try {
       const ImageSize size = is_sized ? image->second : a.segmentation->runs.size();
       a.segmentation->check(size);
-      if (has_no_pixel(*a.segmentation, size) && empty_++ == 0) first_empty_ = truth_.name_of(a);
+      if (has_no_pixel(*a.segmentation, size)) {
+        if (empty_++ == 0) first_empty_ = truth_.name_of(a);
+      } else if (!a.iscrowd && a.bbox[2] > 0 && a.bbox[3] > 0 &&
+                 !fit_each_other(box_of_mask(*a.segmentation, size), box_of_corner(a.bbox))) {
+        if (elsewhere_++ == 0) first_elsewhere_ = truth_.name_of(a);
+      }
     } catch (const InputError& e) {
       report_(fmt::format("{}: {}", truth_.where(a, name_), e.what()));
       a.segmentation.reset();
@@ -96,11 +105,31 @@ class MaskCheck {
   const std::string& name_;
   const ProblemReport& report_;
   std::unordered_map<int64_t, ImageSize> sizes_;
-  int64_t points_ = 0, without_ = 0, empty_ = 0;
-  std::string first_, first_empty_;
+  int64_t points_ = 0, without_ = 0, empty_ = 0, elsewhere_ = 0;
+  std::string first_, first_empty_, first_elsewhere_;
 };
 
 }  // namespace
+
+// Polygons are drawn only if they are that small.
+bool has_no_pixel(const Segmentation& segmentation, ImageSize size) {
+  if (segmentation.polygons.empty()) return segmentation.runs.area() == 0;
+  const auto is_beside = [&](const std::vector<double>& polygon) {
+    bool left = true, above = true, right = size.width > 0, below = size.height > 0;
+    for (size_t i = 0; i + 1 < polygon.size(); i += 2) {
+      left = left && polygon[i] <= 0;
+      above = above && polygon[i + 1] <= 0;
+      right = right && polygon[i] >= static_cast<double>(size.width);
+      below = below && polygon[i + 1] >= static_cast<double>(size.height);
+    }
+    return left || above || right || below;
+  };
+  if (std::ranges::all_of(segmentation.polygons, is_beside)) return true;
+  constexpr double kPixel = 1;
+  const bool may_be_empty = std::ranges::all_of(
+      segmentation.polygons, [&](const auto& polygon) { return area_within(polygon) < kPixel; });
+  return may_be_empty && size.width > 0 && segmentation.mask(size).area() == 0;
+}
 
 int64_t leave_out_points(Segmentation& segmentation) {
   return static_cast<int64_t>(std::erase_if(segmentation.polygons, has_no_area));
@@ -108,6 +137,48 @@ int64_t leave_out_points(Segmentation& segmentation) {
 
 void check_masks(GroundTruth& truth, const std::string& name, const ProblemReport& report) {
   MaskCheck(truth, name, report).run();
+}
+
+std::string place_of_mask(const GroundTruth& truth, const Annotation& a, const ImageInfo& image,
+                          const std::string& list) {
+  const std::string number = image.place.file > 0 ? "" : fmt::format("image {}, ", image.id);
+  return fmt::format("{} ({}{})", truth.where(a, list), number, image.file_name);
+}
+
+namespace {
+
+// f(annotation, its image, or null) for objects without a mask that has pixels.
+template <class F>
+void for_each_without_mask(GroundTruth& truth, F f) {
+  std::unordered_map<int64_t, const ImageInfo*> images;
+  for (const ImageInfo& image : truth.images) images.emplace(image.id, &image);
+  for (Annotation& a : truth.annotations) {
+    if (a.iscrowd) continue;
+    const auto image = images.find(a.image_id);
+    const ImageInfo* own = image == images.end() ? nullptr : image->second;
+    const ImageSize size = own ? ImageSize{own->height, own->width} : ImageSize();
+    if (!a.segmentation || has_no_pixel(*a.segmentation, size)) f(a, own);
+  }
+}
+
+}  // namespace
+
+void check_all_have_masks(GroundTruth truth, const std::string& name, const ProblemReport& report) {
+  for_each_without_mask(truth, [&](const Annotation& a, const ImageInfo* image) {
+    report(fmt::format("{}: has no mask{}",
+                       image ? place_of_mask(truth, a, *image, name) : truth.where(a, name, true),
+                       a.segmentation ? " of any pixel" : ""));
+  });
+}
+
+int64_t make_crowds_without_masks(GroundTruth& truth) {
+  int64_t made = 0;
+  for_each_without_mask(truth, [&](Annotation& a, const ImageInfo*) {
+    a.iscrowd = true;
+    a.segmentation.reset();
+    ++made;
+  });
+  return made;
 }
 
 }  // namespace saccade

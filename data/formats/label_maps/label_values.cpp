@@ -108,12 +108,20 @@ LabelMap read_label_map(const std::string& path, ImageSize size, const LabelValu
 }
 
 void draw_labels(GroundTruth& truth, const DataPaths& paths, const ProblemReport& report) {
-  std::erase_if(truth.annotations, [&](const Annotation& a) {
-    if (!a.segmentation)
-      report(fmt::format("{}: has no segmentation, expected one, of which the label map is drawn",
-                         truth.where(a, paths.annotations, true)));
-    return !a.segmentation;
-  });
+  const auto has_none = [](const Annotation& a) { return a.segmentation == nullptr; };
+  const int64_t all = std::ssize(truth.annotations),
+                lacking = std::ranges::count_if(truth.annotations, has_none) - truth.faulty_masks;
+  if (lacking > 0) {
+    const auto first = std::ranges::find_if(truth.annotations, has_none);
+    const std::string where = truth.where(*first, paths.annotations, true);
+    if (lacking == all)
+      report(fmt::format(
+          "{}: has no segmentation, nor has any other object, expected some, of which label maps are drawn",
+          where));
+    truth.notes.push_back(fmt::format(
+        "{} of {} objects {} no mask, first {}: what lies in such a box and in no mask is of no class",
+        lacking, all, lacking == 1 ? "has" : "have", truth.name_of(*first)));
+  }
   truth.drawn_labels.emplace();
   const std::string& name = paths.label_maps.background;
   if (name.empty()) return;
@@ -163,20 +171,24 @@ LabelMap draw_label_map(std::span<const Annotation> annotations, ImageSize size,
                         const std::function<std::string(const Annotation&)>& where) {
   LabelMap map(size);
   std::ranges::fill(map.values, background);
+  const auto draw = [&](const Mask& mask, uint16_t label) {
+    for (const Mask::Run& run : mask.runs())
+      for (int64_t i = run.begin; i < run.end; ++i)  // columns one after another
+        map.values[static_cast<size_t>(i % size.height * size.width + i / size.height)] = label;
+  };
   std::vector<std::pair<Mask, uint16_t>> masks;
   for (const Annotation& a : annotations) {
-    if (!a.segmentation) continue;
     try {
-      masks.emplace_back(a.segmentation->mask(size), static_cast<uint16_t>(label_of(a.category_id)));
+      if (!a.segmentation)
+        draw(Mask::from_box(size, cut(box_of_corner(a.bbox), size)), LabelMap::kIgnored);
+      else
+        masks.emplace_back(a.segmentation->mask(size), static_cast<uint16_t>(label_of(a.category_id)));
     } catch (const InputError& e) {
       fail_input("{}: {}", where(a), e.what());
     }
   }
   std::ranges::stable_sort(masks, std::ranges::greater(), [](const auto& m) { return m.first.area(); });
-  for (const auto& [mask, label] : masks)
-    for (const Mask::Run& run : mask.runs())
-      for (int64_t i = run.begin; i < run.end; ++i)  // columns one after another
-        map.values[static_cast<size_t>(i % size.height * size.width + i / size.height)] = label;
+  for (const auto& [mask, label] : masks) draw(mask, label);
   return map;
 }
 

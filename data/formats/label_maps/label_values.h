@@ -45,12 +45,13 @@ LabelMap read_label_map(const std::string& path, ImageSize size, const LabelValu
                         const std::function<int64_t(int64_t category)>& label_of);
 
 // Label maps can be drawn of the objects' masks: adds the class of their background, where one is wanted.
-// Objects without a mask are reported.
+// Reports sets in which no object has a mask; where some lack one, a note counts them.
 void draw_labels(GroundTruth& truth, const DataPaths& paths, const ProblemReport& report);
 // Of categories that stay, and as which; pixels of others are of no class.
 void remap_labels(GroundTruth& truth, const std::unordered_map<int64_t, int64_t>& kept);
 
-// The objects' masks on the label of the background (LabelMap::kIgnored: none), large ones first. Throws
+// The objects' masks on the label of the background (LabelMap::kIgnored: none), large ones first. What lies
+// in the box of an object without a mask, and in no mask, is ignored. Throws
 // InputError as Segmentation::mask does, with `where(annotation)` before it.
 LabelMap draw_label_map(std::span<const Annotation> annotations, ImageSize size, uint16_t background,
                         const std::function<int64_t(int64_t category)>& label_of,

@@ -35,6 +35,9 @@ void define_data_check(CLI::App* c, CheckArguments* a) {
          "write a copy without the faulty entries as COCO json; with --data, a folder for the json of each "
          "split")
       ->check(not_empty());
+  c->add_flag("--masks", a->masks,
+              "for a model of masks: report objects without a mask; --fix makes them crowds, which training "
+              "leaves out and figures ignore");
   add_allow_outside(c, a->allow_outside);
   c->footer(
       "Examples:\n"

@@ -7,6 +7,7 @@
 #include "core/runtime/tasks.h"
 #include "core/tensor/error.h"
 #include "data/formats/checks/dataset_check.h"
+#include "data/formats/checks/mask_check.h"
 #include "data/formats/coco/coco.h"
 #include "data/formats/data_format.h"
 #include "data/formats/joining/united_paths.h"
@@ -53,7 +54,11 @@ int64_t tell(const DatasetReport& report, const std::string& name) {
 }
 
 // Of class folders or label maps.
-int64_t check_class_splits(const SourceFlags& flags, const DataSplits& found, const std::string& fix) {
+int64_t check_class_splits(const SourceFlags& flags, const DataSplits& found, const std::string& fix,
+                           bool masks) {
+  if (masks)
+    fail_input("--masks: {} holds class folders or label maps, which have no masks of objects",
+               name_of(flags));
   if (!fix.empty())
     fail_input("--fix: {} holds class folders or label maps, which have no lists to write", name_of(flags));
   int64_t problems = 0;
@@ -77,7 +82,7 @@ int64_t check_class_splits(const SourceFlags& flags, const DataSplits& found, co
   return problems;
 }
 
-int64_t check_detection_splits(const SourceFlags& flags, const std::string& fix) {
+int64_t check_detection_splits(const SourceFlags& flags, const std::string& fix, bool masks) {
   int64_t problems = 0;
   const std::vector<DataSource> sources = sources_of(flags, fix);
   std::unique_ptr<MadeFolder> folder;
@@ -96,6 +101,14 @@ int64_t check_detection_splits(const SourceFlags& flags, const std::string& fix)
     for (const std::string& conflict :
          category_conflicts(categories, all.categories, sources[0].paths.annotations))
       report.problems.add(fmt::format("{}: {}", source.paths.annotations, conflict));
+    if (masks)
+      check_all_have_masks(all, source.paths.annotations,
+                           [&](const std::string& problem) { report.problems.add(problem); });
+    if (masks && !fix.empty())
+      if (const int64_t made = make_crowds_without_masks(left); made > 0)
+        report.left_out.push_back(
+            count_of(made, "object without a mask becomes a crowd", "objects without a mask become crowds") +
+            ", which training leaves out and figures ignore");
     if (categories.empty()) categories = all.categories;
     if (first.images.empty()) first = std::move(all);
     if (sources.size() > 1) print_line("{}, images in {}:", source.paths.annotations, source.paths.images);
@@ -135,8 +148,8 @@ int run_data_check(const CheckArguments& arguments) {
   auto check = [&](const SourceFlags& some) {
     std::optional<DataSplits> classes = label_map_sets(some);
     if (!classes) classes = class_folders(some);
-    return classes ? check_class_splits(some, *classes, arguments.fix)
-                   : check_detection_splits(some, arguments.fix);
+    return classes ? check_class_splits(some, *classes, arguments.fix, arguments.masks)
+                   : check_detection_splits(some, arguments.fix, arguments.masks);
   };
   int64_t problems = 0;
   if (flags.data.size() > 1)  // each alone first, with all of its classes: what is wrong is wrong there

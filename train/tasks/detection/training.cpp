@@ -44,9 +44,7 @@ class DetectorTraining final : public ImageTrainingTask {
                      : fmt::format("{} categories", known),
                  train_set_->name(), known);
     if (has_masks(config))
-      if (const std::string remark = coco::need_masks(train_set_->ground_truth(), train_set_->name());
-          !remark.empty())
-        notes_.push_back(fmt::format("note: {}: {}, left out as all crowds", train_set_->name(), remark));
+      notes_ = coco::notes_on_masks_to_learn(train_set_->ground_truth(), train_set_->name());
     model_ = build_as<Detector>(config, classes);
     check_background(*model_, *train_set_);
     if (!val_set_) return;

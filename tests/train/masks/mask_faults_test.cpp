@@ -1,0 +1,143 @@
+// What a newcomer's masks, weights and flags get to hear, with a small Mask R-CNN.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "core/formats/safetensors.h"
+#include "data/images/image.h"
+#include "models/build.h"
+#include "tests/run_command.h"
+#include "tests/test_folder.h"
+#include "train/checkpoints/load_model.h"
+#include "train/commands/commands.h"
+#include "train/config/options.h"
+#include "train/config/recipes.h"
+
+namespace saccade {
+namespace {
+
+struct Said {
+  int status;
+  std::string out, error;
+  bool has(const std::string& text) const { return (out + error).find(text) != std::string::npos; }
+};
+
+Said said_by(const std::vector<std::string>& words) {
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  const int status = run_command(words);
+  const std::string error = testing::internal::GetCapturedStderr();
+  return {status, testing::internal::GetCapturedStdout(), error};
+}
+
+constexpr const char* kFittingMask = R"(,"segmentation":[[4,5,34,5,34,25,4,25]])";
+constexpr const char* kEmptyMask = R"(,"segmentation":{"size":[40,48],"counts":[1920]})";
+constexpr const char* kMaskElsewhere = R"(,"segmentation":[[24,20,44,20,44,38,24,38]])";
+
+// Three images of 48 x 40 pixels with an object each, of which some have masks.
+void write_masked(const TestFolder& folder, const std::string& list,
+                  const std::array<const char*, 3>& masks) {
+  std::filesystem::create_directories(folder / "images");
+  std::string images, annotations;
+  for (int i = 1; i <= 3; ++i) {
+    Image image(40, 48);
+    for (size_t k = 0; k < image.rgb.size(); ++k) image.rgb[k] = static_cast<uint8_t>(k * 31 * i);
+    write_png(image, folder / fmt::format("images/{}.png", i));
+    images +=
+        fmt::format(R"({}{{"id":{},"file_name":"{}.png","width":48,"height":40}})", i > 1 ? "," : "", i, i);
+    annotations += fmt::format(
+        R"({}{{"id":{},"image_id":{},"category_id":1,"bbox":[4,5,30,20],"area":600,"iscrowd":0{}}})",
+        i > 1 ? "," : "", 10 * i, i, masks[static_cast<size_t>(i - 1)]);
+  }
+  write_bytes(folder / list,
+              fmt::format(R"({{"images":[{}],"annotations":[{}],"categories":[{{"id":1,"name":"a"}}]}})",
+                          images, annotations));
+}
+
+std::vector<std::string> train_masked(const TestFolder& folder, const std::string& list,
+                                      const std::string& run, const std::string& type = "mask_rcnn") {
+  const std::string split =
+      fmt::format("{{ annotations: \"{}\" images: \"{}\" }}", folder / list, folder / "images");
+  write_bytes(folder / "config.textproto", "data { train " + split + " val " + split + R"(
+  batch_size: 1 augment { height: 64 width: 64 } val_height: 64 val_width: 64
+}
+model {
+  type: ")" + type + R"("
+  backbone { blocks: [1, 1, 1, 1] width: 8 frozen_batch_norm: false frozen_stages: 0 }
+  rcnn { channels: 16 head_dim: 16 anchor_scale: 4 train_candidates: 50 candidates: 50 proposals: 20 rpn_samples: 32 samples: 16 }
+}
+train { epochs: 0 max_steps: 1 log_every: 1 })");
+  return {"train", "--config", folder / "config.textproto", "--output", folder / run};
+}
+
+TEST(MaskFaults, ObjectsWithoutAMaskTeachTheirBoxes) {
+  TestFolder folder;
+  write_masked(folder, "list.json", {kFittingMask, "", kFittingMask});
+  const Said trained = said_by(train_masked(folder, "list.json", "run"));
+  EXPECT_EQ(trained.status, 0);
+  EXPECT_TRUE(
+      trained.has("list.json: annotation 20 (image 2, 2.png) has no mask; of objects without one the model "
+                  "learns boxes and classes alone (saccade data check --masks --fix OUT"))
+      << trained.out;
+  EXPECT_TRUE(trained.has("figures are of boxes alone")) << trained.out;
+
+  const std::vector<std::string> check{"data",     "check",           "--annotations", folder / "list.json",
+                                       "--images", folder / "images", "--masks"};
+  const Said checked = said_by(check);
+  EXPECT_EQ(checked.status, 2);
+  EXPECT_TRUE(checked.has("list.json: annotation 20 (image 2, 2.png): has no mask")) << checked.out;
+  std::vector<std::string> fix = check;
+  fix.insert(fix.end(), {"--fix", folder / "fixed.json"});
+  const Said fixed = said_by(fix);
+  EXPECT_EQ(fixed.status, 0);
+  EXPECT_TRUE(fixed.has("1 object without a mask becomes a crowd")) << fixed.out;
+  const Said again = said_by(train_masked(folder, "fixed.json", "again"));
+  EXPECT_EQ(again.status, 0);
+  EXPECT_TRUE(again.has("1 crowd without a mask, left out as all crowds")) << again.out;
+  EXPECT_EQ(logged_numbers(folder / "again", "segm_AP").size(), 1U);
+
+  write_masked(folder, "none.json", {"", "", ""});
+  const Said none = said_by(train_masked(folder, "none.json", "none"));
+  EXPECT_EQ(none.status, 2);
+  EXPECT_TRUE(none.has("none.json: annotation 10 (image 1, 1.png) has no mask, nor has any other object"))
+      << none.error;
+}
+
+TEST(MaskFaults, EmptyMasksAreNoneAndOthersMayNotFit) {
+  TestFolder folder;
+  write_masked(folder, "list.json", {kFittingMask, kEmptyMask, kMaskElsewhere});
+  const Said trained = said_by(train_masked(folder, "list.json", "run"));
+  EXPECT_EQ(trained.status, 0);
+  EXPECT_TRUE(trained.has("annotation 20 (image 2, 2.png) has no mask; of objects without one"))
+      << trained.out;
+  const Said checked = said_by(
+      {"data", "check", "--annotations", folder / "list.json", "--images", folder / "images", "--masks"});
+  EXPECT_EQ(checked.status, 2);
+  EXPECT_TRUE(checked.has("annotation 20 (image 2, 2.png): has no mask of any pixel")) << checked.out;
+  EXPECT_TRUE(checked.has("1 mask does not fit its box")) << checked.out;
+  EXPECT_TRUE(checked.has("the first of annotation 30")) << checked.out;
+}
+
+// Where an object is that nobody has drawn, no class is known.
+TEST(MaskFaults, LabelMapsOfObjectsWithoutAMask) {
+  TestFolder folder;
+  write_masked(folder, "list.json", {kFittingMask, "", kFittingMask});
+  const auto convert = [&](const std::string& list, const std::string& to) {
+    return said_by(
+        {"data", "convert", folder / list, folder / to, "--images", folder / "images", "--to", "label_maps"});
+  };
+  const Said converted = convert("list.json", "maps");
+  ASSERT_EQ(converted.status, 0) << converted.error;
+  EXPECT_TRUE(converted.has("1 of 3 objects has no mask, first annotation 20")) << converted.out;
+  const Said checked = said_by({"data", "check", "--data", folder / "maps"});
+  EXPECT_TRUE(checked.has("5760 pixels, 600 of them of no class")) << checked.out << checked.error;
+  write_masked(folder, "none.json", {"", "", ""});
+  EXPECT_TRUE(convert("none.json", "none")
+                  .has("annotation 10 (image 1): has no segmentation, nor has any other object"));
+}
+
+}  // namespace
+}  // namespace saccade
