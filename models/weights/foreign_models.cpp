@@ -29,6 +29,36 @@ constexpr ForeignModel kForeign[] = {
     {"gate_proj.", "lqe_layers.", "DEIMv2"},
 };
 
+// Of models whose other tensors have names and shapes of ours, but mean nothing without these.
+struct OtherVersion {
+  const char *part, *other;
+  const char* what;
+};
+
+constexpr OtherVersion kOtherVersions[] = {
+    {"backbone.bottom_up.", "backbone.fpn_lateral",
+     "weights under the names of detectron2, which are not read; expected those of the same model of mmdetection or "
+     "torchvision"},
+    {"roi_heads.box_predictor.", "proposal_generator.",
+     "weights under the names of detectron2, which are not read; expected those of the same model of mmdetection or "
+     "torchvision"},
+    {"roi_heads.box_predictor.", "backbone.fpn.inner_blocks.0.1.",
+     "weights of an R-CNN of torchvision's second version (..._fpn_v2), whose pyramid has batch norms and whose "
+     "box head has convolutions, which are not there here; expected those of fasterrcnn_resnet50_fpn or "
+     "maskrcnn_resnet50_fpn"},
+    {"roi_heads.box_predictor.", "roi_heads.box_head.0.0.",
+     "weights of an R-CNN of torchvision's whose box head has convolutions, which are not read; expected those "
+     "of fasterrcnn_resnet50_fpn or maskrcnn_resnet50_fpn"},
+    {"roi_heads.box_predictor.", "roi_heads.keypoint_predictor.",
+     "weights of torchvision's Keypoint R-CNN, a model that is not here; expected those of "
+     "fasterrcnn_resnet50_fpn or maskrcnn_resnet50_fpn"},
+    {"head.classification_head.cls_logits.", "head.classification_head.conv.0.1.",
+     "weights of a RetinaNet of torchvision's second version (retinanet_resnet50_fpn_v2), whose towers have "
+     "group norms, which are not there here; expected those of retinanet_resnet50_fpn"},
+    {"head.classification_head.cls_logits.", "head.regression_head.bbox_ctrness.",
+     "weights of torchvision's FCOS, a model that is not here"},
+};
+
 // Whether some name has this, from the beginning of one of its parts on: "bbox_head." is not in
 // "decoder.dec_bbox_head.0.bias".
 bool some_name_has(const WeightsFile& file, std::string_view part) {
@@ -40,7 +70,14 @@ bool some_name_has(const WeightsFile& file, std::string_view part) {
 
 }  // namespace
 
+std::string other_version(const WeightsFile& file) {
+  for (const OtherVersion& version : kOtherVersions)
+    if (some_name_has(file, version.part) && some_name_has(file, version.other)) return version.what;
+  return "";
+}
+
 std::string foreign_model(const WeightsFile& file) {
+  if (std::string other = other_version(file); !other.empty()) return other;
   const auto has = [&](std::string_view part) { return some_name_has(file, part); };
   for (const ForeignModel& model : kForeign)
     if (has(model.part) && has(model.other))

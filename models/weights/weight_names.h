@@ -38,6 +38,8 @@ Tensor read_weight(const WeightsFile& file, const NamedWeight& weight);
 std::string foreign_model(const WeightsFile& file);
 
 // The classes of ImageNet-1k (ILSVRC 2012) in the usual order, that of their WordNet numbers.
+// Of these, the ones of which many tensors have names and shapes of ours, but mean little without the rest.
+std::string other_version(const WeightsFile& file);
 const std::vector<std::string>& imagenet_class_names();  // [1000], all different
 
 }  // namespace saccade

@@ -362,6 +362,7 @@ InitReport init_from(const std::string& path, Module& model, const InitOptions& 
   const OfficialWeights weights = official_weights(*file);
   InitReport report = fill_model(*file, weights, model, options);
   if (!weights.chosen.empty()) report.notes.push_back(weights.chosen);
+  if (const std::string other = other_version(*file); !other.empty()) fail_input("{}: {}", path, other);
   const bool ours = file->metadata().contains("saccade.config");
   if (const std::string foreign = ours ? "" : foreign_model(*file); !foreign.empty())
     report.naming += " (" + foreign + ")";

@@ -28,6 +28,10 @@ namespace saccade {
 namespace {
 
 // Whether the output replaces a file.
+constexpr const char* kKnownModels =
+    "DETR, Deformable DETR, DINO, RT-DETR, D-FINE, LW-DETR, RF-DETR, RetinaNet, Faster, Mask or Cascade Mask "
+    "R-CNN, semantic FPN, UperNet or a backbone (docs/official_checkpoints.md)";
+
 bool check_files(const ConvertArguments& arguments) {
   namespace fs = std::filesystem;
   if (fs::path(arguments.output).extension() != ".safetensors")
@@ -211,9 +215,10 @@ int run_convert(const ConvertArguments& given) {
   print_names("left out, not learned", weights.ignored);
   if (!weights.chosen.empty()) print_line("{}: {}", arguments.input, weights.chosen);
   if (const std::string foreign = ours ? "" : foreign_model(*file); !foreign.empty())
-    fail_input(
-        "{}: {}; expected DETR, Deformable DETR, RT-DETR, D-FINE, LW-DETR, RF-DETR, DINO, RetinaNet, R-CNN or a backbone (docs/official_checkpoints.md)",
-        arguments.input, foreign);
+    fail_input("{}: {}{}", arguments.input, foreign,
+               foreign.find("expected") == std::string::npos
+                   ? fmt::format("; expected weights of {}", kKnownModels)
+                   : "");
   file->verify();
   std::optional<Described> described;
   if (!ours) described = configuration(arguments, *file, weights);

@@ -2,6 +2,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "core/tensor/execution.h"
 #include "data/formats/listing.h"
@@ -17,28 +18,51 @@
 namespace saccade {
 namespace {
 
+// What a file says of the conventions that a part of the model has: its configuration, of a checkpoint of
+// ours, or else its names. Nothing where it is not of a model with this part.
+struct FileConventions {
+  std::string value, of;
+};
+std::optional<FileConventions> conventions_in(const WeightsFile& file, const std::string& part,
+                                              const Args& given) {
+  if (file.metadata().contains("saccade.config")) {
+    const Config own = resolve_config(
+        parse_config(file.metadata().at("saccade.config"), file.path() + ": its configuration"));
+    if (!model_types().find(own.model().type()).reads(part)) return std::nullopt;
+    return FileConventions{model_args(own).get_section(part).get_string("conventions"),
+                           "a checkpoint with these conventions"};
+  }
+  const OfficialWeights weights = official_weights(file);
+  const std::string field = fmt::format("model.{}.conventions", part);
+  for (const auto& [name, spec] : model_types().all()) {
+    if (!spec.infer || !spec.reads(part)) continue;
+    Inference inference(file, weights, given);
+    try {
+      if (!spec.infer(inference)) continue;
+    } catch (const InputError&) {
+      continue;  // another model's
+    }
+    for (const auto& [known, value] : inference.fields)
+      if (known == field) return FileConventions{value, "weights of a " + weights.naming};
+    return std::nullopt;
+  }
+  return std::nullopt;
+}
+
 // Weights that were trained to be read in another way would be taken without a word, and mean little: what a
-// file of the same model says of its conventions must be what is configured.
+// file of such a model, or of one that shares its heads, says of its conventions must be what is configured.
 void check_conventions(const std::string& path, const std::string& key, const Config& config) {
   const ModelSpec& spec = model_types().find(config.model().type());
   const Args given = model_args(config);
   const auto part = std::ranges::find_if(
       spec.parts, [&](const auto& name) { return given.get_section(name).has("conventions"); });
-  if (!spec.infer || part == spec.parts.end()) return;  // weights of other models mean one thing
+  if (part == spec.parts.end()) return;  // weights of other models mean one thing
+  const std::string own = given.get_section(*part).get_string("conventions");
   const std::unique_ptr<WeightsFile> file = open_weights(path, key);
-  const OfficialWeights weights = official_weights(*file);
-  Inference inference(*file, weights, given);
-  try {
-    if (!spec.infer(inference)) return;
-  } catch (const InputError&) {
-    return;  // another model's
-  }
-  const std::string wanted = fmt::format("model.{}.conventions", *part),
-                    own = given.get_section(*part).get_string("conventions");
-  for (const auto& [field, value] : inference.fields)
-    if (field == wanted && value != own)
-      fail_input("{}: weights of a {}, but {} is {}, expected --set {}={}", path, weights.naming, field, own,
-                 field, value);
+  if (!other_version(*file).empty()) return;  // which is refused anyway
+  if (const auto theirs = conventions_in(*file, *part, given); theirs && theirs->value != own)
+    fail_input("{}: {}, but model.{}.conventions is {}, expected --set model.{}.conventions={}", path,
+               theirs->of, *part, own, *part, theirs->value);
 }
 
 }  // namespace

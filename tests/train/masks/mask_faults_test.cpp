@@ -139,5 +139,46 @@ TEST(MaskFaults, LabelMapsOfObjectsWithoutAMask) {
                   .has("annotation 10 (image 1): has no segmentation, nor has any other object"));
 }
 
+// Files whose tensors fit, but mean something else.
+TEST(MaskFaults, WeightsOfOtherModels) {
+  TestFolder folder;
+  write_masked(folder, "list.json", {kFittingMask, kFittingMask, kFittingMask});
+  const std::string weights = SACCADE_SOURCE_DIR "/tests/golden/mask_rcnn/weights.pth",
+                    own = folder / "own.safetensors";
+  ASSERT_EQ(said_by({"convert", weights, own}).status, 0);
+  const auto started_from = [&](const std::string& file, const std::string& type) {
+    std::vector<std::string> words = train_masked(folder, "list.json", "run", type);
+    words.insert(words.end(), {"--init-from", file});
+    return said_by(words);
+  };
+  for (const char* type : {"mask_rcnn", "faster_rcnn"})
+    for (const std::string& file : {weights, own}) {
+      const Said said = started_from(file, type);
+      EXPECT_EQ(said.status, 2);
+      EXPECT_TRUE(
+          said.has("but model.rcnn.conventions is mmdetection, expected --set "
+                   "model.rcnn.conventions=torchvision"))
+          << type << said.error;
+    }
+
+  const std::pair<const char*, std::vector<const char*>> versions[] = {
+      {"torchvision's second version",
+       {"roi_heads.box_predictor.cls_score.weight", "backbone.fpn.inner_blocks.0.1.weight"}},
+      {"the names of detectron2",
+       {"roi_heads.box_predictor.cls_score.weight", "proposal_generator.rpn_head.conv.weight"}},
+      {"group norms",
+       {"head.classification_head.cls_logits.weight", "head.classification_head.conv.0.1.weight"}}};
+  for (const auto& [what, names] : versions) {
+    NamedValues tensors;
+    for (const char* name : names) tensors.emplace_back(name, Tensor::zeros({4}));
+    write_safetensors(folder / "v2.safetensors", tensors, {});
+    for (const Said& said : {started_from(folder / "v2.safetensors", "mask_rcnn"),
+                             said_by({"convert", folder / "v2.safetensors", folder / "x.safetensors"})}) {
+      EXPECT_EQ(said.status, 2);
+      EXPECT_TRUE(said.has(what)) << said.error;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace saccade
