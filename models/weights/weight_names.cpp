@@ -248,8 +248,9 @@ const NamedWeight* OfficialWeights::find(const std::string& name) const {
   return nullptr;
 }
 
-OfficialWeights official_weights(const WeightsFile& file) {
-  const WeightNaming* naming = find_naming(file);
+namespace {
+
+OfficialWeights weights_under(const WeightNaming* naming, const WeightsFile& file) {
   const ChosenEntries chosen = choose_entries(file);
   const std::string wrapper = wrappers_of(chosen, naming);
   OfficialWeights out;
@@ -308,6 +309,14 @@ OfficialWeights official_weights(const WeightsFile& file) {
     w.shape[0] *= static_cast<int64_t>(both.wanted);
   }
   return out;
+}
+
+}  // namespace
+
+OfficialWeights official_weights(const WeightsFile& file) { return weights_under(find_naming(file), file); }
+
+OfficialWeights official_weights(const WeightsFile& file, const std::string& naming) {
+  return weights_under(naming.empty() ? nullptr : &weight_namings().find(naming), file);
 }
 
 namespace {

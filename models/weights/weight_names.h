@@ -30,16 +30,18 @@ struct OfficialWeights {
 // Throws InputError when parts of a tensor are missing, do not fit each other, or two tensors get one name. A
 // name that no table knows stays as it is.
 OfficialWeights official_weights(const WeightsFile& file);
+// By the naming of this name, whatever its markers say; "": under the names as they are.
+OfficialWeights official_weights(const WeightsFile& file, const std::string& naming);
 
 Tensor read_weight(const WeightsFile& file, const NamedWeight& weight);
 
 // Weights of models that are not here, by names that only they have.
 // What to call them: "weights of Conditional DETR, a model that is not here"; "" for all others.
 std::string foreign_model(const WeightsFile& file);
-
-// The classes of ImageNet-1k (ILSVRC 2012) in the usual order, that of their WordNet numbers.
 // Of these, the ones of which many tensors have names and shapes of ours, but mean little without the rest.
 std::string other_version(const WeightsFile& file);
+
+// The classes of ImageNet-1k (ILSVRC 2012) in the usual order, that of their WordNet numbers.
 const std::vector<std::string>& imagenet_class_names();  // [1000], all different
 
 }  // namespace saccade

@@ -13,6 +13,7 @@
 #include "models/weights/model_json.h"
 #include "models/weights/weight_names.h"
 #include "train/checkpoints/checkpoint.h"
+#include "train/checkpoints/nearest_model.h"
 
 namespace saccade {
 namespace {
@@ -200,7 +201,9 @@ class Filling {
         relation_ = &r;
       }
     }
-    const std::string foreign = relation_ ? "" : foreign_model(file_);
+    std::string foreign = relation_ ? "" : foreign_model(file_);
+    if (!relation_ && foreign.empty())
+      if (const auto nearest = nearest_model(file_)) foreign = "the file is " + nearest->text();
     if (!relation_)
       fail_input(
           "{}: no tensor fits the model by name and shape (the file's first is \"{}\", the model's \"{}\"){}",
@@ -359,10 +362,10 @@ InitReport fill_model(const WeightsFile& file, const OfficialWeights& weights, M
 
 InitReport init_from(const std::string& path, Module& model, const InitOptions& options) {
   std::unique_ptr<WeightsFile> file = open_weights(path, options.key);
+  if (const std::string other = other_version(*file); !other.empty()) fail_input("{}: {}", path, other);
   const OfficialWeights weights = official_weights(*file);
   InitReport report = fill_model(*file, weights, model, options);
   if (!weights.chosen.empty()) report.notes.push_back(weights.chosen);
-  if (const std::string other = other_version(*file); !other.empty()) fail_input("{}: {}", path, other);
   const bool ours = file->metadata().contains("saccade.config");
   if (const std::string foreign = ours ? "" : foreign_model(*file); !foreign.empty())
     report.naming += " (" + foreign + ")";

@@ -18,6 +18,7 @@
 #include "train/checkpoints/infer_config.h"
 #include "train/checkpoints/init_from.h"
 #include "train/checkpoints/load_model.h"
+#include "train/checkpoints/nearest_model.h"
 #include "train/commands/commands.h"
 #include "train/config/task.h"
 #include "train/logs/print.h"
@@ -27,11 +28,11 @@ namespace saccade {
 
 namespace {
 
-// Whether the output replaces a file.
 constexpr const char* kKnownModels =
     "DETR, Deformable DETR, DINO, RT-DETR, D-FINE, LW-DETR, RF-DETR, RetinaNet, Faster, Mask or Cascade Mask "
     "R-CNN, semantic FPN, UperNet or a backbone (docs/official_checkpoints.md)";
 
+// Whether the output replaces a file.
 bool check_files(const ConvertArguments& arguments) {
   namespace fs = std::filesystem;
   if (fs::path(arguments.output).extension() != ".safetensors")
@@ -133,6 +134,20 @@ std::optional<Described> configuration(const ConvertArguments& arguments, const 
   return Described{config, inferred ? inferred->json.labels : std::vector<std::string>()};
 }
 
+// Where tensors are missing, what those that are there seem to say may contradict itself.
+std::optional<Described> configuration_or_nearest(const ConvertArguments& arguments, const WeightsFile& file,
+                                                  const OfficialWeights& weights) {
+  try {
+    return configuration(arguments, file, weights);
+  } catch (const InputError&) {
+    if (!arguments.config.empty() || !arguments.set.empty()) throw;
+    constexpr size_t kFew = 8;
+    const std::optional<NearestModel> nearest = nearest_model(file);
+    if (!nearest || nearest->others > 0 || nearest->missing.size() > kFew) throw;
+    fail_input("{}: is {}; expected all of them", file.path(), nearest->text());
+  }
+}
+
 void write_checkpoint(const ConvertArguments& arguments, const WeightsFile& file,
                       const OfficialWeights& weights, const Described& described) {
   Config config = described.config;
@@ -150,6 +165,10 @@ void write_checkpoint(const ConvertArguments& arguments, const WeightsFile& file
   if (!report.missing.empty())
     fail_input("{}: {} tensors of the model are not in the file, the first is \"{}\" {}", file.path(),
                report.missing.size(), report.missing[0], kHint);
+  if (!unknown.empty())
+    if (const std::optional<NearestModel> nearest = nearest_model(file); nearest && nearest->others == 0)
+      fail_input("{}: {} of its tensors have no place in a {}; it is {}", file.path(), unknown.size(),
+                 config.model().type(), nearest->text());
   if (!unknown.empty())
     fail_input("{}: {} tensors have no place in the model, the first is \"{}\" {}", file.path(),
                unknown.size(), unknown[0], kHint);
@@ -173,11 +192,14 @@ void write_plain(const ConvertArguments& arguments, const WeightsFile& file, con
     fail_input("{}: no detector or classifier that is known, so --set and --annotations have no meaning",
                file.path());
   const bool ours = file.metadata().contains("saccade.config");
+  if (!ours)
+    if (const std::optional<NearestModel> nearest = nearest_model(file))
+      fail_input("{}: is {}; expected all of them", file.path(), nearest->text());
   if (!ours && !fits_a_backbone(weights))
     fail_input(
-        "{}: the names of its tensors belong to no model of this program (the first is \"{}\"), so it cannot be used; expected weights "
-        "of DETR, Deformable DETR, RT-DETR, D-FINE, LW-DETR, RF-DETR, DINO, RetinaNet or a backbone (docs/official_checkpoints.md)",
-        file.path(), weights.tensors.empty() ? "" : printable(weights.tensors.front().name));
+        "{}: the names of its tensors belong to no model of this program (the first is \"{}\"), so it cannot be "
+        "used; expected weights of {}",
+        file.path(), weights.tensors.empty() ? "" : printable(weights.tensors.front().name), kKnownModels);
   NamedValues tensors;
   int64_t values = 0;
   for (const NamedWeight& w : weights.tensors) {
@@ -221,7 +243,7 @@ int run_convert(const ConvertArguments& given) {
                    : "");
   file->verify();
   std::optional<Described> described;
-  if (!ours) described = configuration(arguments, *file, weights);
+  if (!ours) described = configuration_or_nearest(arguments, *file, weights);
   if (described)
     write_checkpoint(arguments, *file, weights, *described);
   else

@@ -180,5 +180,28 @@ TEST(MaskFaults, WeightsOfOtherModels) {
   }
 }
 
+// A file that lacks a tensor by which its model is known.
+TEST(MaskFaults, AModelThatLacksATensorIsNamed) {
+  TestFolder folder;
+  const std::pair<const char*, const char*> cases[] = {
+      {"mask_rcnn_r50", "rpn_head.rpn_cls.weight"},
+      {"mask_rcnn_r50", "roi_head.mask_head.conv_logits.weight"},
+      {"retinanet_r50", "bbox_head.retina_cls.weight"}};
+  for (const auto& [recipe, lacks] : cases) {
+    const Config config = resolve_config(parse_config(find_recipe(recipe, "--model").text, recipe));
+    NamedValues tensors;
+    for (const NamedTensor& t : sketch_model(build_args(config), 3)->named_tensors())
+      if (t.name != lacks) tensors.emplace_back(t.name, Tensor::zeros({1}));
+    write_safetensors(folder / "x.safetensors", tensors, {});
+    const Said said = said_by({"convert", folder / "x.safetensors", folder / "y.safetensors"});
+    EXPECT_EQ(said.status, 2);
+    EXPECT_TRUE(said.has(fmt::format("but it lacks 1 of {} tensors ({})", tensors.size() + 1, lacks)))
+        << said.error;
+    EXPECT_TRUE(
+        said.has(std::string("nearly a model as that of --model ") + std::string(recipe).substr(0, 9)))
+        << said.error;
+  }
+}
+
 }  // namespace
 }  // namespace saccade
