@@ -9,6 +9,7 @@
 #include "core/files/text.h"
 #include "core/tensor/error.h"
 #include "core/tensor/philox.h"
+#include "data/formats/label_maps/pairs.h"
 #include "data/formats/named_classes.h"
 
 namespace saccade {
@@ -194,6 +195,40 @@ std::vector<std::string> sets_below(const std::string& folder, const std::string
   return found;
 }
 
+namespace {
+
+// Any folder may be one of class folders: whether it has several folders, and images in all of them, whose
+// names are not those of images and labels.
+bool are_classes(const std::string& folder) {
+  const std::vector<std::string> folders = folders_in(folder);
+  return folders.size() > 1 && std::ranges::all_of(folders, [&](const std::string& name) {
+           const auto has = [&](const char* word) { return lower_case(name).find(word) != name.npos; };
+           return !has("image") && !has("img") && !has("mask") && !has("label") && !has("annotation") &&
+                  holds_image(joined(folder, name));
+         });
+}
+
+// A folder that nothing of what is wanted can be read from, but something else can.
+void refuse_set_of_another_task(const std::string& folder, const std::string& named, const Contents& wanted) {
+  const std::pair<Contents, const char*> tasks[] = {
+      {{.boxes = true}, "detectors learn"},
+      {{.label_maps = true}, "models of label maps (semantic segmentation) learn"},
+      {{.image_classes = true}, "classifiers learn"}};
+  for (const auto& [contents, who] : tasks)
+    for (const auto& [name, format] : data_formats().all()) {
+      if (format.find == nullptr || format.offers().common(contents).is_empty() ||
+          !format.offers().common(wanted).is_empty() || (!named.empty() && named != name))
+        continue;
+      const DataSplits found = splits_in(format, folder);
+      const auto& split = found.train ? found.train : found.val ? found.val : found.test;
+      if (!split || (contents.image_classes && !are_classes(split->images))) continue;
+      fail_input("{}: holds {} ({}: {}), which {}; this model needs {}", folder, format.provides.text(), name,
+                 split->name(), who, wanted.text());
+    }
+}
+
+}  // namespace
+
 DataSplits find_splits(const std::string& folder, const std::string& named, const Contents& wanted) {
   DataSplits found = look_for_splits(folder, named, wanted);
   if (!found.format.empty()) return found;
@@ -201,6 +236,7 @@ DataSplits find_splits(const std::string& folder, const std::string& named, cons
   for (const auto& [name, format] : data_formats().all())
     if (is_asked_for(format, named, wanted))
       layouts += fmt::format("{}{} ({})", layouts.empty() ? "" : ", ", name, format.layout);
+  if (is_file(folder)) refuse_set_of_another_task(folder, named, wanted);
   if (is_file(folder))
     fail_input(
         "{}: describes no data set that is known, expected its folder, or a data.yaml, obj.data, json or csv",
@@ -210,6 +246,10 @@ DataSplits find_splits(const std::string& folder, const std::string& named, cons
                below.size() == 1 ? "one in " + below[0]
                                  : fmt::format("{} in folders below, first {}", below.size(), below[0]),
                below[0], below.size() == 1 ? "" : ", or --data for each of several");
+  if (const std::string maps = wanted.label_maps ? folder_of_jpeg_maps(folder) : ""; !maps.empty())
+    fail_input("{}: its files are JPEG files, which keep no exact values, expected label maps as PNG files",
+               maps);
+  refuse_set_of_another_task(folder, named, wanted);
   fail_input(
       "{}: no data set is found in the folder, expected one as {}; data convert FILE OUT --images DIR takes any list",
       folder, layouts);

@@ -274,6 +274,26 @@ LabelledImages pair_images(const DataPaths& paths, const ProblemReport& report) 
                                           : pair_folders(paths.annotations, paths.images, report);
 }
 
+std::string folder_of_jpeg_maps(const std::string& folder) {
+  for (const std::string& images : folder_names_of_images())
+    for (const std::string& labels : folder_names_of_label_maps())
+      if (const std::string maps = joined(folder, labels);
+          is_folder(joined(folder, images)) && is_folder(maps) && !holds_maps(maps) &&
+          (has_files_below(maps, ".jpg") || has_files_below(maps, ".jpeg")))
+        return maps;
+  return "";
+}
+
+std::vector<std::string> maps_beside_images(const std::vector<std::string>& paths) {
+  std::set<std::string> stems;
+  std::vector<std::string> maps;
+  for (const std::string& path : paths) stems.insert(without_ending(path));
+  for (const std::string& path : paths)
+    if (path.ends_with(kBesideImage) && stems.contains(path.substr(0, path.size() - kBesideImage.size())))
+      maps.push_back(path);
+  return maps;
+}
+
 DataSplits find_label_maps(const std::string& folder) {
   DataSplits splits;
   find_lists(folder, splits);
