@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
+#include <unordered_map>
 
 #include "core/formats/json.h"
 #include "data/formats/named_classes.h"
@@ -10,16 +12,70 @@
 namespace saccade {
 namespace {
 
-// The polygon that says all of an object: its box is the one around it.
-const std::vector<double>* whole_polygon(const Annotation& a) {
-  if (!a.segmentation || a.segmentation->polygons.size() != 1) return nullptr;
-  const std::vector<double>& points = a.segmentation->polygons[0];
-  if (points.size() < 6 || points.size() % 2 != 0) return nullptr;
+using Polygon = std::vector<double>;
+
+bool is_boxed_by(const Polygon& points, const Annotation& a) {
   const Box box = box_around(points);
   const double around[] = {box.x1, box.y1, box.x2 - box.x1, box.y2 - box.y1};
   for (size_t i = 0; i < 4; ++i)
-    if (round_pixels(around[i]) != round_pixels(a.bbox[i])) return nullptr;
-  return &points;
+    if (round_pixels(around[i]) != round_pixels(a.bbox[i])) return false;
+  return true;
+}
+
+// Polygons as one: where two are nearest to each other, a line that has no area leads from one to the other
+// and back. Empty: they are too many, as in a mask of noise.
+Polygon joined_polygons(const std::vector<Polygon>& polygons) {
+  constexpr double kMostPairs = 3e7;
+  double pairs = 0;
+  Polygon all = polygons[0];
+  for (size_t p = 1; p < polygons.size(); ++p) {
+    const Polygon& next = polygons[p];
+    pairs += static_cast<double>(all.size() / 2) * static_cast<double>(next.size() / 2);
+    if (pairs > kMostPairs) return {};
+    size_t from = 0, to = 0;
+    double nearest = std::numeric_limits<double>::infinity();
+    for (size_t i = 0; i < all.size(); i += 2)
+      for (size_t k = 0; k < next.size(); k += 2)
+        if (const double x = all[i] - next[k], y = all[i + 1] - next[k + 1]; x * x + y * y < nearest)
+          nearest = x * x + y * y, from = i, to = k;
+    const auto at = [](const Polygon& polygon, size_t i) {
+      return polygon.begin() + static_cast<std::ptrdiff_t>(i);
+    };
+    Polygon inserted(at(next, to), next.end());
+    inserted.insert(inserted.end(), next.begin(), at(next, to + 2));
+    inserted.insert(inserted.end(), {all[from], all[from + 1]});
+    all.insert(at(all, from + 2), inserted.begin(), inserted.end());
+  }
+  return all;
+}
+
+// The polygon that says all of an object: the box around it is the object's, and so are its pixels.
+// Empty: there is none.
+Polygon whole_polygon(const Annotation& a, ImageSize size) {
+  if (!a.segmentation) return {};
+  const std::vector<Polygon>& own = a.segmentation->polygons;
+  const bool are_polygons = !own.empty() && std::ranges::all_of(own, [](const Polygon& points) {
+    return points.size() >= 6 && points.size() % 2 == 0;
+  });
+  if (!own.empty() && !are_polygons) return {};
+  if (own.size() == 1) return is_boxed_by(own[0], a) ? own[0] : Polygon();
+  const Mask mask = a.segmentation->mask(size);
+  for (const std::vector<Polygon>& polygons : {own, mask.polygons()}) {
+    if (polygons.empty()) continue;
+    const Polygon whole = joined_polygons(polygons);
+    if (!whole.empty() && is_boxed_by(whole, a) && Mask::from_polygons(size, {&whole, 1}) == mask)
+      return whole;
+  }
+  return {};
+}
+
+// The first object without one; null: all have one.
+const Annotation* first_without_polygon(const GroundTruth& truth) {
+  std::unordered_map<int64_t, ImageSize> sizes;
+  for (const ImageInfo& image : truth.images) sizes.emplace(image.id, ImageSize{image.height, image.width});
+  for (const Annotation& a : truth.annotations)
+    if (!a.iscrowd && whole_polygon(a, sizes.at(a.image_id)).empty()) return &a;
+  return nullptr;
 }
 
 bool has_mask(const Annotation& a) { return a.segmentation && !a.iscrowd; }
@@ -34,7 +90,7 @@ std::string yolo_lines(const ImageInfo& image, const std::vector<const Annotatio
     const auto category = std::ranges::find(categories, a->category_id, &Category::id);
     text += std::to_string(category - categories.begin());
     if (polygons) {
-      const std::vector<double>& points = *whole_polygon(*a);
+      const Polygon points = whole_polygon(*a, {image.height, image.width});
       for (size_t i = 0; i < points.size(); ++i)
         text += fmt::format(" {:.12g}", points[i] / (i % 2 == 0 ? width : height));
     } else {
@@ -49,10 +105,15 @@ std::string yolo_lines(const ImageInfo& image, const std::vector<const Annotatio
 LabelFiles write_yolo(std::span<const LabelList> lists) {
   LabelFiles out;
   const std::vector<Category>& categories = lists[0].truth.categories;
-  const bool polygons = std::ranges::all_of(lists, [](const LabelList& list) {
-    return std::ranges::all_of(list.truth.annotations,
-                               [](const Annotation& a) { return a.iscrowd || whole_polygon(a) != nullptr; });
-  });
+  std::string first_without;
+  for (const LabelList& list : lists)
+    if (const Annotation* a = first_without_polygon(list.truth); a != nullptr && first_without.empty())
+      first_without = list.truth.name_of(*a);
+  const bool polygons = first_without.empty();
+  const std::string why = fmt::format(
+      "left out: YOLO has polygons only where every object has one, and its box is around it, which is not so "
+      "of {}",
+      first_without);
   std::string yaml = "# " + lists[0].description + "\n";
   for (const LabelList& list : lists) {
     check_label_names(list.truth, ".txt", "yolo");
@@ -63,13 +124,12 @@ LabelFiles write_yolo(std::span<const LabelList> lists) {
       out.files.push_back({"labels" + folder + "/" + label_name(image, ".txt"),
                            yolo_lines(image, annotations[i], categories, polygons)});
     }
-    note_left_out(
-        out, list,
-        {{crowds_of(list), "crowd is", "crowds are", "left out: YOLO has none"},
-         {own_areas(list), "area of an object is", "areas of objects are",
-          "left out: YOLO has none, those of the boxes count"},
-         {polygons ? 0 : std::ranges::count_if(list.truth.annotations, has_mask), "mask is", "masks are",
-          "left out: YOLO has polygons only where every object has one, and its box is around it"}});
+    note_left_out(out, list,
+                  {{crowds_of(list), "crowd is", "crowds are", "left out: YOLO has none"},
+                   {own_areas(list), "area of an object is", "areas of objects are",
+                    "left out: YOLO has none, those of the boxes count"},
+                   {polygons ? 0 : std::ranges::count_if(list.truth.annotations, has_mask), "mask is",
+                    "masks are", why.c_str()}});
     if (list.split.empty()) continue;
     out.pictures.push_back({"images" + folder, static_cast<size_t>(&list - lists.data())});
     yaml += fmt::format("{0}: images/{0}\n", list.split);

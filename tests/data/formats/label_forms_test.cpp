@@ -112,6 +112,64 @@ TEST_F(LabelForms, YoloHasPolygonsWhereAllObjectsDo) {
   EXPECT_EQ(masks.annotations[0].segmentation->polygons, some_polygon()->polygons);
 }
 
+// Runs and several polygons become one, which is the same pixels.
+TEST_F(LabelForms, YoloHasRunsAsPolygons) {
+  GroundTruth truth = small_truth();
+  truth.annotations.resize(2);
+  const ImageInfo& image = truth.images[0];
+  const ImageSize size{image.height, image.width};
+  std::vector<uint8_t> pixels(static_cast<size_t>(size.height * size.width), 0);
+  // A ring with a gap, and a part of its own.
+  for (int64_t y = 2; y < 9; ++y)
+    for (int64_t x = 3; x < 12; ++x)
+      pixels[static_cast<size_t>(y * size.width + x)] = (y < 4 || y > 6 || x < 5 || x > 9) && x != 7;
+  pixels[static_cast<size_t>(12 * size.width + 14)] = 1;
+  auto runs = std::make_shared<Segmentation>();
+  runs->runs = Mask::from_bitmap(size, pixels);
+  auto two = std::make_shared<Segmentation>();
+  two->polygons = {{1, 1, 6, 1, 6, 5, 1, 5}, {8, 7, 15, 7, 15, 12}};
+  const std::shared_ptr<const Segmentation> forms[] = {runs, two};
+  std::vector<Mask> masks;
+  for (size_t k = 0; k < 2; ++k) {
+    Annotation& a = truth.annotations[k];
+    a.image_id = image.id;
+    a.segmentation = forms[k];
+    masks.push_back(a.segmentation->mask(size));
+    const Box box = k == 0 ? masks[0].box() : Box{1, 1, 15, 12};
+    a.bbox = {box.x1, box.y1, box.width(), box.height()};
+  }
+  EXPECT_TRUE(write("yolo", truth).notes.empty());
+  expect_same(read(), truth, 0);
+  const GroundTruth back = open_dataset(with_masks(*find_splits(dir_ / "out").train))->ground_truth();
+  for (size_t k = 0; k < 2; ++k) {
+    ASSERT_TRUE(back.annotations.at(k).segmentation);
+    EXPECT_EQ(back.annotations[k].segmentation->mask(size), masks[k]) << k;
+  }
+  // Nobody waits for a mask of noise.
+  fs::remove_all(dir_ / "out");
+  ImageInfo& large = truth.images[0];
+  large.width = large.height = 1200;
+  std::vector<uint8_t> noise(1200 * 1200, 0);
+  for (size_t i = 0; i < noise.size(); ++i) noise[i] = (i / 1200 + i % 1200) % 2 == 0;
+  GroundTruth noisy = truth;
+  noisy.annotations.resize(1);
+  auto checkers = std::make_shared<Segmentation>();
+  checkers->runs = Mask::from_bitmap({1200, 1200}, noise);
+  noisy.annotations[0].segmentation = checkers;
+  noisy.annotations[0].bbox = {0, 0, 1200, 1200};
+  const LabelList noise_list{.truth = noisy};
+  ASSERT_EQ(label_forms().find("yolo").write({&noise_list, 1}).notes.size(), 1u);
+  large.width = size.width, large.height = size.height;
+  // The first that has none is named.
+  fs::remove_all(dir_ / "out");
+  truth.annotations[1].bbox = {1, 1, 12, 11};
+  truth.annotations[1].id = 70;
+  const LabelFiles files = write("yolo", truth);
+  ASSERT_EQ(files.notes.size(), 1u);
+  EXPECT_NE(files.notes[0].find("2 masks are left out"), std::string::npos) << files.notes[0];
+  EXPECT_NE(files.notes[0].find("which is not so of annotation 70"), std::string::npos) << files.notes[0];
+}
+
 TEST_F(LabelForms, WhatYoloLacksIsSaid) {
   GroundTruth truth = small_truth();
   truth.annotations[0].iscrowd = true;
