@@ -34,8 +34,8 @@ struct ResultForm {
   // Else "logits" and "boxes" of queries or anchors.
   bool finished = false;
   // Of the latter: detections have a greater score, and so many of them overlap that they must be suppressed;
-  // 0: neither.
-  double least_score = 0;
+  // nothing: neither.
+  std::optional<double> least_score = {};
 };
 
 struct DetectorInput {

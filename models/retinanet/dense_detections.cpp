@@ -15,6 +15,8 @@
 namespace saccade {
 namespace {
 
+constexpr float kHidden = -1e30F;  // the logit of cells of the padding
+
 // A class of an anchor of a level.
 struct Candidate {
   float logit;
@@ -25,6 +27,11 @@ struct Candidate {
 bool better(const Candidate& a, const Candidate& b) {
   if (a.logit != b.logit) return a.logit > b.logit;
   return a.anchor != b.anchor ? a.anchor < b.anchor : a.label < b.label;
+}
+
+// With a threshold of 0 anything but what is hidden counts.
+float least_logit(double threshold) {
+  return threshold > 0 ? static_cast<float>(std::log(threshold / (1 - threshold))) : kHidden / 2;
 }
 
 // What finds the candidates of one level.
@@ -72,7 +79,7 @@ class LevelSearchOnGpu {
     const Var all =
         slice(reshape(Var(logits), {N, search.map.height, search.map.width, search.per_cell, search.columns}),
               -1, 0, classes);
-    const Tensor scores = masked_fill(all, hidden.to(logits.device()), -1e30)
+    const Tensor scores = masked_fill(all, hidden.to(logits.device()), kHidden)
                               .value()
                               .contiguous()
                               .reshape({N, anchors * classes});
@@ -158,7 +165,7 @@ std::vector<std::vector<ImageDetection>> dense_detections(const DenseOutput& out
                      .columns = o.columns,
                      .classes = options.classes > 0 ? std::min(o.columns, options.classes) : o.columns,
                      .count = o.candidates,
-                     .least = static_cast<float>(std::log(o.score_threshold / (1 - o.score_threshold))),
+                     .least = least_logit(o.score_threshold),
                      .map = {}};
   std::vector<FiniteCheck> checks;
   std::vector<LevelSearch> searches;

@@ -199,6 +199,20 @@ std::vector<Target> image_of_32() {
   return {t};
 }
 
+// With a threshold of 0 everything counts but cells of the padding, as early in a training.
+TEST(RetinaNet, WithoutAThresholdTheBestAreFound) {
+  DenseOutput output = one_level();
+  auto options = std::make_shared<DenseOptions>(*output.options);
+  EXPECT_TRUE(dense_detections(output, image_of_32(), {}).at(0).empty());
+  options->score_threshold = 0;
+  output.options = options;
+  output.canvas = {64, 32};
+  output.maps = FeatureLevels{{8, 4}};
+  output.logits = {Var(Tensor::full({1, 8, 4, 2}, -5))};
+  output.deltas = {Var(Tensor::zeros({1, 8, 4, 4}))};
+  EXPECT_EQ(dense_detections(output, image_of_32(), {}).at(0).size(), 4u * 4 * 2);
+}
+
 TEST(RetinaNet, DetectionsAreTheBestThatDoNotOverlap) {
   DenseOutput output = one_level();
   set_logit(output, 2, 2, 0, 2);

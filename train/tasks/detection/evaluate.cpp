@@ -12,6 +12,7 @@
 #include "train/inference/evaluation_data.h"
 #include "train/logs/print.h"
 #include "train/tasks/detection/detection.h"
+#include "train/tasks/detection/found_objects.h"
 #include "train/tasks/detection/runner.h"
 
 namespace saccade {
@@ -143,6 +144,8 @@ Evaluation DetectionParts::evaluate(const EvalArguments& arguments, const Loaded
   if (!arguments.detections.empty()) write_detections(arguments.detections, detections, &truth);
   if (!is_annotated)
     return {
+  if (detections.empty())
+    if (const std::string note = note_on_nothing_found(model.config); !note.empty()) print_line(note);
         .metrics = {},
         .table = fmt::format("{} detections in {} images; no figures, as {} has no \"annotations\" list\n",
                              detections.size(), truth.images.size(), escaped(dataset->name()))};

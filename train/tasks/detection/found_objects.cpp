@@ -7,6 +7,8 @@
 #include "core/files/text.h"
 #include "core/formats/json.h"
 #include "core/tensor/error.h"
+#include "models/build.h"
+#include "train/config/config.h"
 
 namespace saccade {
 
@@ -27,6 +29,23 @@ std::vector<bool> shown_labels(const std::vector<std::string>& wanted, const Loa
                names.size() > kNamed ? fmt::format(" and {} more", names.size() - kNamed) : "");
   }
   return shown;
+}
+
+std::optional<OwnThreshold> own_threshold(const Config& config) {
+  const Args model = model_args(config);
+  for (const std::string& part : model_types().find(config.model().type()).parts)
+    if (const Args& own = model.get_section(part); own.has("score_threshold"))
+      return OwnThreshold{fmt::format("model.{}.score_threshold", part), own.get_float("score_threshold")};
+  return std::nullopt;
+}
+
+std::string note_on_nothing_found(const Config& config) {
+  const auto own = own_threshold(config);
+  if (!own || own->score == 0) return "";
+  return fmt::format(
+      "note: nothing is found in any image: no score is greater than {}, {}, which is usual early in a "
+      "training; --set {}=0 takes the best ones all the same",
+      own->field, own->score, own->field);
 }
 
 std::string object_json(const Instance& found, const LoadedModel& model) {

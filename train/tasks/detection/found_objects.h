@@ -1,6 +1,7 @@
 // Objects that a detector has found, as commands and services write them.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,14 @@ namespace saccade {
 // for one that the model lacks; `what` ("--classes: best.safetensors") begins its message.
 std::vector<bool> shown_labels(const std::vector<std::string>& wanted, const LoadedModel& model,
                                const std::string& what);
+// The score up to which a model leaves out what it finds, and the field that says so; nothing of others.
+struct OwnThreshold {
+  std::string field;
+  double score = 0;
+};
+std::optional<OwnThreshold> own_threshold(const Config& config);
+// Why a model finds nothing in any image; "" where it has no such score, or it is 0.
+std::string note_on_nothing_found(const Config& config);
 // Members of a JSON object in COCO's form, with names for people: category_id, bbox, score, category.
 std::string object_json(const Instance& found, const LoadedModel& model);
 // Its mask as a further member, with a comma before it; "" where it has none.

@@ -45,7 +45,7 @@ class DetectorOutputs : public ModelOutputs {
   bool one_class_a_query() const { return class_loss_->extra_columns() > 0; }
   int64_t class_columns(const Shape& logits) const;  // those that stand for a class
   int64_t count_of(const Shape& logits) const;       // detections of an image
-  bool suppresses() const { return nms_ < 1 && form_.least_score > 0; }
+  bool suppresses() const { return nms_ < 1 && form_.least_score.has_value(); }
   void lower_detections(OutputWriter& writer, const std::vector<Raw>& raw) const;
   void lower_finished(OutputWriter& writer, const std::vector<Raw>& raw) const;
 
@@ -130,7 +130,7 @@ void DetectorOutputs::lower_detections(OutputWriter& writer, const std::vector<R
   } else {
     const std::string of_classes =
         classes < logits.shape[-1] ? slice_last(g, logits.name, 0, classes) : logits.name;
-    candidates = suppresses() ? suppressed(g, of_classes, boxes.name, count, nms_, form_.least_score)
+    candidates = suppresses() ? suppressed(g, of_classes, boxes.name, count, nms_, *form_.least_score)
                               : g.node("Reshape", {of_classes, g.ints({0, -1})});
   }
   const std::string top = g.node("TopK", {candidates, k}, {{"axis", -1}, {"largest", 1}, {"sorted", 1}}, 2);

@@ -119,6 +119,14 @@ class BoxPredictor : public Predictor {
                               arguments_.video.track ? "objects that were followed"
                                                      : fmt::format("score {} or more", threshold_),
                               labels);
+    const auto own = own_threshold(model_.config);
+    if (own && threshold_ < own->score && !arguments_.video.track)
+      text += fmt::format("note: the model leaves out scores up to {0} itself; --set {1}=0 shows them\n",
+                          own->score, own->field);
+    else if (own && own->score > 0 && count_ == 0 && best_ == 0)
+      text += fmt::format(
+          "note: no score is greater than {0}, {1}; --set {0}=0 --threshold 0 shows what there is\n",
+          own->field, own->score);
     if (count_ == 0 && best_ > 0 && !arguments_.video.track)
       text += fmt::format("note: the best score is {:.3f}; a lower --threshold shows what has it\n", best_);
     return text;

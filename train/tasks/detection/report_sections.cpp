@@ -11,6 +11,7 @@
 #include "train/report/evaluation_sections.h"
 #include "train/tasks/detection/evaluate.h"
 #include "train/tasks/detection/figures.h"
+#include "train/tasks/detection/found_objects.h"
 #include "train/tasks/detection/report_pictures.h"
 
 namespace saccade {
@@ -165,6 +166,9 @@ std::string DetectionParts::report(Page& page, const ReportOptions& options) con
                    : read_detections(options.detections, &dataset->ground_truth(), &notes,
                                      wanted.iou != IouType::kBoxes, options.paths.choice);
   settle_masks(wanted, detections, options.source, notes);
+  if (model.module && detections.empty())
+    if (std::string note = note_on_nothing_found(model.config); !note.empty())
+      notes.push_back(std::move(note));
   for (const std::string& line : notes) print_line(line);
   dataset = keep_classes(dataset, paths, options.classes, detections);
   const GroundTruth& truth = dataset->ground_truth();

@@ -18,6 +18,7 @@
 #include "train/inference/largest_batch.h"
 #include "train/inference/model_input.h"
 #include "train/tasks/detection/evaluate.h"
+#include "train/tasks/detection/found_objects.h"
 #include "train/tasks/detection/report_pictures.h"
 
 namespace saccade {
@@ -120,6 +121,9 @@ class DetectorTraining final : public ImageTrainingTask {
     std::erase_if(evaluation_notes_, [&](const std::string& note) {
       return note.starts_with(options.source + ":") || std::ranges::find(told, note) != told.end();
     });
+    if (detections_.empty())
+      if (const std::string note = note_on_nothing_found(config_); !note.empty())
+        evaluation_notes_.push_back(note);
     evaluation.metrics.insert(evaluation.metrics.end(), evaluation.of_classes.begin(),
                               evaluation.of_classes.end());
     return evaluation.metrics;
