@@ -6,7 +6,6 @@
 
 #include "core/files/output_file.h"
 #include "core/tensor/error.h"
-#include "data/evaluation/coco/coco_overlap.h"
 #include "data/evaluation/detections.h"
 #include "data/evaluation/evaluators.h"
 #include "data/formats/checks/dataset_check.h"
@@ -21,6 +20,7 @@
 #include "train/inference/evaluation_data.h"
 #include "train/inference/picture_files.h"
 #include "train/logs/print.h"
+#include "train/tasks/detection/evaluate.h"
 
 namespace saccade {
 namespace {
@@ -69,7 +69,8 @@ DataPaths split_paths(const ScoreArguments& arguments, const LoadedModel& model,
   return paths;
 }
 
-DataPaths scored_paths(const ScoreArguments& arguments) {
+// figures: what is asked for becomes what is compared
+DataPaths scored_paths(const ScoreArguments& arguments, FigureOptions& figures) {
   if (arguments.data.empty() && arguments.annotations.empty())
     fail_input(
         "--annotations: not given, expected the annotations that the detections are compared with, or --data");
@@ -97,8 +98,10 @@ DataPaths scored_paths(const ScoreArguments& arguments) {
   }
   paths.choice = choice;
   paths.look_at_images = false;
-  paths.wants.masks = arguments.figures.iou == IouType::kMasks;
-  return paths;
+  if (!arguments.checkpoint.empty() && evaluators("detection").find(arguments.evaluator).has_masks)
+    figures = figures_of(model.config, figures);
+  if (!figures.iou) figures.iou = IouType::kBoxes;
+  return with_masks_of(figures, std::move(paths));
 }
 
 // A list of a part of the images, as of a split, whose figures are those of all; "": it is not one.
@@ -127,20 +130,19 @@ int run_score(const ScoreArguments& arguments) {
                                                {"--checkpoint", arguments.checkpoint}});
   const NamedFile json(arguments.json);
   const EvaluatorSpec& spec = evaluators("detection").find(arguments.evaluator, "--evaluator");
-  const DataPaths paths = scored_paths(arguments);
+  FigureOptions figures = arguments.figures;
+  const DataPaths paths = scored_paths(arguments, figures);
   GroundTruth truth = read_ground_truth(paths);
   if (const auto conflicts = category_conflicts(paths.categories, truth.categories, "the model");
       !conflicts.empty())
     fail_input("{}: {}; expected a data set with the same categories", paths.annotations, conflicts[0]);
   std::vector<std::string> classes, notes;
-  if (paths.wants.masks)
-    if (const std::string remark = coco::need_masks(truth, paths.annotations); !remark.empty())
-      notes.push_back(
-          fmt::format("note: {}: {}: what lies in the box is ignored", paths.annotations, remark));
+  settle_masks(figures, truth, paths.annotations, notes);
   for (const Category& c : truth.categories) classes.push_back(c.name);
   check_choice({.only = arguments.classes}, classes, paths.annotations);
   std::vector<Detection> detections =
-      read_detections(arguments.detections, &truth, &notes, paths.wants.masks, paths.choice);
+      read_detections(arguments.detections, &truth, &notes, figures.iou != IouType::kBoxes, paths.choice);
+  settle_masks(figures, detections, arguments.detections, notes);
   for (const std::string& line : keep_classes(arguments.classes, truth, detections))
     notes.push_back(fmt::format("note: {}: {}", paths.annotations, line));
   if (const std::string note = note_on_missing(arguments.detections, truth, detections); !note.empty())
@@ -148,7 +150,7 @@ int run_score(const ScoreArguments& arguments) {
   const auto evaluator = spec.start({.truth = &truth,
                                      .source = arguments.detections,
                                      .per_class = arguments.per_class,
-                                     .figures = arguments.figures});
+                                     .figures = figures});
   evaluator->add({.detections = std::move(detections)});
   const Evaluation evaluation = evaluator->result();
   for (const std::string& note : notes_on_boxes(truth)) print_line("note: {}", named_note(note, paths));

@@ -100,12 +100,17 @@ void settle(FigureOptions& figures, std::vector<std::string>& notes, const std::
 
 }  // namespace
 
-void settle_masks(FigureOptions& figures, const Dataset& set, std::vector<std::string>& notes) {
-  if (!set.ground_truth().is_annotated) return;
+void settle_masks(FigureOptions& figures, const GroundTruth& truth, const std::string& name,
+                  std::vector<std::string>& notes) {
+  if (!truth.is_annotated) return;
   settle(figures, notes, [&] {
-    if (const std::string remark = coco::need_masks(set.ground_truth(), set.name()); !remark.empty())
-      notes.push_back(fmt::format("note: {}: {}: what lies in the box is ignored", set.name(), remark));
+    if (const std::string remark = coco::need_masks(truth, name); !remark.empty())
+      notes.push_back(fmt::format("note: {}: {}: what lies in the box is ignored", name, remark));
   });
+}
+
+void settle_masks(FigureOptions& figures, const Dataset& set, std::vector<std::string>& notes) {
+  settle_masks(figures, set.ground_truth(), set.name(), notes);
 }
 
 void settle_masks(FigureOptions& figures, std::span<const Detection> detections, const std::string& source,
@@ -139,13 +144,13 @@ Evaluation DetectionParts::evaluate(const EvalArguments& arguments, const Loaded
   check_categories(*dataset, model.category_ids, model.class_names, arguments.checkpoint);
   check_choice({.only = arguments.classes}, dataset->class_names(), dataset->name());
   std::vector<Detection> detections = detect(model.as<Detector>(), dataset, model.category_ids, options);
+  if (detections.empty())
+    if (const std::string note = note_on_nothing_found(model.config); !note.empty()) print_line(note);
   dataset = keep_classes(dataset, paths, arguments.classes, detections);
   const GroundTruth& truth = dataset->ground_truth();
   if (!arguments.detections.empty()) write_detections(arguments.detections, detections, &truth);
   if (!is_annotated)
     return {
-  if (detections.empty())
-    if (const std::string note = note_on_nothing_found(model.config); !note.empty()) print_line(note);
         .metrics = {},
         .table = fmt::format("{} detections in {} images; no figures, as {} has no \"annotations\" list\n",
                              detections.size(), truth.images.size(), escaped(dataset->name()))};

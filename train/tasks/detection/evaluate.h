@@ -34,6 +34,8 @@ void need_predicted_masks(const FigureOptions& figures, const LoadedModel& model
 DataPaths with_masks_of(const FigureOptions& figures, DataPaths paths);
 // Where objects have no masks, or detections that are given: throws InputError when masks are asked for;
 // figures that would be of both become those of boxes, and a line is added to notes that says why.
+void settle_masks(FigureOptions& figures, const GroundTruth& truth, const std::string& name,
+                  std::vector<std::string>& notes);
 void settle_masks(FigureOptions& figures, const Dataset& set, std::vector<std::string>& notes);
 void settle_masks(FigureOptions& figures, std::span<const Detection> detections, const std::string& source,
                   std::vector<std::string>& notes);
