@@ -6,6 +6,7 @@
 
 #include "core/tensor/error.h"
 #include "data/formats/data_format.h"
+#include "data/formats/label_maps/pairs.h"
 #include "data/formats/listing.h"
 #include "data/formats/named_classes.h"
 #include "data/formats/splits.h"
@@ -130,6 +131,13 @@ std::vector<std::string> lines_about(const std::string& folder, const GroundTrut
   std::vector<std::string> lines{text};
   for (const std::string& note : notes_on_links(collector.links(), collector.around(), folder))
     lines.push_back("note: " + note);
+  std::vector<std::string> images;
+  for (const ImageInfo& image : truth.images) images.push_back(image.file_name);
+  if (const std::vector<std::string> maps = maps_beside_images(images); !maps.empty())
+    lines.push_back(fmt::format(
+        "note: {}: {} called like label maps of images beside them (IMAGE_mask.png), but taken as images of "
+        "their classes, first {}",
+        folder, count_of(std::ssize(maps), "file is", "files are"), maps.front()));
   if (truth.categories.size() == 1)
     lines.push_back(fmt::format("note: {}: has one class only (\"{}\"), so there is nothing to tell apart",
                                 folder, truth.categories.front().name));

@@ -12,6 +12,7 @@
 #include "core/tensor/error.h"
 #include "data/formats/checks/image_check.h"
 #include "data/formats/coco/coco.h"
+#include "data/formats/listing.h"
 #include "data/labels/label_forms.h"
 #include "train/checkpoints/load_model.h"
 #include "train/commands/commands.h"
@@ -151,6 +152,15 @@ void write_labels(const PredictArguments& arguments, const Predictor& predictor,
   for (const std::string& note : files.notes) print_line("note: {}: {}", labels_folder(arguments), note);
 }
 
+// Fewer objects may be found than in an earlier run: the crops of the others would be taken for new ones.
+void remove_earlier_crops(const std::string& output, const std::vector<PredictInput>& pictures,
+                          const PictureNames& names) {
+  int64_t removed = 0;
+  for (const PredictInput& input : pictures) removed += names.remove_rest(crop_stem(input));
+  if (removed > 0)
+    print_line("{}/crops: {} of an earlier run removed", output, count_of(removed, "crop", "crops"));
+}
+
 }  // namespace
 
 int run_predict(const PredictArguments& arguments) {
@@ -208,6 +218,7 @@ int run_predict(const PredictArguments& arguments) {
   workspace.publish(list);
   write_labels(arguments, *predictor, workspace);
   print_text(predictor->summary(done));
+  if (arguments.crop) remove_earlier_crops(arguments.output, pictures, names);
   if (bad > 0 && signal == 0)
     print_line("{}: {} of {} files could not be read", arguments.output, bad, inputs.images.size());
   return status;

@@ -1,7 +1,6 @@
 #include "train/inference/picture_files.h"
 
-#include <fmt/ranges.h>
-#include <glob.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -40,73 +39,6 @@ constexpr size_t kAfterPngHeader = 33;
 constexpr std::string_view kJpegDrawnByUs = "\xFF\xFE\0\x11saccade predict"sv;
 constexpr size_t kAfterJpegHeader = 20;
 
-// What images may be called; those in a format that is not read are reported when they are.
-bool is_called_image(const std::string& name) {
-  return !name.starts_with(".") && (has_image_extension(name) || has_foreign_image_extension(name));
-}
-
-struct FolderContents {
-  std::vector<std::string> files, problems;  // images; folders that cannot be read
-  size_t folders = 0, others = 0;            // left out
-};
-
-FolderContents list_folder(const std::string& folder, bool recursive) {
-  FolderContents found;
-  std::vector<fs::path> waiting{folder};
-  while (!waiting.empty()) {
-    const fs::path here = std::move(waiting.back());
-    waiting.pop_back();
-    std::error_code error;
-    fs::directory_iterator it(here, error), end;
-    for (; !error && it != end; it.increment(error)) {
-      std::error_code broken_link;
-      const std::string name = it->path().filename().string();
-      if (it->is_directory(broken_link)) {
-        const bool enters = recursive && !it->is_symlink(broken_link) && !name.starts_with(".");
-        if (enters) waiting.push_back(it->path());
-        found.folders += !enters;
-      } else if (is_called_image(name)) {
-        found.files.push_back(it->path().string());
-      } else {
-        ++found.others;
-      }
-    }
-    if (error)
-      found.problems.push_back(
-          fmt::format("{}: the folder cannot be read: {}", here.string(), error.message()));
-  }
-  std::sort(found.files.begin(), found.files.end());
-  std::sort(found.problems.begin(), found.problems.end());
-  return found;
-}
-
-void expand_folder(const std::string& folder, bool recursive, PredictInputs& inputs) {
-  auto [files, problems, folders, others] = list_folder(folder, recursive);
-  if (files.empty() && problems.empty())
-    inputs.problems.push_back(
-        fmt::format("{}: no images in this folder, expected *.jpg, *.png or the like", folder));
-  std::vector<std::string> left_out;
-  if (folders > 0) left_out.push_back(count_of(static_cast<int64_t>(folders), "sub-folder", "sub-folders"));
-  if (others > 0)
-    left_out.push_back(count_of(static_cast<int64_t>(others), "file that is not called an image",
-                                "files that are not called images"));
-  if (!left_out.empty())
-    inputs.notes.push_back(fmt::format("{}: left out: {}", folder, fmt::join(left_out, ", ")));
-  for (std::string& problem : problems) inputs.problems.push_back(std::move(problem));
-  for (std::string& file : files) inputs.images.push_back({std::move(file), "", ""});
-}
-
-// Nothing when it is no pattern or matches nothing.
-std::vector<std::string> expand_pattern(const std::string& pattern) {
-  std::vector<std::string> paths;
-  if (pattern.find_first_of("*?[") == std::string::npos) return paths;
-  glob_t found{};
-  if (::glob(pattern.c_str(), 0, nullptr, &found) == 0)
-    for (size_t i = 0; i < found.gl_pathc; ++i) paths.emplace_back(found.gl_pathv[i]);
-  ::globfree(&found);
-  return paths;
-}
-
 // Device and number of a file; nothing when there is none.
 std::optional<std::pair<uint64_t, uint64_t>> identity(const std::string& path) {
   struct stat info {};
@@ -133,16 +65,6 @@ bool is_drawn_by_us(const std::string& path) {
           std::string_view(start).substr(kAfterJpegHeader).starts_with(kJpegDrawnByUs));
 }
 
-constexpr const char* kStandardInput = "/dev/stdin";
-
-// "https://a/b.jpg"
-bool is_address(const std::string& path) {
-  const size_t scheme = path.find("://");
-  return scheme != std::string::npos && scheme > 1 &&
-         std::all_of(path.begin(), path.begin() + static_cast<std::ptrdiff_t>(scheme),
-                     [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); });
-}
-
 bool exists(const std::string& path) {
   std::error_code error;
   return fs::exists(fs::symlink_status(path, error));
@@ -157,7 +79,18 @@ std::string shortened_stem(const std::string& stem, size_t more) {
   return stem.substr(0, end);
 }
 
+// "photo.png", "photo_2.png" ...
+std::string numbered(const std::string& stem, int number, const std::string& extension) {
+  const std::string end = number == 1 ? extension : fmt::format("_{}{}", number, extension);
+  const fs::path path(stem);
+  return (path.parent_path() / (shortened_stem(path.filename().string(), end.size()) + end)).string();
+}
+
 }  // namespace
+
+std::string crop_stem(const PredictInput& input) {
+  return "crops/" + fs::path(input.picture.empty() ? input.path : input.picture).stem().string();
+}
 
 bool is_old_file(const std::string& path) {
   const OutputTarget target = output_target(path);
@@ -203,45 +136,6 @@ void NamedFile::tell_if_replaced() const {
   if (replaces_) print_line("{}: replaces an existing file", path_);
 }
 
-PredictInputs collect_inputs(const std::vector<std::string>& arguments, bool recursive) {
-  PredictInputs inputs;
-  auto add = [&](const std::string& path) {
-    std::error_code error;
-    if (video_source(path))
-      return inputs.images.push_back({.path = path, .name = "", .picture = "", .is_video = true});
-    if (path == "-") return inputs.images.push_back({kStandardInput, "", ""});
-    if (is_address(path))
-      return inputs.problems.push_back(fmt::format(
-          "{}: is an address, expected a file, a folder or a pattern; web addresses are not read: fetch it "
-          "first, or pipe a picture into `-`",
-          path));
-    if (lower_extension(path) == ".m3u8")
-      return inputs.problems.push_back(
-          fmt::format("{}: is a playlist, which is not read; expected the video itself", path));
-    if (fs::is_directory(path, error))
-      expand_folder(path, recursive, inputs);
-    else
-      inputs.images.push_back({path, "", ""});
-  };
-  for (const std::string& argument : arguments) {
-    const std::vector<std::string> matches =
-        exists(argument) ? std::vector<std::string>() : expand_pattern(argument);
-    for (const std::string& match : matches) add(match);
-    if (matches.empty()) add(argument);
-  }
-  std::map<std::string, int> count;
-  auto short_name = [](const PredictInput& input) {
-    const std::string shown = input.is_video ? shown_video_name(input.path) : input.path;
-    return is_address(shown) ? shown : fs::path(shown).filename().string();
-  };
-  for (const PredictInput& input : inputs.images) ++count[short_name(input)];
-  for (PredictInput& input : inputs.images) {
-    const std::string name = short_name(input);
-    input.name = count[name] > 1 && !is_address(input.path) ? input.path : name;
-  }
-  return inputs;
-}
-
 PictureNames::PictureNames(std::string output, const std::vector<PredictInput>& images)
     : output_(std::move(output)) {
   for (const PredictInput& input : images)
@@ -249,18 +143,15 @@ PictureNames::PictureNames(std::string output, const std::vector<PredictInput>& 
 }
 
 std::string PictureNames::name(const std::string& stem, const std::string& extension) {
-  const fs::path folder = fs::path(stem).parent_path();
   std::string picture, in_the_way;
   int& i = next_.try_emplace(stem + extension, 1)
                .first->second;  // those before are taken, or in the way and counted
   for (;; ++i) {
-    const std::string end = i == 1 ? extension : fmt::format("_{}{}", i, extension);
-    picture = (folder / (shortened_stem(fs::path(stem).filename().string(), end.size()) + end)).string();
+    picture = numbered(stem, i, extension);
     if (taken_.contains(picture)) continue;
     const std::string path = output_ + "/" + picture;
     if (!exists(path)) break;
-    auto file = identity(path);
-    if (is_drawn_by_us(path) && !(file && inputs_.contains(*file))) break;
+    if (may_go(path)) break;
     if (in_the_way.empty()) in_the_way = picture;
   }
   taken_.insert(picture);
@@ -269,6 +160,22 @@ std::string PictureNames::name(const std::string& stem, const std::string& exten
     first_other_ = picture;
   }
   return picture;
+}
+
+bool PictureNames::may_go(const std::string& path) const {
+  const auto file = identity(path);
+  return is_drawn_by_us(path) && !(file && inputs_.contains(*file));
+}
+
+int64_t PictureNames::remove_rest(const std::string& stem, const std::string& extension) const {
+  int64_t removed = 0;
+  for (int i = 1;; ++i) {
+    const std::string picture = numbered(stem, i, extension), path = output_ + "/" + picture;
+    if (taken_.contains(picture)) continue;
+    std::error_code error;
+    if (!exists(path)) return removed;
+    if (may_go(path)) removed += fs::remove(path, error);
+  }
 }
 
 std::string PictureNames::note() const {

@@ -28,6 +28,9 @@ struct PredictInput {
   bool is_video = false;  // a file, a camera or a stream
 };
 
+// What the crops of its objects are called, below the folder, without number and extension.
+std::string crop_stem(const PredictInput& input);
+
 struct FrameTime {
   int64_t number = 0;  // from 0
   double seconds = 0;
@@ -56,10 +59,16 @@ class PictureNames {
   PictureNames(std::string output, const std::vector<PredictInput>& images);
   // `stem`: below the folder, without extension
   std::string name(const std::string& stem, const std::string& extension = ".png");
+  // Removes the pictures that predict has drawn earlier and that would have the next names of this stem; how
+  // many.
+  int64_t remove_rest(const std::string& stem, const std::string& extension = ".png") const;
   // About the files that were in the way, or "".
   std::string note() const;
 
  private:
+  // Whether a file is a drawing of ours that a new one may replace.
+  bool may_go(const std::string& path) const;
+
   std::string output_;
   std::set<std::pair<uint64_t, uint64_t>> inputs_;  // device and number of the files
   std::set<std::string> taken_;

@@ -251,8 +251,7 @@ class BoxPredictor : public Predictor {
     for (const ImageDetection& d : found.objects) {
       std::string crop;
       if (arguments_.crop) {
-        const std::filesystem::path file = input.picture.empty() ? input.path : input.picture;
-        crop = names.name("crops/" + file.stem().string());
+        crop = names.name(crop_stem(input));
         files.push_back(crop);
       }
       add_to_list(loaded, d, crop);
