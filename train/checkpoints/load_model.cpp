@@ -73,6 +73,17 @@ void edit_for_inference(Config& config, const std::vector<std::string>& sets) {
   validate_config(config);
 }
 
+// Which of the edits do nothing in such a configuration.
+std::vector<std::string> notes_on_idle_edits(const Config& config, const std::vector<std::string>& sets) {
+  std::vector<std::string> notes = idle_fields(resolve_config(config));
+  std::erase_if(notes, [&](const std::string& note) {
+    return std::ranges::none_of(sets, [&](const std::string& set) {
+      return note.starts_with("note: " + set.substr(0, set.find('=')));
+    });
+  });
+  return notes;
+}
+
 }  // namespace
 
 LoadedModel load_trained_model(const std::string& checkpoint, Device device, const std::string& precision,
@@ -88,10 +99,12 @@ LoadedModel load_trained_model(const std::string& checkpoint, Device device, con
   loaded.category_ids = info.category_ids;
   loaded.config = parse_config(info.config, checkpoint + ": its configuration");
   with_name(checkpoint, [&] { validate_config(loaded.config); });
+  const std::vector<std::string> given = sets;
   if (!precision.empty()) sets.push_back("precision=" + precision);
   const std::vector<std::string> size = size_edits(loaded.config, image_size);
   sets.insert(sets.begin(), size.begin(), size.end());
   if (!sets.empty()) edit_for_inference(loaded.config, sets);
+  if (!given.empty()) loaded.notes = notes_on_idle_edits(loaded.config, given);
   resolve_precision(loaded.config, device);
   const int64_t classes = check_classes(loaded, checkpoint);
   const BuildArgs args = with_name(checkpoint, [&] { return build_args(loaded.config); });

@@ -31,6 +31,7 @@ struct LoadedModel {
   Config config;
   std::vector<std::string> class_names;  // [K]
   std::vector<int64_t> category_ids;     // [K], of the annotations it was trained on; a classifier has none
+  std::vector<std::string> notes = {};   // on edits that change nothing, a line each
 
   template <class M>
   M& as() const {

@@ -24,6 +24,7 @@ int run_eval(const EvalArguments& arguments) {
   const DeviceChoice choice = choose_device(arguments.device);
   LoadedModel model = load_trained_model(arguments.checkpoint, choice.device, arguments.precision,
                                          arguments.set, arguments.image_size);
+  for (const std::string& note : model.notes) print_line(note);
   if (!choice.notice.empty()) print_line(choice.notice);
   find_as_many_as_count(model.config, arguments.figures);
   Evaluation evaluation;

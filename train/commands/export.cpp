@@ -196,6 +196,7 @@ int run_export(const ExportArguments& arguments) {
                              : load_trained_model(arguments.checkpoint, Device::kCpu, "", arguments.set,
                                                   arguments.image_size);
   note_without_effect(arguments);
+  for (const std::string& note : model.notes) print_unmixed(arguments, note);
   const ExportOptions options = export_options(arguments, model);
   const auto outputs = onnx_outputs()
                            .find(task_name(model.config))

@@ -173,6 +173,7 @@ int run_predict(const PredictArguments& arguments) {
   PredictInputs inputs = collect_inputs(paths, arguments.recursive);
   LoadedModel model = load_trained_model(arguments.checkpoint, choice.device, arguments.precision,
                                          arguments.set, arguments.image_size);
+  for (const std::string& note : model.notes) print_line(note);
   std::unique_ptr<Predictor> predictor = task_of(model.config).predictor(arguments, model);
   EvaluationMode mode(*model.module, precision_of(model.config));
   const std::string list = predictor->list_name();
@@ -217,8 +218,8 @@ int run_predict(const PredictArguments& arguments) {
   elements.commit();
   workspace.publish(list);
   write_labels(arguments, *predictor, workspace);
-  print_text(predictor->summary(done));
   if (arguments.crop) remove_earlier_crops(arguments.output, pictures, names);
+  print_text(predictor->summary(done));
   if (bad > 0 && signal == 0)
     print_line("{}: {} of {} files could not be read", arguments.output, bad, inputs.images.size());
   return status;

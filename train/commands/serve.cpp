@@ -31,6 +31,7 @@ int run_serve(const ServeArguments& arguments) {
   const DeviceChoice choice = choose_device(arguments.device);
   LoadedModel model = load_trained_model(arguments.checkpoint, choice.device, arguments.precision,
                                          arguments.set, arguments.image_size);
+  for (const std::string& note : model.notes) print_line(note);
   const std::unique_ptr<Answerer> answerer = task_of(model.config).answerer(model);
   EvaluationMode mode(*model.module, precision_of(model.config));
   ImageService service(model, *answerer,

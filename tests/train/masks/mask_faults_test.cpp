@@ -139,6 +139,72 @@ TEST(MaskFaults, LabelMapsOfObjectsWithoutAMask) {
                   .has("annotation 10 (image 1): has no segmentation, nor has any other object"));
 }
 
+TEST(MaskFaults, FlagsAndFigures) {
+  TestFolder folder;
+  write_masked(folder, "list.json", {kFittingMask, kFittingMask, kFittingMask});
+  ASSERT_EQ(said_by(train_masked(folder, "list.json", "run")).status, 0);
+  const std::string checkpoint = folder / "run/checkpoints/last.safetensors";
+
+  // score has the figures of eval.
+  const Said judged = said_by({"eval", "--checkpoint", checkpoint, "--annotations", folder / "list.json",
+                               "--images", folder / "images", "--detections", folder / "found.json", "--json",
+                               folder / "eval.json", "--set", "model.rcnn.score_threshold=0"});
+  ASSERT_EQ(judged.status, 0) << judged.error;
+  const Said scored = said_by({"score", "--checkpoint", checkpoint, "--annotations", folder / "list.json",
+                               "--detections", folder / "found.json", "--json", folder / "score.json"});
+  ASSERT_EQ(scored.status, 0) << scored.error;
+  EXPECT_EQ(read_bytes(folder / "score.json"), read_bytes(folder / "eval.json"));
+  EXPECT_NE(read_bytes(folder / "score.json").find("segm_AP"), std::string::npos);
+
+  // Why nothing is found.
+  const std::string none = "model.rcnn.score_threshold=0.999";
+  EXPECT_TRUE(
+      said_by({"eval", "--checkpoint", checkpoint, "--annotations", folder / "list.json", "--images",
+               folder / "images", "--set", none})
+          .has("nothing is found in any image: no score is greater than model.rcnn.score_threshold, 0.999"));
+  const auto predict = [&](std::initializer_list<std::string> more) {
+    std::vector<std::string> words{"predict",  "--checkpoint", checkpoint,
+                                   "--output", folder / "out", folder / "images"};
+    words.insert(words.end(), more.begin(), more.end());
+    return said_by(words);
+  };
+  EXPECT_TRUE(predict({"--set", none}).has("the model leaves out scores up to 0.999 itself"));
+  EXPECT_TRUE(predict({"--set", none, "--threshold", "0.9995"})
+                  .has("no score is greater than model.rcnn.score_threshold, 0.999"));
+  EXPECT_TRUE(predict({"--threshold", "0.01"}).has("the model leaves out scores up to 0.05 itself"));
+
+  // What another task's field is set to.
+  EXPECT_TRUE(
+      predict({"--set", "eval.window=32"}).has("note: eval.window: 32 does nothing outside of segmentation"));
+  EXPECT_FALSE(predict({"--set", "eval.nms=0.5"}).has("does nothing"));
+
+  // Crops of objects that are not found any more go, others' files stay.
+  const auto crops = [&] {
+    return std::distance(std::filesystem::directory_iterator(folder / "out/crops"),
+                         std::filesystem::directory_iterator());
+  };
+  const std::string all = "model.rcnn.score_threshold=0";
+  EXPECT_FALSE(predict({"--set", all, "--threshold", "0", "--crop"}).has("removed"));
+  ASSERT_GT(crops(), 6);
+  write_bytes(folder / "out/crops/1_2.png", "mine");
+  const auto before = crops();
+  const Said fewer = predict({"--set", all, "--threshold", "0", "--crop", "--max", "1"});
+  EXPECT_TRUE(fewer.has(fmt::format("{} crops of an earlier run removed", before - 4))) << fewer.out;
+  EXPECT_EQ(crops(), 4);
+  EXPECT_EQ(read_bytes(folder / "out/crops/1_2.png"), "mine");
+
+  // A label map beside its image is no image.
+  std::filesystem::copy(folder / "images/1.png", folder / "images/1_mask.png");
+  const Said beside = predict({"--no-pictures"});
+  EXPECT_TRUE(beside.has("left out: 1 label map that lies beside its image (IMAGE_mask.png)")) << beside.out;
+  EXPECT_TRUE(beside.has("3 images")) << beside.out;
+
+  const Said exported = said_by({"export", checkpoint, folder / "x.onnx", "--postprocess", "--raw-outputs"});
+  EXPECT_EQ(exported.status, 2);
+  EXPECT_TRUE(exported.has("there are no raw outputs") || exported.has("built without ONNX"))
+      << exported.error;
+}
+
 // Files whose tensors fit, but mean something else.
 TEST(MaskFaults, WeightsOfOtherModels) {
   TestFolder folder;

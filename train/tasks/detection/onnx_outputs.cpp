@@ -209,7 +209,7 @@ std::vector<std::pair<std::string, std::string>> DetectorOutputs::metadata() con
 }
 
 std::string DetectorOutputs::note() const {
-  if (!choice_.postprocess || nms_ == 1 || suppresses()) return "";
+  if (!(choice_.postprocess || form_.finished) || nms_ == 1 || suppresses()) return "";
   return fmt::format("eval.nms {}: left to the caller, who finds it in the file's metadata", nms_);
 }
 
@@ -217,10 +217,15 @@ std::string DetectorOutputs::note() const {
     {.name = "detection",
      .make = [](const Config& config, const OutputChoice& choice,
                 const Module& model) -> std::shared_ptr<const ModelOutputs> {
+       const ResultForm form = model_as<const Detector>(model).result_form();
+       if (form.finished && choice.raw_outputs)
+         fail_input(
+             "--raw-outputs: a {} chooses its detections itself, so there are no raw outputs, expected "
+             "--postprocess alone",
+             config.model().type());
        return std::make_shared<DetectorOutputs>(
            choice, class_losses().find(config::ClassLoss_Name(config.criterion().class_loss())).make({}),
-           config.eval().max_detections(), config.eval().nms(), model_as<const Detector>(model).result_form(),
-           has_masks(config));
+           config.eval().max_detections(), config.eval().nms(), form, has_masks(config));
      }});
 
 }  // namespace

@@ -159,7 +159,7 @@ class BoxPredictor : public Predictor {
     const auto output = runner_.run(batch, arguments_.sampling_points);
     if (arguments_.sampling_points &&
         (output->sampling.empty() || !output->sampling.back().locations.defined()))
-      fail_input("--sampling-points: the decoder of {} attends to every position, it samples none",
+      fail_input("--sampling-points: {} has no attention in its last layer that samples points",
                  arguments_.checkpoint);
     auto detections = detector_.postprocess(*output, batch.targets, post_);
     for (size_t n = 0; n < images.size(); ++n) {
