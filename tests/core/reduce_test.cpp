@@ -1,6 +1,7 @@
 #include "core/kernels/reduce/reduce.h"
 
 #include <gtest/gtest.h>
+#include <omp.h>
 
 #include <cmath>
 #include <cstring>

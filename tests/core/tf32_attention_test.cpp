@@ -122,6 +122,37 @@ TEST_F(Tf32Attention, FiveProductsNearTheGenericGradients) {
   }
 }
 
+// Many queries of few keys: several blocks share the keys.
+TEST_F(Tf32Attention, RunsOfQueriesNearTheGenericGradients) {
+  for (auto [Q, has_bias] : {std::pair{int64_t{600}, true}, {int64_t{2100}, false}}) {
+    for (const auto& [dtype, tolerance] : {std::pair{DType::kF32, 2e-5}, {DType::kBF16, 5e-2}}) {
+      SCOPED_TRACE(fmt::format("{} queries, {}", Q, name_of(dtype)));
+      execution().math = MathMode::kExact;
+      auto run = [&, Q = Q, has_bias = has_bias, dtype = dtype](Device device) {
+        constexpr int64_t kHeads = 2, kKeys = 9, kSize = 6;
+        Rng rng(19);
+        auto draw = [&](int64_t rows) {
+          return normal_tensor(rng, {1, rows, kHeads * kSize}).to(dtype).to(device);
+        };
+        Tensor q = draw(Q), k = draw(kKeys), v = draw(kKeys), dy = draw(Q), bias, dbias;
+        if (has_bias) {
+          bias = normal_tensor(rng, {1, kHeads, Q, kKeys}).to(device);
+          dbias = bias.empty_like();
+        }
+        kernels::AttentionParams params{kHeads, 0.4, 0, 0, 0};
+        Tensor y = dy.empty_like(), log_sum = Tensor::empty({1, kHeads, Q}, DType::kF32, device);
+        Tensor dq = q.empty_like(), dk = k.empty_like(), dv = v.empty_like();
+        kernels::attention_forward(q, k, v, {}, bias, params, y, log_sum);
+        kernels::attention_backward(q, k, v, {}, bias, params, log_sum, y, dy, dq, dk, dv, dbias);
+        return std::vector<Tensor>{dq, dk, dv};
+      };
+      const std::vector<Tensor> got = run(Device::kCuda), want = run(Device::kCpu);
+      for (size_t i = 0; i < got.size(); ++i)
+        EXPECT_LT(relative_error(got[i], want[i], true), tolerance) << "result " << i;
+    }
+  }
+}
+
 // Windows of one tile and of several, with fillers and regions.
 TEST_F(Tf32Attention, WindowsNearTheExactOnes) {
   struct Size {

@@ -70,7 +70,8 @@ void backward_cuda(const Tensor& q, const Tensor& k, const Tensor& v, const Tens
       cuda::launch("attention_deltas", &attention_deltas<Stored<kMma>>,
                    cuda::grid_of(delta.numel() * kDeltaLanes, kDeltaThreads), dim3(kDeltaThreads), 0, p);
       // The gradient of the bias is left to the kernels whose blocks own queries or pairs.
-      if (p.wants_dq() && p.wants_key_gradients() && !p.dpairs && p.queries > 0)
+      if (p.wants_dq() && p.wants_key_gradients() && !p.dpairs && p.queries > 0 &&
+          cuda::fits_five_products<kMma, kD>(p))
         return cuda::launch_five_products<kMma, kD>(p);
     }
     cuda::launch_attention_backward<kMma, kD>(p);

@@ -2,10 +2,13 @@
 // has one owner that adds in a fixed order, so there are no atomics:
 //   attention_backward_queries  a block owns queries: delta = sum of weight * dweight of a row where it is
 //                               not known, dq
-//   attention_backward_keys     a block owns keys: dk, dv; its scores are the transposed ones, so that their
+//   attention_backward_keys     a block owns keys (and a run of the queries, where these are many and the
+//                               blocks few): dk, dv; its scores are the transposed ones, so that their
 //                               gradients are in registers as the first operand of the products
 //   attention_backward_pairs    a block owns a tile of the pair terms: adds over the heads that share them
 #pragma once
+
+#include <algorithm>
 
 #include "core/kernels/attention/attention_cuda.h"
 #include "core/tensor/math.h"
@@ -158,7 +161,7 @@ __global__ void __launch_bounds__(BackwardShape<kMma, kD>::kThreads, kQueryBlock
     for_each_row<kM>([&](int m, int r) {
       delta[m][r] = warp_sum<4>(delta[m][r]);
       int q = q0 + first + 16 * m + lane_id() / 4 + 8 * r;
-      if (lane_id() % 4 == 0 && q < p.queries) p.delta[p.row(head, q)] = delta[m][r];
+      if (lane_id() % 4 == 0 && q < p.queries && p.owns_row(head, q)) p.delta[p.row(head, q)] = delta[m][r];
     });
   }
 
@@ -224,23 +227,35 @@ __device__ __forceinline__ void weights_for_keys(const Heads& p, const typename 
   for_each_element<kM, 8 * kN>(g, [&](float& x, int, int, int, int column) { x -= shared.delta[column]; });
 }
 
+// Where many queries see few keys, several blocks share a tile of keys: each takes a run of the queries and
+// leaves its parts of dk and dv, [runs, heads, keys, D + Dv], unless there is one run.
+struct QueryRuns {
+  int count = 1;
+  float* parts = nullptr;
+};
+
 template <Mma kMma, int kD, class Heads>
 __global__ void __launch_bounds__(BackwardShape<kMma, kD>::kThreads, kKeyBlocks<kMma, kD>)
-    attention_backward_keys(Heads p) {
+    attention_backward_keys(Heads p, QueryRuns runs) {
   using Shape = BackwardShape<kMma, kD>;
   constexpr int kM = Shape::kM, kN = Shape::kColumns;
   SACCADE_DYNAMIC_SHARED(char, bytes);
   BackwardShared<kMma, kD> shared(bytes);
-  int tiles = (p.keys + Shape::kRows - 1) / Shape::kRows;
-  auto head = p.head(blockIdx.x / tiles, shared.rest);
-  int s0 = static_cast<int>(blockIdx.x) % tiles * Shape::kRows, first = warp_id() * 16 * kM;
+  const int tiles = (p.keys + Shape::kRows - 1) / Shape::kRows,
+            run = static_cast<int>(blockIdx.x) % runs.count;
+  const unsigned tile = blockIdx.x / runs.count, number = tile / tiles;
+  auto head = p.head(number, shared.rest);
+  int s0 = static_cast<int>(tile) % tiles * Shape::kRows, first = warp_id() * 16 * kM;
   bool active = s0 + first < p.keys;
   load_keys<kMma, Shape::kRows, kD>(p, head, s0, shared.a, shared.c, shared.key_terms);
 
   Accumulators<kM, kD> dk, dv;
   clear<kM, kD>(dk);
   clear<kM, kD>(dv);
-  for (int q0 = 0; q0 < p.queries; q0 += kN) {
+  const int queries = p.queries_of(head),
+            a_run = ((queries + kN - 1) / kN + runs.count - 1) / runs.count * kN;
+  const int end = queries < (run + 1) * a_run ? queries : (run + 1) * a_run;
+  for (int q0 = run * a_run; q0 < end; q0 += kN) {
     __syncthreads();
     load_queries<kMma, kN, kD>(p, head, q0, shared.b, shared.d, shared);
     load_deltas<kN>(p, head, q0, shared.delta);
@@ -252,7 +267,57 @@ __global__ void __launch_bounds__(BackwardShape<kMma, kD>::kThreads, kKeyBlocks<
         dk, [&](int m, int j, int i) { return std::fabs(w[m][j][i]) * g[m][j][i]; }, shared.b, shared.stage);
   }
   if (!active) return;
-  store_key_gradients<kMma, kM, kD>(p, head, s0 + first, dk, dv);
+  if (runs.parts == nullptr) return store_key_gradients<kMma, kM, kD>(p, head, s0 + first, dk, dv);
+  const int64_t heads = gridDim.x / static_cast<unsigned>(tiles * runs.count);
+  for_each_row<kM>([&](int m, int r) {
+    const int s = s0 + first + 16 * m + lane_id() / 4 + 8 * r;
+    if (s >= p.keys) return;
+    float* row = runs.parts + ((run * heads + number) * p.keys + s) * (p.D + p.Dv);
+    store_row<kMma, kM, kD>(row, dk, m, r, p.D, p.pairs, p.scale);
+    store_row<kMma, kM, kD>(row + p.D, dv, m, r, p.Dv, p.pairs, 1.0f);
+  });
+}
+
+constexpr int kJoinThreads = 256;
+
+// dk and dv: the sums of the runs' parts, in their order.
+template <class Heads>
+__global__ void __launch_bounds__(kJoinThreads) attention_join_keys(Heads p, QueryRuns runs, int64_t rows) {
+  const int64_t size = p.D + p.Dv, i = static_cast<int64_t>(blockIdx.x) * kJoinThreads + threadIdx.x;
+  const int64_t row = i / size;
+  if (row >= rows) return;
+  float sum = 0;
+  for (int run = 0; run < runs.count; ++run) sum += runs.parts[(run * rows + row) * size + i - row * size];
+  const auto head = p.head(row / p.keys);
+  const auto s = static_cast<int>(row % p.keys), d = static_cast<int>(i - row * size);
+  auto* out = d < p.D ? p.dkey(head, s) : p.dvalue(head, s);
+  if (out != nullptr) out[d < p.D ? d : d - p.D] = typename Heads::Element(sum);
+}
+
+// Enough blocks for a GPU of 132 multiprocessors, four each, while each has some tiles of queries.
+template <Mma kMma, int kD, class Heads>
+void launch_backward_keys(const Heads& p, size_t shared_bytes) {
+  using Shape = BackwardShape<kMma, kD>;
+  constexpr int64_t kBlocks = 528, kFewest = 4;
+  const int64_t blocks = p.count() * ceil_div(p.keys, Shape::kRows);
+  QueryRuns runs;
+  Tensor parts;
+  if constexpr (requires { p.head(int64_t{}); }) {  // those of windows are many
+    const int64_t most = std::max<int64_t>(1, p.queries / (kFewest * Shape::kColumns));
+    runs.count = static_cast<int>(std::clamp<int64_t>(kBlocks / blocks, 1, most));
+    if (runs.count > 1) {
+      parts = Tensor::empty({runs.count, p.count(), p.keys, p.D + p.Dv}, DType::kF32, Device::kCuda);
+      runs.parts = parts.data<float>();
+    }
+  }
+  launch("attention_backward_keys", &attention_backward_keys<kMma, kD, Heads>,
+         dim3(static_cast<unsigned>(blocks * runs.count)), dim3(Shape::kThreads), shared_bytes, p, runs);
+  if constexpr (requires { p.head(int64_t{}); }) {
+    if (runs.count == 1) return;
+    const int64_t rows = p.count() * p.keys;
+    launch("attention_join_keys", &attention_join_keys<Heads>, grid_of(rows * (p.D + p.Dv), kJoinThreads),
+           dim3(kJoinThreads), 0, p, runs, rows);
+  }
 }
 
 // blockIdx: x a tile of keys, y a tile of queries, z the group.
@@ -298,15 +363,12 @@ void launch_attention_backward(Heads p) {
   size_t shared = BackwardShared<kMma, kD>::bytes() + p.head_bytes();
   auto tiles = [](int64_t rows, int tile) { return static_cast<unsigned>(ceil_div(rows, tile)); };
   auto heads = static_cast<unsigned>(p.count());
-  unsigned query_tiles = tiles(p.queries, Shape::kRows), key_tiles = tiles(p.keys, Shape::kRows);
+  unsigned query_tiles = tiles(p.queries, Shape::kRows);
   if (query_tiles > 0) {
     launch("attention_backward_queries", &attention_backward_queries<kMma, kD, Heads>,
            dim3(heads * query_tiles), dim3(Shape::kThreads), shared, p);
   }
-  if (key_tiles > 0 && p.wants_key_gradients()) {
-    launch("attention_backward_keys", &attention_backward_keys<kMma, kD, Heads>, dim3(heads * key_tiles),
-           dim3(Shape::kThreads), shared, p);
-  }
+  if (p.keys > 0 && p.wants_key_gradients()) launch_backward_keys<kMma, kD>(p, shared);
   // With one member a group the kernel over the queries has written them.
   if (p.dpairs && !p.one_member() && p.queries > 0 && p.keys > 0) {
     launch("attention_backward_pairs", &attention_backward_pairs<kMma, kD, Heads>,

@@ -104,8 +104,6 @@ __global__ void __launch_bounds__(BackwardShape<kMma, kD>::kThreads)
   }
 }
 
-constexpr int kJoinThreads = 256;
-
 // dq = scale times the sum of the parts, in their order. A thread owns kPack channels of a query.
 template <int kPack, class Heads>
 __global__ void __launch_bounds__(kJoinThreads)
@@ -137,6 +135,14 @@ int runs_of_keys(const Heads& p) {
   const int64_t runs =
       std::clamp<int64_t>(ceil_div(kBlocks, p.count()), 1, std::max<int64_t>(1, kBytes / part));
   return static_cast<int>(ceil_div(tiles, ceil_div(tiles, std::min(runs, tiles))));
+}
+
+// Whether the tiles of keys make enough blocks, each of which sees all queries.
+template <Mma kMma, int kD, class Heads>
+bool fits_five_products(const Heads& p) {
+  constexpr int64_t kBlocks = 132, kFewQueries = 32;  // of the latter's tiles: soon done
+  using Five = FiveProducts<kMma, kD>;
+  return p.count() * ceil_div(p.keys, Five::kRows) >= kBlocks || p.queries <= kFewQueries * Five::kN;
 }
 
 // dq, dk and dv; deltas are known and the bias wants no gradient.

@@ -102,7 +102,7 @@ __global__ void __launch_bounds__(ForwardShape<kMma, kD>::kThreads) attention_fo
     int q = q0 + first + 16 * m + g + 8 * r;
     if (q >= p.queries) return;
     // A NaN comes out in both results.
-    if (lane_id() % 4 == 0)
+    if (lane_id() % 4 == 0 && p.owns_row(head, q))
       p.lse[p.row(head, q)] = sum > 0 ? top[m][r] + math::log(sum) : sum == 0 ? kMinusInfinity : sum;
     if (T* y = p.output(head, q))
       store_row<kMma, kM, kD>(y, out, m, r, p.Dv, p.pairs, sum == 0 ? 0.0f : 1 / sum);

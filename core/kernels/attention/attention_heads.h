@@ -9,7 +9,8 @@
 //   output, dquery, dkey, dvalue(head, i): a row or nullptr where nothing is stored; filler(head, i, part)
 //   key_term(head, s): 0, or -inf for keys that take no part; has_pair_terms(), pair_term(head, q, s)
 //   deltas_known: whether delta holds numbers already
-//   row(head, q): its place in lse and delta; dpairs [groups, queries, keys] or nullptr
+//   row(head, q): its place in lse and delta, which the head writes where owns_row(head, q)
+//   queries_of(head): those behind are no rows of this head; dpairs [groups, queries, keys] or nullptr
 // Scores are scale * dot + key_term + pair_term. Where all keys of a row take no part, lse is -inf. delta of
 // a row is its sum of weight * d(loss)/d(weight), which is also dot(y, dy).
 #pragma once
@@ -132,6 +133,8 @@ struct AttentionHeads {
   SACCADE_HD A* filler(const Head&, int, int) const { return nullptr; }
 
   SACCADE_HD int64_t row(const Head& head, int i) const { return head.number * queries + i; }
+  SACCADE_HD bool owns_row(const Head&, int) const { return true; }
+  SACCADE_HD int queries_of(const Head&) const { return queries; }
   SACCADE_HD A key_term(const Head& head, int s) const {
     return s >= keys || (mask != nullptr && mask[head.n * keys + s]) ? kMinusInfinity<A> : A(0);
   }

@@ -137,6 +137,8 @@ struct WindowHeads {
   }
 
   SACCADE_HD int64_t row(const auto& head, int i) const { return int64_t{head.number} * queries + i; }
+  SACCADE_HD bool owns_row(const auto&, int) const { return true; }
+  SACCADE_HD int queries_of(const auto&) const { return queries; }
   SACCADE_HD A key_term(const auto& head, int s) const {
     if (s >= keys) return kMinusInfinity<A>;
     bool ignored =
