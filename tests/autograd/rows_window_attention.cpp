@@ -197,6 +197,7 @@ const Register kNeighbourhoodAttention(Row{
           neighbourhood_case(rng, "ignored keys, some windows wholly", {2, 4, 5, 2, 2, 3, true, some}),
           neighbourhood_case(rng, "wide heads, several vectors", {1, 3, 4, 1, 19, 3}),
           neighbourhood_case(rng, "DAT++'s window", {1, 7, 9, 1, 2, 7}),
+          neighbourhood_case(rng, "DAT++'s window, tiles of a GPU that overlap", {1, 9, 9, 1, 2, 7}),
           neighbourhood_case(rng, "DAT++'s heads, tiles of all kinds", {1, 8, 18, 1, 2, 5}),
           neighbourhood_case(rng, "several images", {3, 4, 4, 2, 4, 3}),
           neighbourhood_case(rng, "no images", {0, 4, 4, 1, 2, 3}),
