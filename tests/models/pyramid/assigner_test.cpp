@@ -117,6 +117,25 @@ TEST(Sampler, FillsWithBackground) {
   EXPECT_EQ(sizes(600, 900, {512, 0.25}), (std::pair<size_t, size_t>(128, 384)));
 }
 
+// The ones with the smallest numbers, which are looked for among few; also of so few that all are looked at.
+TEST(Sampler, TakesTheSmallestNumbers) {
+  constexpr int64_t kImage = int64_t{1} << 40 | 5;
+  for (const auto& [negatives, options] : {std::pair{20003, SamplerOptions{}}, {300, {.count = 299}}}) {
+    const std::vector<int32_t> all = assigned(0, negatives);
+    const Sample sample = sample_candidates(all, options, 11, kImage, "rpn");
+    std::vector<std::pair<uint64_t, int64_t>> drawn;
+    for (int64_t at = 1; at <= negatives; ++at) {  // behind the one that is ignored
+      const Philox bits =
+          Philox::generate(mix_key(11, hash_name("rpn")), uint64_t{kImage}, static_cast<uint64_t>(at));
+      drawn.emplace_back(uint64_t{bits.x[0]} << 32 | bits.x[1], at);
+    }
+    std::ranges::sort(drawn);
+    std::set<int64_t> wanted;
+    for (int64_t i = 0; i < options.count; ++i) wanted.insert(drawn[static_cast<size_t>(i)].second);
+    EXPECT_TRUE(std::ranges::equal(sample.negatives, wanted)) << negatives;
+  }
+}
+
 TEST(Sampler, DrawsByStepImageAndStage) {
   const std::vector<int32_t> all = assigned(300, 3000);
   auto draw = [&](uint64_t key, int64_t image, const char* stage) {
