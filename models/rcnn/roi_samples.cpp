@@ -132,22 +132,26 @@ void cut_mask(const Mask& mask, const float* box, int size, float* out) {
 
 std::vector<float> mask_targets(const RoiSamples& samples, const std::vector<Target>& targets, int64_t size) {
   std::vector<float> out(samples.objects.size() * static_cast<size_t>(size * size), 0);
-  // Of every object of the batch, of the size of its image as the model gets it;
-  // made where a region stands for it.
-  std::vector<std::vector<Mask>> masks(targets.size());
-  for (size_t n = 0; n < targets.size(); ++n) masks[n].resize(targets[n].instances.size());
+  // Of objects whose masks are not of the size of their image as the model gets it: made where a region
+  // stands for them.
+  std::vector<std::vector<Mask>> resized(targets.size());
+  for (size_t n = 0; n < targets.size(); ++n) resized[n].resize(targets[n].instances.size());
   for (const RoiObject& o : samples.objects) {
     const Target& target = targets[static_cast<size_t>(o.image)];
     const auto& mask = target.instances[static_cast<size_t>(o.object)].mask;
-    Mask& own = masks[static_cast<size_t>(o.image)][static_cast<size_t>(o.object)];
-    if (mask && own.size() == ImageSize{}) own = mask->resize({target.height, target.width});
+    const ImageSize size_here{target.height, target.width};
+    Mask& own = resized[static_cast<size_t>(o.image)][static_cast<size_t>(o.object)];
+    if (mask && mask->size() != size_here && own.size() == ImageSize{}) own = mask->resize(size_here);
   }
   parallel_for(std::ssize(samples.objects), 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const RoiObject& o = samples.objects[static_cast<size_t>(i)];
-      const Mask& mask = masks[static_cast<size_t>(o.image)][static_cast<size_t>(o.object)];
-      if (mask.size() == ImageSize{}) continue;
-      cut_mask(mask, samples.boxes.data() + 4 * o.roi, static_cast<int>(size), out.data() + i * size * size);
+      const auto n = static_cast<size_t>(o.image), k = static_cast<size_t>(o.object);
+      const auto& mask = targets[n].instances[k].mask;
+      if (!mask) continue;
+      const Mask& own = resized[n][k];
+      cut_mask(own.size() == ImageSize{} ? *mask : own, samples.boxes.data() + 4 * o.roi,
+               static_cast<int>(size), out.data() + i * size * size);
     }
   });
   return out;
