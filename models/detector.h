@@ -87,6 +87,10 @@ class Detector : public Module {
   // What an image adds to StepImages::counted(), a number that follows from its target alone: not from its
   // batch, nor from padding.
   virtual int64_t count(const Target& target) const { return static_cast<int64_t>(target.instances.size()); }
+  // Makes, and keeps until loss(), what follows from a target and the random numbers of a step (its
+  // execution().rng_key) alone. Whoever loads the images calls it beforehand, from any thread; no result
+  // depends on that.
+  virtual void prepare(const Target& /*target*/, uint64_t /*rng_key*/) const {}
   virtual ResultForm result_form() const { return {}; }
   // The label that stands for no object and is never found, if it is one of those of the classes.
   virtual std::optional<int64_t> background_label() const { return std::nullopt; }

@@ -333,6 +333,7 @@ class DataLoader::Impl {
     }
     job.samples.clear();
     if (is_part) take_part(job.batch, job.part_begin, job.part_end, job.whole);
+    if (options_.made) options_.made(job.batch);
   }
 
   Rng batch_rng(const Job& job, std::string_view purpose) const {

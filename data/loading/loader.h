@@ -2,6 +2,7 @@
 // and the options alone, never on the number of threads, timing or the cache.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -48,6 +49,8 @@ struct LoaderOptions {
   int prefetch = 2;          // batches kept ready beyond the one asked for
   BadImages bad_images = BadImages::kFail;
   int64_t cache_mb = 0;  // decoded images kept in memory until this is full; sets that fit are decoded once
+  // Called with every batch by the thread that has made it, of several batches at a time.
+  std::function<void(const Batch&)> made;
   // Where to begin (resume), and how many epochs there are from epoch 0 (0: no end).
   int64_t start_epoch = 0, start_batch = 0, epochs = 0;
   // The process and how many there are. The parts of all processes together are the batches of one.

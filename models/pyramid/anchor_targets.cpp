@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "core/runtime/parallel.h"
-
 namespace saccade {
 
 std::vector<float> corners_of_objects(const Target& target) {
@@ -50,40 +48,24 @@ int64_t AnchorTargets::positives() const {
   return std::ranges::count_if(stands, [](int32_t object) { return object >= 0; });
 }
 
+KeptAnchorTargets::Pointer KeptAnchorTargets::find(const Target& target, bool is_taken) {
+  const ImageSize size{target.height, target.width};
+  const std::vector<float> corners = corners_of_objects(target);
+  return kept_.find([&](const AnchorTargets& t) { return t.size == size && t.objects == corners; }, is_taken);
+}
+
 KeptAnchorTargets::Pointer KeptAnchorTargets::keep(const Anchors& anchors, const Target& target,
                                                    const MaxIouOptions& options) {
+  if (Pointer known = find(target, false)) return known;
   auto made = std::make_shared<const AnchorTargets>(anchors, target, options);
-  const std::lock_guard lock(mutex_);
-  kept_.push_back(made);
-  if (kept_.size() > kMax) kept_.pop_front();
+  kept_.keep(made);
   return made;
 }
 
 KeptAnchorTargets::Pointer KeptAnchorTargets::take(const Anchors& anchors, const Target& target,
                                                    const MaxIouOptions& options) {
-  const ImageSize size{target.height, target.width};
-  const std::vector<float> objects = corners_of_objects(target);
-  {
-    const std::lock_guard lock(mutex_);
-    const auto known = std::ranges::find_if(
-        kept_, [&](const Pointer& p) { return p->size == size && p->objects == objects; });
-    if (known != kept_.end()) {
-      Pointer found = *known;
-      kept_.erase(known);
-      return found;
-    }
-  }
+  if (Pointer known = find(target, true)) return known;
   return std::make_shared<const AnchorTargets>(anchors, target, options);
-}
-
-std::vector<AnchorTargets> anchor_targets(const Anchors& anchors, const std::vector<Target>& targets,
-                                          const MaxIouOptions& options, bool inside) {
-  std::vector<AnchorTargets> all(targets.size());
-  parallel_for(std::ssize(targets), 1, [&](int64_t begin, int64_t end) {
-    for (int64_t n = begin; n < end; ++n)
-      all[static_cast<size_t>(n)] = AnchorTargets(anchors, targets[static_cast<size_t>(n)], options, inside);
-  });
-  return all;
 }
 
 }  // namespace saccade

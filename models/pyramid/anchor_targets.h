@@ -2,13 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
-#include <memory>
-#include <mutex>
 #include <vector>
 
 #include "core/types/target.h"
 #include "models/pyramid/anchors.h"
+#include "models/pyramid/kept_targets.h"
 #include "models/pyramid/max_iou_assigner.h"
 
 namespace saccade {
@@ -30,23 +28,20 @@ struct AnchorTargets {
   int64_t positives() const;
 };
 
-// Of every image of a batch, by several threads.
-std::vector<AnchorTargets> anchor_targets(const Anchors& anchors, const std::vector<Target>& targets,
-                                          const MaxIouOptions& options, bool inside = false);
-
-// Keeps what one asks for twice: a step first counts the anchors of all its images, then learns from them.
+// Keeps what one asks for repeatedly: a thread of the loader makes them, a step first counts the anchors of
+// all its images, then learns from them.
 class KeptAnchorTargets {
  public:
-  using Pointer = std::shared_ptr<const AnchorTargets>;
-  // Makes those of a target, which take() gives back to a target of this size and with these objects.
-  // Of too many the oldest go.
+  using Pointer = KeptTargets<AnchorTargets>::Pointer;
+  // Those of a target of this size and with these objects, made where none are kept; take() keeps them no
+  // longer.
   Pointer keep(const Anchors& anchors, const Target& target, const MaxIouOptions& options);
   Pointer take(const Anchors& anchors, const Target& target, const MaxIouOptions& options);
 
  private:
-  static constexpr size_t kMax = 256;
-  std::mutex mutex_;
-  std::deque<Pointer> kept_;
+  Pointer find(const Target& target, bool is_taken);
+
+  KeptTargets<AnchorTargets> kept_;
 };
 
 }  // namespace saccade

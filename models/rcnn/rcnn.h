@@ -57,6 +57,7 @@ class Rcnn : public Detector {
   std::shared_ptr<const DetectorOutput> forward(const DetectorInput& input) override;
   DetectionLoss loss(const DetectorOutput& output, const std::vector<Target>& targets,
                      const StepImages& step = {}) const override;
+  void prepare(const Target& target, uint64_t rng_key) const override { rpn_->prepare(target, rng_key); }
   ResultForm result_form() const override { return {.finished = true}; }
   std::optional<int64_t> background_label() const override {
     return options_.box_head.background_first ? std::optional<int64_t>(0) : std::nullopt;

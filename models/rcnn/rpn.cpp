@@ -32,8 +32,9 @@ struct DrawnAnchors {
   std::vector<int64_t> object_rows;   // those that stand for an object
   std::vector<float> deltas, object_weights;
 
-  void add(const AnchorTargets& image, int64_t n, const FeatureLevels& maps, int64_t N,
-           const RpnOptions& options, const Sample& sample) {
+  void add(const SampledAnchors& image, int64_t n, const FeatureLevels& maps, int64_t N,
+           const RpnOptions& options) {
+    const Sample& sample = image.sample;
     const auto weight =
         1 / static_cast<float>(std::max<size_t>(sample.positives.size() + sample.negatives.size(), 1));
     auto row_of = [&](int64_t i) {
@@ -42,13 +43,14 @@ struct DrawnAnchors {
       return ((N * maps.start(level) + n * map.cells()) + y * map.width + x) * options.anchors.per_cell() +
              anchor;
     };
-    for (int64_t i : sample.positives) {
+    for (size_t k = 0; k < sample.positives.size(); ++k) {
+      const int64_t i = sample.positives[k];
       rows.push_back(row_of(i));
       labels.push_back(0);
       weights.push_back(weight);
       object_rows.push_back(rows.back());
       object_weights.push_back(weight);
-      const int32_t object = image.stands[static_cast<size_t>(i)];
+      const int32_t object = image.stands[k];
       const auto anchor = options.anchors.box(image.size, options.anchors.position(image.maps, i));
       const auto moved = options.coder.encode(anchor.data(), image.objects.data() + 4 * object);
       deltas.insert(deltas.end(), moved.begin(), moved.end());
@@ -62,6 +64,31 @@ struct DrawnAnchors {
 };
 
 }  // namespace
+
+SampledAnchors::SampledAnchors(const Target& target, const RpnOptions& options, uint64_t key)
+    : image_id(target.image_id), rng_key(key) {
+  AnchorTargets image(options.anchors, target, options.assigner, options.inside);
+  size = image.size;
+  maps = image.maps;
+  sample = sample_candidates(image.stands, options.sampler, key, image_id, "rpn");
+  for (int64_t i : sample.positives) stands.push_back(image.stands[static_cast<size_t>(i)]);
+  objects = std::move(image.objects);
+}
+
+void Rpn::prepare(const Target& target, uint64_t rng_key) const {
+  sampled_.keep(std::make_shared<const SampledAnchors>(target, options_, rng_key));
+}
+
+std::shared_ptr<const SampledAnchors> Rpn::sampled(const Target& target, uint64_t key) const {
+  const std::vector<float> objects = corners_of_objects(target);
+  const auto kept = sampled_.find(
+      [&](const SampledAnchors& s) {
+        return s.image_id == target.image_id && s.rng_key == key &&
+               s.size == ImageSize{target.height, target.width} && s.objects == objects;
+      },
+      true);
+  return kept ? kept : std::make_shared<const SampledAnchors>(target, options_, key);
+}
 
 Rpn::Rpn(int64_t channels, const RpnOptions& options) : options_(options) {
   const Conv2dInit init{.weight = init::normal(0, 0.01), .bias_values = init::constant(0)};
@@ -147,19 +174,14 @@ ProposedRegions Rpn::propose(const RpnOutput& output, const std::vector<ImageSiz
 RpnLoss Rpn::loss(const RpnOutput& output, const std::vector<Target>& targets, const StepImages& step) const {
   ModuleScope scope(*this);
   const int64_t N = std::ssize(targets);
-  const std::vector<AnchorTargets> images =
-      anchor_targets(options_.anchors, targets, options_.assigner, options_.inside);
+  std::vector<std::shared_ptr<const SampledAnchors>> images(targets.size());
   const uint64_t key = execution().rng_key;
-  std::vector<Sample> samples(images.size());
   parallel_for(N, 1, [&](int64_t begin, int64_t end) {
-    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)
-      samples[i] = sample_candidates(images[i].stands, options_.sampler, key, targets[i].image_id, "rpn");
+    for (auto n = static_cast<size_t>(begin); n < static_cast<size_t>(end); ++n)
+      images[n] = sampled(targets[n], key);
   });
   DrawnAnchors drawn;
-  for (int64_t n = 0; n < N; ++n) {
-    const auto i = static_cast<size_t>(n);
-    drawn.add(images[i], n, output.maps, N, options_, samples[i]);
-  }
+  for (int64_t n = 0; n < N; ++n) drawn.add(*images[static_cast<size_t>(n)], n, output.maps, N, options_);
   const int64_t R = std::ssize(drawn.rows), P = std::ssize(drawn.object_rows);
   PackedUpload upload;
   upload.add(Shape{R}, drawn.rows);

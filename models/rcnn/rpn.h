@@ -26,6 +26,19 @@ struct RpnOptions {
   bool inside = false;  // anchors that reach over the edge of their image are not learned
 };
 
+// The anchors of an image that are learned from in a step.
+struct SampledAnchors {
+  int64_t image_id = 0;
+  uint64_t rng_key = 0;  // of the step
+  ImageSize size;
+  std::vector<float> objects;  // corners_of_objects
+  FeatureLevels maps;          // of the image's reach
+  Sample sample;
+  std::vector<int32_t> stands;  // of the positives: their objects
+
+  SampledAnchors(const Target& target, const RpnOptions& options, uint64_t key);
+};
+
 // Of the levels' maps: logits [N, H, W, A], deltas [N, H, W, 4 A].
 struct RpnOutput {
   Vars logits, deltas;
@@ -50,6 +63,7 @@ class Rpn : public Module {
   ProposedRegions propose(const RpnOutput& output, const std::vector<ImageSize>& sizes,
                           const Tensor& limits) const;
   const Anchors& anchors() const { return options_.anchors; }
+  void prepare(const Target& target, uint64_t rng_key) const;  // Detector::prepare
   // The means over the anchors that were drawn of an image, over the images of the step.
   RpnLoss loss(const RpnOutput& output, const std::vector<Target>& targets, const StepImages& step) const;
   std::string type_name() const override { return "Rpn"; }
@@ -60,7 +74,10 @@ class Rpn : public Module {
   Tensors anchors_of(const RpnOutput& output) const;
   Tensors padding_of(const RpnOutput& output, const std::vector<ImageSize>& sizes) const;
 
+  std::shared_ptr<const SampledAnchors> sampled(const Target& target, uint64_t rng_key) const;
+
   RpnOptions options_;
+  mutable KeptTargets<SampledAnchors> sampled_;
   ConstantKeeper constants_;
   Child<Conv2d> conv_, class_, box_;
 };

@@ -22,7 +22,7 @@ struct DenseOptions {
   double class_weight = 1, bbox_weight = 1, focal_alpha = 0.25, focal_gamma = 2;
   double score_threshold = 0.05;
   int64_t candidates = 1000;  // of a level, the best by score, before those go that overlap better ones
-  // From dense_count to dense_loss.
+  // From RetinaNet::prepare or dense_count to dense_loss.
   std::shared_ptr<KeptAnchorTargets> targets = std::make_shared<KeptAnchorTargets>();
 };
 

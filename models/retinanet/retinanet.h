@@ -41,6 +41,7 @@ class RetinaNet : public Detector {
   DetectionLoss loss(const DetectorOutput& output, const std::vector<Target>& targets,
                      const StepImages& step = {}) const override;
   int64_t count(const Target& target) const override { return dense_count(*dense_, target); }
+  void prepare(const Target& target, uint64_t /*rng_key*/) const override { dense_count(*dense_, target); }
   ResultForm result_form() const override { return {.least_score = dense_->score_threshold}; }
   std::vector<std::vector<ImageDetection>> postprocess(const DetectorOutput& output,
                                                        const std::vector<Target>& targets,

@@ -8,6 +8,7 @@
 // prints {"ms": mean of the steps after the first fifth, "host_ms": the processor time of the thread that
 // starts the work, "images_per_second": ..., "peak_bytes": ...} and on a GPU "launches", "host_syncs",
 // "uploaded_bytes" and "allocations" of a step. The clock stops after the GPU has finished the last step.
+// What loaders prepare of an image (Detector::prepare), other threads do here, too, a step ahead.
 // scripts/bench/gpu.sh runs it beside PyTorch. Under the emulated GPU with SACCADE_EMULATOR_DRY=1 what is
 // left of a step is the host's work. Of several ranks, each trains on a batch of its own. --ops writes a line
 // for every op of a forward pass and the losses: its name, multiply-accumulates, and the bytes of its inputs
@@ -18,6 +19,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <fstream>
+#include <future>
 #include <memory>
 #include <optional>
 #include <string>
@@ -141,6 +143,12 @@ int bench(const Options& o) {
   std::vector<Batch> batches;
   for (const std::vector<ImageSize>& sizes : read_sizes(o)) batches.push_back(random_batch(sizes, rng));
   size_t next = 0;
+  std::vector<std::future<void>> prepared;  // of the next step's images, as the loader's threads do it
+  auto prepare = [&](const Batch& batch) {
+    for (const Target& target : batch.targets)
+      prepared.push_back(
+          std::async(std::launch::async, [&, key = execution().rng_key] { model->prepare(target, key); }));
+  };
 
   ExecutionScope scope;
   set_precision(precision_of(config));
@@ -148,6 +156,9 @@ int bench(const Options& o) {
   auto finish = [&] { return model->parameters().front().var.value().reshape({-1}).slice(0, 0, 1).item(); };
   auto step = [&] {
     const Batch& batch = batches[next++ % batches.size()];
+    for (const std::future<void>& image : prepared) image.wait();
+    prepared.clear();
+    if (!o.infer) prepare(batches[next % batches.size()]);
     DetectorInput input = detector_input(batch, norm, device);
     if (!o.infer) input.targets = &batch.targets;
     if (optimizer) optimizer->zero_grad();

@@ -106,7 +106,7 @@ std::vector<Tensor> TrainingRun::backpropagate_with_room(PendingStep& now, StepT
 }
 
 std::vector<Tensor> TrainingRun::backpropagate(PendingStep& now, StepTimer& timer) {
-  now.rng_key = mix_key(config_.seed() ^ hash_name("training step"), static_cast<uint64_t>(info_.step));
+  now.rng_key = rng_key_of_step(config_, info_.step);
   execution().rng_key = now.rng_key;
   execution().rng_calls = 0;
   std::vector<Tensor> losses;

@@ -1,12 +1,19 @@
 #include "train/loop/training_task.h"
 
+#include <algorithm>
+
 #include "core/distributed/process_group.h"
+#include "core/tensor/philox.h"
 #include "data/formats/checks/dataset_check.h"
 #include "data/formats/splits.h"
 #include "data/loading/named_images.h"
 #include "train/config/options.h"
 
 namespace saccade {
+
+uint64_t rng_key_of_step(const Config& config, int64_t step) {
+  return mix_key(config.seed() ^ hash_name("training step"), static_cast<uint64_t>(step));
+}
 
 ImageTrainingTask::ImageTrainingTask(const Config& config)
     : config_(config),
@@ -40,6 +47,10 @@ std::function<Batch()> ImageTrainingTask::open_batches(int64_t epoch, int64_t ba
   options.ranks = process_group().size();
   options.start_epoch = epoch;
   options.start_batch = batch;
+  options.made = [this, batches = batches_per_epoch(),
+                  accumulate = std::max<int64_t>(config_.train().accumulate(), 1)](const Batch& made) {
+    prepare(made, rng_key_of_step(config_, (made.epoch * batches + made.index) / accumulate));
+  };
   auto loader = std::make_shared<DataLoader>(train_set_, std::move(options));
   return [loader] { return std::move(*loader->next()); };
 }

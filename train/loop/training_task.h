@@ -28,6 +28,9 @@ struct TrainingLoss {
   std::vector<std::string> problems = {};
 };
 
+// The random numbers of a step (execution().rng_key), of those before it `step`.
+uint64_t rng_key_of_step(const Config& config, int64_t step);
+
 class TrainingTask {
  public:
   virtual ~TrainingTask() = default;
@@ -85,6 +88,8 @@ class ImageTrainingTask : public TrainingTask {
   std::function<Batch()> open_batches(int64_t epoch, int64_t batch) override;
 
  protected:
+  // Called from the loader's threads, before the batch's step (its execution().rng_key) asks for the loss.
+  virtual void prepare(const Batch& /*batch*/, uint64_t /*rng_key*/) const {}
   // Opens the sets. Throws InputError for what they lack.
   explicit ImageTrainingTask(const Config& config);
 

@@ -249,6 +249,35 @@ TEST_P(RcnnKinds, LossesOfBatchesAddUp) {
   }
 }
 
+// What is prepared of a target serves the step that it was prepared for, and changes no bit of the loss.
+TEST_P(RcnnKinds, PreparedTargetsChangeNothing) {
+  ExecutionScope scope;
+  execution().rng_key = 21;
+  auto model = test::build_detector(small_rcnn_args(GetParam().type), 3);
+  model->initialize(3);
+  model->set_training(true);
+  const std::vector<Target> targets{image_of_boxes(4, {64, 96}, {{4, 4, 24, 30}, {40, 30, 90, 62}}),
+                                    image_of_boxes(2, {60, 80}, {{10, 20, 40, 50}})};
+  DetectorInput input{.images = Var(region_noise({2, 64, 96, 3}, 5)), .sizes = {{64, 96}, {60, 80}}};
+  input.targets = &targets;
+  const auto output = model->forward(input);
+  auto loss = [&] { return model->loss(*output, targets).total.value().item(); };
+  const double alone = loss();
+  Target smaller = targets[0], fewer = targets[0], another = targets[0];
+  smaller.height -= 1;
+  fewer.instances.pop_back();
+  another.image_id = 5;
+  for (const Target& other : {smaller, fewer, another}) model->prepare(other, 21);
+  for (const Target& target : targets) model->prepare(target, 20);
+  EXPECT_EQ(loss(), alone);
+  for (const Target& target : targets) model->prepare(target, 21);
+  EXPECT_EQ(loss(), alone);
+  execution().rng_key = 20;  // for which they were prepared before
+  const double next = loss();
+  EXPECT_NE(next, alone);
+  EXPECT_EQ(loss(), next);
+}
+
 TEST_P(RcnnKinds, EveryParameterLearns) {
   auto model = test::build_detector(small_rcnn_args(GetParam().type), 3);
   model->initialize(3);

@@ -88,6 +88,9 @@ class DetectorTraining final : public ImageTrainingTask {
       images.add({std::ssize(batch.targets[n].instances), counts[n]});
     return images;
   }
+  void prepare(const Batch& batch, uint64_t rng_key) const override {
+    for (const Target& target : batch.targets) model_->prepare(target, rng_key);
+  }
   TrainingLoss loss(const Batch& batch, const StepImages& step,
                     const std::function<void()>& forward_done) override {
     DetectorInput input = detector_input(batch, normalization_, model_->device());
