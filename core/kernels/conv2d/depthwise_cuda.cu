@@ -9,7 +9,7 @@ namespace saccade::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kStrip = 4;      // neighbouring outputs of a thread: they share most of what they read
+constexpr int kStrip = 4;      // neighbouring outputs of a thread, where they share most of what they read
 constexpr int kBlocks = 1024;  // at most; a block that takes more pixels loads its windows once for all
 constexpr int64_t kMaxTaps = 256;
 constexpr size_t kMaxShared = 48 << 10;
@@ -89,8 +89,12 @@ __device__ __forceinline__ void add_product(const Pack<T, V>& x, const Weights<V
   for (int j = 0; j < V; ++j) sum[j] += static_cast<float>(x.x[j]) * w.x[j];
 }
 
-// Every thread writes strips of kStrip outputs of one row. With kWindow > 0 the window is kWindow x kWindow,
-// stride and dilation are 1: a thread then reads each input of its strip once for all outputs.
+// With kWindow > 0 the window is kWindow x kWindow, stride and dilation are 1: every thread writes strips of
+// kStrip outputs of one row and reads each input of its strip once for all of them. Else a strip is one
+// output, since those of large strides are few.
+template <int kWindow>
+constexpr int kStripOf = kWindow > 0 ? kStrip : 1;
+
 template <class T, int V, int kWindow>
 __global__ void __launch_bounds__(kThreads)
     depthwise_convolve(Sizes z, unsigned strips, const T* x, const T* w, bool flip, const float* bias,
@@ -102,14 +106,15 @@ __global__ void __launch_bounds__(kThreads)
   int c = (static_cast<int>(blockIdx.y * blockDim.x + threadIdx.x)) * V;
   if (c >= z.C) return;
   const float* mine = windows + threadIdx.x * V;
-  unsigned in_row = static_cast<unsigned>(z.out_w + kStrip - 1) / kStrip;
+  constexpr int kOutputs = kStripOf<kWindow>;
+  unsigned in_row = static_cast<unsigned>(z.out_w + kOutputs - 1) / kOutputs;
   for (unsigned strip = blockIdx.x * blockDim.y + threadIdx.y; strip < strips;
        strip += gridDim.x * blockDim.y) {
-    int first = static_cast<int>(strip % in_row) * kStrip;
+    int first = static_cast<int>(strip % in_row) * kOutputs;
     unsigned row = strip / in_row;
     int oh = static_cast<int>(row % static_cast<unsigned>(z.out_h));
     int64_t n = row / static_cast<unsigned>(z.out_h);
-    float sum[kStrip][V] = {};
+    float sum[kOutputs][V] = {};
     for (int r = 0; r < R; ++r) {
       int h = oh * z.stride - z.padding_h + r * z.dilation;
       if (h < 0 || h >= z.in_h) continue;
@@ -120,12 +125,12 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
         for (int s = 0; s < kWindow; ++s) weights[s] = load_weights<V>(pw + s * channels);
 #pragma unroll
-        for (int k = 0; k < kStrip + kWindow - 1; ++k) {
+        for (int k = 0; k < kOutputs + kWindow - 1; ++k) {
           int v = first - z.padding_w + k;
           if (v < 0 || v >= z.in_w) continue;
           Pack<T, V> value = load_pack<V>(px + static_cast<int64_t>(v) * z.C);
 #pragma unroll
-          for (int t = 0; t < kStrip; ++t) {
+          for (int t = 0; t < kOutputs; ++t) {
             if (k - t >= 0 && k - t < kWindow) add_product(value, weights[k - t], sum[t]);
           }
         }
@@ -133,7 +138,7 @@ __global__ void __launch_bounds__(kThreads)
         for (int s = 0; s < S; ++s) {
           Weights<V> weights = load_weights<V>(pw + s * channels);
 #pragma unroll
-          for (int t = 0; t < kStrip; ++t) {
+          for (int t = 0; t < kOutputs; ++t) {
             int v = (first + t) * z.stride - z.padding_w + s * z.dilation;
             if (v >= 0 && v < z.in_w)
               add_product(load_pack<V>(px + static_cast<int64_t>(v) * z.C), weights, sum[t]);
@@ -143,7 +148,7 @@ __global__ void __launch_bounds__(kThreads)
     }
     T* py = y + ((n * z.out_h + oh) * z.out_w + first) * z.C + c;
 #pragma unroll
-    for (int t = 0; t < kStrip; ++t) {
+    for (int t = 0; t < kOutputs; ++t) {
       if (first + t >= z.out_w) break;
       Pack<T, V> out;
 #pragma unroll
@@ -285,9 +290,9 @@ void convolve(const Sizes& z, int64_t N, const Tensor& in, const Tensor& w, bool
               bool relu, Tensor& out) {
   dispatch_packs(in.dtype(), rows_fit_packs(z.C, in, out), [&]<class T, int V>() {
     ChannelTiles tiles(z.C, V, z.R * z.S);
-    auto strips = static_cast<unsigned>(N * z.out_h * ceil_div(z.out_w, kStrip));
     bool plain = z.R == z.S && z.stride == 1 && z.dilation == 1 && V > 1;
     dispatch_window<0>(z.R, plain, [&]<int kWindow>() {
+      auto strips = static_cast<unsigned>(N * z.out_h * ceil_div(z.out_w, kStripOf<kWindow>));
       launch("depthwise_convolve", &depthwise_convolve<T, V, kWindow>, tiles.grid(strips), tiles.block(),
              tiles.shared, z, strips, in.data<T>(), w.data<T>(), flip, data_or_null<float>(bias), relu,
              out.data<T>());
