@@ -2,7 +2,8 @@
 // group.
 //   * Forward: a thread has a pair and writes the group's heads; neighbours have neighbouring keys.
 //   * Gradients of queries: a warp has a query and a group, its lanes the keys. Of keys: a lane has a key,
-//     the eight warps of a block share the queries. Both end in sums of a fixed order.
+//     the eight warps of a block share a run of the queries, of which there are several where the keys make
+//     few blocks. All end in sums of a fixed order.
 //   * Gradient of the table: a block has a head of an image, a range of pairs and as many cells as fit into
 //     shared memory, and adds there with integer atomics, whose order does not matter. A contribution becomes
 //     a whole multiple of 2^-38 of the largest |dbias| of the pairs (rounded up to a power of two), in two
@@ -98,15 +99,16 @@ __global__ void __launch_bounds__(kThreads)
                   {dx * b.scale_x() * 0.5f, dy * b.scale_y() * 0.5f});
 }
 
-// Grid: (keys, groups of images).
+// parts [runs, N, G, S, 2]. Grid: (keys, groups of images, runs of `run` queries).
 __global__ void __launch_bounds__(kThreads)
-    key_gradients(Bias b, const float* __restrict__ dbias, float* dkey) {
+    key_gradients(Bias b, int run, const float* __restrict__ dbias, float* parts) {
   SACCADE_SHARED(float, sums, kThreads * 2);
   int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
   int s = static_cast<int>(blockIdx.x) * kWarp + lane;
   int n = static_cast<int>(blockIdx.y) / b.G, g = static_cast<int>(blockIdx.y) % b.G;
   float dx = 0, dy = 0;
-  for (int q = warp; q < b.Q && s < b.S; q += kWarps) b.add_slopes(dbias, n, g, q, s, dx, dy);
+  int begin = static_cast<int>(blockIdx.z) * run, end = b.Q - begin < run ? b.Q : begin + run;
+  for (int q = begin + warp; q < end && s < b.S; q += kWarps) b.add_slopes(dbias, n, g, q, s, dx, dy);
   sums[threadIdx.x * 2] = dx;
   sums[threadIdx.x * 2 + 1] = dy;
   __syncthreads();
@@ -115,7 +117,7 @@ __global__ void __launch_bounds__(kThreads)
     dx += sums[(w * kWarp + lane) * 2];
     dy += sums[(w * kWarp + lane) * 2 + 1];
   }
-  store_pack<2>(dkey + (static_cast<int64_t>(blockIdx.y) * b.S + s) * 2,
+  store_pack<2>(parts + ((static_cast<int64_t>(blockIdx.z) * gridDim.y + blockIdx.y) * b.S + s) * 2,
                 {-dx * b.scale_x() * 0.5f, -dy * b.scale_y() * 0.5f});
 }
 
@@ -155,6 +157,8 @@ __global__ void __launch_bounds__(kThreads)
   for (int first = begin; first < end && finite; first += kPeriod) {
     for (int i = first + tid; i < end && i < first + kPeriod; i += kThreads) {
       SamplePoint p = b.point(n, g, i / b.S, i % b.S);
+      const int row = p.y0 * b.Tw - first_cell;
+      if (row >= cells || row + 2 * b.Tw <= 0) continue;  // both rows of cells are of other blocks
       int cell[4];
       b.corners(p, cell);
 #pragma unroll
@@ -211,9 +215,19 @@ void backward_cuda(const Tensor& table, const Tensor& query, const Tensor& key, 
   const float* d = dbias.data<float>();
   auto groups = static_cast<unsigned>(b.N * b.G);
   auto scratch = [](const Shape& shape) { return Tensor::empty(shape, DType::kF32, Device::kCuda); };
-  if (dkey.defined())
-    launch("key_gradients", &key_gradients, dim3(blocks_of(b.S, kWarp), groups), dim3(kThreads), 0, b, d,
-           dkey.data<float>());
+  if (dkey.defined()) {
+    // Enough blocks for a large GPU, of which a warp has some queries.
+    constexpr int64_t kBlocks = 1024, kMinQueries = 8 * kWarps;
+    unsigned blocks = blocks_of(b.S, kWarp);
+    int64_t most = std::clamp<int64_t>(kBlocks / (int64_t{blocks} * groups), 1, ceil_div(b.Q, kMinQueries));
+    auto run = static_cast<int>(ceil_div(b.Q, most));
+    unsigned runs = blocks_of(b.Q, run);
+    Tensor parts = runs > 1 ? scratch({runs, b.N, b.G, b.S, 2}) : dkey;
+    launch("key_gradients", &key_gradients, dim3(blocks, groups, runs), dim3(kThreads), 0, b, run, d,
+           parts.data<float>());
+    Tensor sum = dkey.reshape({1, b.N, b.G, b.S, 2});
+    if (runs > 1) sum_to_shape(parts, 1, sum);
+  }
   if (dquery.defined()) {
     Tensor parts = scratch({b.N, b.G, b.Q, 2});
     launch("query_gradients", &query_gradients, dim3(blocks_of(b.Q, kWarps), groups), dim3(kThreads), 0, b, d,
