@@ -4,8 +4,8 @@
 #     idles. What may do so stands in tests/cuda/small_launches.tsv with its reason.
 #   * the generic kernels, which are written for one thread an index and not for coalesced access, are those of
 #     tests/cuda/generic_kernels.tsv, by recipe. A new one on a step's path wants a tuned kernel, or a line there.
-# Usage: scripts/checks/check_small_launches.sh BUILD [--write | --all]     an emulated build with detector_bench
-#   --write: writes generic_kernels.tsv; --all: every detector's recipe, on larger images, held to the first of the two rules
+# Usage: scripts/checks/check_small_launches.sh BUILD [--write | --all [RECIPE...]]     an emulated build with detector_bench
+#   --write: writes generic_kernels.tsv; --all: every detector's recipe, or these, on larger images, held to the first of the two rules
 set -euo pipefail
 export LC_ALL=C  # one order of lines
 cd "$(dirname "$0")/../.."
@@ -43,7 +43,10 @@ failed=0
 touch "$work/small"
 if [ "${2:-}" = --all ]; then
   height=320 width=416
-  for recipe in configs/*.textproto; do
+  recipes=("${@:3}")
+  [ $# -gt 2 ] || recipes=(configs/*.textproto)
+  for recipe in "${recipes[@]}"; do
+    recipe=configs/$(basename "$recipe" .textproto).textproto
     ! grep -Eq '^  type: "(classifier|semantic_fpn|uper_net)"' "$recipe" || continue
     recipe=$(basename "$recipe" .textproto)
     step "$recipe" 2 1
