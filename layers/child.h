@@ -15,8 +15,7 @@ class ModuleScope {
  public:
   explicit ModuleScope(const Module& module);
   ~ModuleScope();
-  ModuleScope(const ModuleScope&) = delete;
-  ModuleScope& operator=(const ModuleScope&) = delete;
+  ModuleScope& operator=(ModuleScope&&) = delete;
 
  private:
   const void* outer_;

@@ -45,8 +45,7 @@ class Module {
  public:
   Module() = default;
   virtual ~Module() = default;
-  Module(const Module&) = delete;
-  Module& operator=(const Module&) = delete;
+  Module& operator=(Module&&) = delete;
 
   // All parameters and buffers in registration order, depth first. A tensor that is registered under several
   // names (a shared head) appears once per name, with the same Var state.

@@ -24,8 +24,7 @@ class NcclEvent {
     cuda::check(cudaEventCreateWithFlags(&event_, timed ? 0 : cudaEventDisableTiming), "cudaEventCreate");
   }
   ~NcclEvent() { (void)cudaEventDestroy(event_); }
-  NcclEvent(const NcclEvent&) = delete;
-  NcclEvent& operator=(const NcclEvent&) = delete;
+  NcclEvent& operator=(NcclEvent&&) = delete;
   void record(cudaStream_t stream) const { cuda::check(cudaEventRecord(event_, stream), "cudaEventRecord"); }
   void hold_back(cudaStream_t stream) const {
     cuda::check(cudaStreamWaitEvent(stream, event_, 0), "cudaStreamWaitEvent");

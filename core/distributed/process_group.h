@@ -67,8 +67,7 @@ class AloneScope {
  public:
   AloneScope();
   ~AloneScope();
-  AloneScope(const AloneScope&) = delete;
-  AloneScope& operator=(const AloneScope&) = delete;
+  AloneScope& operator=(AloneScope&&) = delete;
 };
 
 }  // namespace saccade

@@ -20,8 +20,7 @@ class RankListener {
   // port 0: one that is free. `local`: only processes of this machine can connect. Throws Error.
   RankListener(int port, bool local);
   ~RankListener();
-  RankListener(const RankListener&) = delete;
-  RankListener& operator=(const RankListener&) = delete;
+  RankListener& operator=(RankListener&&) = delete;
   int port() const { return port_; }
   int socket() const { return socket_; }
 
@@ -46,8 +45,7 @@ class RankChannel {
   // Throws Error naming who did not come in time.
   RankChannel(const Options& options, const RankListener* listener);
   ~RankChannel();
-  RankChannel(const RankChannel&) = delete;
-  RankChannel& operator=(const RankChannel&) = delete;
+  RankChannel& operator=(RankChannel&&) = delete;
 
   // What every rank gives, in the order of the ranks. With to_all false only rank 0 receives it, the others
   // nothing. All ranks call it in the same order; one thread at a time.

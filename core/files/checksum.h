@@ -17,8 +17,7 @@ class Checksum {
  public:
   Checksum();
   ~Checksum();
-  Checksum(const Checksum&) = delete;
-  Checksum& operator=(const Checksum&) = delete;
+  Checksum& operator=(Checksum&&) = delete;
 
   void add(const void* data, size_t bytes);
   uint64_t value() const;

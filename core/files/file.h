@@ -28,8 +28,7 @@ class InputFile {
  public:
   InputFile(const std::string& path, const FileKind& kind);
   ~InputFile();
-  InputFile(const InputFile&) = delete;
-  InputFile& operator=(const InputFile&) = delete;
+  InputFile& operator=(InputFile&&) = delete;
 
   const std::string& path() const { return path_; }
   uint64_t size() const { return size_; }

@@ -11,8 +11,7 @@ class FileLock {
  public:
   explicit FileLock(std::string path) : path_(std::move(path)) {}
   ~FileLock();  // removes the file where it is held
-  FileLock(const FileLock&) = delete;
-  FileLock& operator=(const FileLock&) = delete;
+  FileLock& operator=(FileLock&&) = delete;
 
   // "" when it is held now, else who holds it: "process 12 on host". Throws InputError where the file cannot
   // be written.

@@ -47,8 +47,7 @@ class OutputFile {
   enum class Sync { kNo, kYes };  // kYes: the file and its folder are on the disk when commit() returns
   explicit OutputFile(const std::string& path, Sync sync = Sync::kNo);
   ~OutputFile();  // without commit() nothing has changed
-  OutputFile(const OutputFile&) = delete;
-  OutputFile& operator=(const OutputFile&) = delete;
+  OutputFile& operator=(OutputFile&&) = delete;
 
   void write(const void* data, size_t bytes);  // at the end
   // Anywhere, also over what was written there. Only of files: not of devices and pipes.

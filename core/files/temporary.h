@@ -17,8 +17,7 @@ class TemporaryPath {
   enum class Removal { kAll, kIfEmpty };
   explicit TemporaryPath(std::string path, Removal removal = Removal::kAll);
   ~TemporaryPath();
-  TemporaryPath(const TemporaryPath&) = delete;
-  TemporaryPath& operator=(const TemporaryPath&) = delete;
+  TemporaryPath& operator=(TemporaryPath&&) = delete;
 
   const std::string& path() const { return path_; }
   void keep();  // it is not temporary any more
@@ -40,8 +39,7 @@ class MadeFolder {
   // Throws InputError where it cannot be made; nothing is left then.
   explicit MadeFolder(const std::string& path);
   ~MadeFolder();
-  MadeFolder(const MadeFolder&) = delete;
-  MadeFolder& operator=(const MadeFolder&) = delete;
+  MadeFolder& operator=(MadeFolder&&) = delete;
 
  private:
   // False where somebody took a parent away meanwhile, and `again` is allowed.
@@ -59,8 +57,7 @@ class RemoveOnSignals {
  public:
   RemoveOnSignals();
   ~RemoveOnSignals();
-  RemoveOnSignals(const RemoveOnSignals&) = delete;
-  RemoveOnSignals& operator=(const RemoveOnSignals&) = delete;
+  RemoveOnSignals& operator=(RemoveOnSignals&&) = delete;
 
   // Does not return when a signal is ending the program: what fails then fails because its files are gone.
   void wait_if_ending() const;

@@ -20,8 +20,7 @@ class JsonFile {
  public:
   // Throws InputError when the file is missing, unreadable, empty or not UTF-8.
   explicit JsonFile(const std::string& path);
-  JsonFile(const JsonFile&) = delete;
-  JsonFile& operator=(const JsonFile&) = delete;
+  JsonFile& operator=(JsonFile&&) = delete;
 
   const std::string& path() const { return path_; }
   size_t size() const { return text_.size(); }

@@ -30,8 +30,7 @@ using WeightScalar = std::variant<bool, int64_t, double, std::string>;
 class WeightsFile {
  public:
   virtual ~WeightsFile() = default;
-  WeightsFile(const WeightsFile&) = delete;
-  WeightsFile& operator=(const WeightsFile&) = delete;
+  WeightsFile& operator=(WeightsFile&&) = delete;
 
   const std::string& path() const { return path_; }
   const std::vector<WeightEntry>& entries() const { return entries_; }  // in the file's order

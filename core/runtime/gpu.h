@@ -21,8 +21,7 @@ class CurrentGpu {
  public:
   explicit CurrentGpu(Device device);  // nothing for the CPU
   ~CurrentGpu();
-  CurrentGpu(const CurrentGpu&) = delete;
-  CurrentGpu& operator=(const CurrentGpu&) = delete;
+  CurrentGpu& operator=(CurrentGpu&&) = delete;
 
  private:
   int before_ = -1;

@@ -13,8 +13,7 @@ class InterruptScope {
  public:
   InterruptScope();
   ~InterruptScope();
-  InterruptScope(const InterruptScope&) = delete;
-  InterruptScope& operator=(const InterruptScope&) = delete;
+  InterruptScope& operator=(InterruptScope&&) = delete;
 };
 
 // The signal that came while an InterruptScope lived, else 0.

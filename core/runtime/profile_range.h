@@ -24,8 +24,7 @@ class ProfileRange {
   ~ProfileRange() {
     if (hooks_) hooks_->pop();
   }
-  ProfileRange(const ProfileRange&) = delete;
-  ProfileRange& operator=(const ProfileRange&) = delete;
+  ProfileRange& operator=(ProfileRange&&) = delete;
 
  private:
   const ProfileHooks* hooks_;

@@ -60,8 +60,7 @@ class ExecutionScope {
  public:
   ExecutionScope() : saved_(execution()) {}
   ~ExecutionScope() { execution() = saved_; }
-  ExecutionScope(const ExecutionScope&) = delete;
-  ExecutionScope& operator=(const ExecutionScope&) = delete;
+  ExecutionScope& operator=(ExecutionScope&&) = delete;
 
  private:
   ExecutionState saved_;
@@ -72,8 +71,7 @@ class MemoryUseScope {
  public:
   explicit MemoryUseScope(MemoryUse use) : before_(execution().memory_use) { execution().memory_use = use; }
   ~MemoryUseScope() { execution().memory_use = before_; }
-  MemoryUseScope(const MemoryUseScope&) = delete;
-  MemoryUseScope& operator=(const MemoryUseScope&) = delete;
+  MemoryUseScope& operator=(MemoryUseScope&&) = delete;
 
  private:
   MemoryUse before_;

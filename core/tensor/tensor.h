@@ -30,8 +30,7 @@ class Storage {
  public:
   Storage(size_t bytes, Device device);
   ~Storage();
-  Storage(const Storage&) = delete;
-  Storage& operator=(const Storage&) = delete;
+  Storage& operator=(Storage&&) = delete;
 
   void* data() const { return data_; }
   size_t bytes() const { return bytes_; }

@@ -29,8 +29,7 @@ class XmlAttributes {
 class XmlReader {
  public:
   virtual ~XmlReader() = default;
-  XmlReader(const XmlReader&) = delete;
-  XmlReader& operator=(const XmlReader&) = delete;
+  XmlReader& operator=(XmlReader&&) = delete;
 
  protected:
   XmlReader(const std::string& path, const FileKind& kind);

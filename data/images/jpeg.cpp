@@ -169,8 +169,7 @@ class JpegReader {
     };
   }
   ~JpegReader() { jpeg_destroy_decompress(&info_); }
-  JpegReader(const JpegReader&) = delete;
-  JpegReader& operator=(const JpegReader&) = delete;
+  JpegReader& operator=(JpegReader&&) = delete;
 
   // Up to the first pixels, of a picture `reduction` times smaller. False: problem() says what is wrong.
   bool start(Bytes b, ImageSize size, int reduction) {

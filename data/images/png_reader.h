@@ -16,8 +16,7 @@ class PngReader {
  public:
   explicit PngReader(Bytes file);
   ~PngReader();
-  PngReader(const PngReader&) = delete;
-  PngReader& operator=(const PngReader&) = delete;
+  PngReader& operator=(PngReader&&) = delete;
 
   // All rows, in the form that `form` asks libpng for. Throws InputError naming the file for every damage,
   // also where the rows of an image of this size do not fill `pixels`.

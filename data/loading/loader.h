@@ -63,8 +63,7 @@ class DataLoader {
   // Throws InputError when an epoch would have no batch, Error when an option is out of range.
   DataLoader(std::shared_ptr<const Dataset> source, LoaderOptions options);
   ~DataLoader();
-  DataLoader(const DataLoader&) = delete;
-  DataLoader& operator=(const DataLoader&) = delete;
+  DataLoader& operator=(DataLoader&&) = delete;
 
   // The next batch, running on into the next epoch; nothing after the last epoch. A failed image (InputError
   // naming the file) is thrown here in place of its batch, and again by every later call, unless

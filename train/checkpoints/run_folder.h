@@ -39,8 +39,7 @@ class RunFolder {
   explicit RunFolder(const std::string& path, bool writes = true);
   // Removes folders in which nothing was written.
   ~RunFolder();
-  RunFolder(const RunFolder&) = delete;
-  RunFolder& operator=(const RunFolder&) = delete;
+  RunFolder& operator=(RunFolder&&) = delete;
 
   const std::string& path() const { return path_; }
   std::string last() const { return checkpoint("last.safetensors"); }

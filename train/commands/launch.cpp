@@ -64,8 +64,7 @@ class SignalNote {
   ~SignalNote() {
     if (file_ >= 0) ::close(file_);
   }
-  SignalNote(const SignalNote&) = delete;
-  SignalNote& operator=(const SignalNote&) = delete;
+  SignalNote& operator=(SignalNote&&) = delete;
   std::string variable() const { return fmt::format("{}=/proc/{}/fd/{}", kAskedBy, ::getpid(), file_); }
   void write(int signal) const {
     const std::string text = std::to_string(signal);
@@ -93,8 +92,7 @@ struct Pipe {
     for (const int end : {in, out})
       if (end >= 0) ::close(end);
   }
-  Pipe(const Pipe&) = delete;
-  Pipe& operator=(const Pipe&) = delete;
+  Pipe& operator=(Pipe&&) = delete;
   // All of it, by the process that writes nothing.
   std::string read() const {
     ::close(std::exchange(in, -1));

@@ -29,8 +29,7 @@ class Evaluated {
     model.set_training(false);
   }
   ~Evaluated() { model_.set_training(was_training_); }
-  Evaluated(const Evaluated&) = delete;
-  Evaluated& operator=(const Evaluated&) = delete;
+  Evaluated& operator=(Evaluated&&) = delete;
 
  private:
   Module& model_;

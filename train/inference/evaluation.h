@@ -36,8 +36,7 @@ class EvaluationMode {
  public:
   EvaluationMode(Module& model, const Precision& precision);
   ~EvaluationMode();
-  EvaluationMode(const EvaluationMode&) = delete;
-  EvaluationMode& operator=(const EvaluationMode&) = delete;
+  EvaluationMode& operator=(EvaluationMode&&) = delete;
 
  private:
   NoGrad no_grad_;

@@ -48,8 +48,7 @@ class ComputeScope {
  public:
   explicit ComputeScope(Device device);
   ~ComputeScope();
-  ComputeScope(const ComputeScope&) = delete;
-  ComputeScope& operator=(const ComputeScope&) = delete;
+  ComputeScope& operator=(ComputeScope&&) = delete;
 
  private:
   GpuTurn turn_;

@@ -16,8 +16,7 @@ class Progress {
   // In a log file a line appears at most every `plain_seconds`.
   explicit Progress(std::FILE* out = stdout, double plain_seconds = 10);
   ~Progress();
-  Progress(const Progress&) = delete;
-  Progress& operator=(const Progress&) = delete;
+  Progress& operator=(Progress&&) = delete;
 
   // Is it time for a new line? Ask before composing a costly one.
   bool due() const;

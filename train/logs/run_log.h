@@ -18,8 +18,7 @@ class RunLog {
   // there twice. Event files likewise.
   RunLog(const std::string& folder, int64_t resume_step);
   ~RunLog();
-  RunLog(const RunLog&) = delete;
-  RunLog& operator=(const RunLog&) = delete;
+  RunLog& operator=(RunLog&&) = delete;
 
   // What was found damaged at the start, a line each.
   const std::vector<std::string>& notes() const { return notes_; }

@@ -37,8 +37,7 @@ class EventWriter {
   // Throws Error when it cannot be created.
   explicit EventWriter(const std::string& folder);
   ~EventWriter();
-  EventWriter(const EventWriter&) = delete;
-  EventWriter& operator=(const EventWriter&) = delete;
+  EventWriter& operator=(EventWriter&&) = delete;
 
   // One event with all scalars, flushed.
   void scalars(int64_t step, const Metrics& values);

@@ -71,8 +71,7 @@ class EmaScope {
   ~EmaScope() {
     if (ema_) ema_->swap();
   }
-  EmaScope(const EmaScope&) = delete;
-  EmaScope& operator=(const EmaScope&) = delete;
+  EmaScope& operator=(EmaScope&&) = delete;
 
  private:
   Ema* ema_;

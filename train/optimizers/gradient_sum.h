@@ -18,8 +18,7 @@ class GradientSum {
   // backward pass is done with them.
   GradientSum(ProcessGroup& group, std::vector<Var> parameters, int64_t block_bytes = int64_t{4} << 20);
   ~GradientSum();
-  GradientSum(const GradientSum&) = delete;
-  GradientSum& operator=(const GradientSum&) = delete;
+  GradientSum& operator=(GradientSum&&) = delete;
 
   // backward(loss), during which the sums of blocks begin when the gradients of all their parameters are
   // final and the blocks before have begun. An undefined loss has no gradients. The last backward of a step.

@@ -27,8 +27,7 @@ class HttpServer {
   HttpServer(const HttpServerOptions& options, HttpHandler& handler);
   // Ends at once; the handler is drained.
   ~HttpServer();
-  HttpServer(const HttpServer&) = delete;
-  HttpServer& operator=(const HttpServer&) = delete;
+  HttpServer& operator=(HttpServer&&) = delete;
 
   std::string address() const;  // "127.0.0.1:8080"
   uint16_t port() const;

@@ -33,8 +33,7 @@ class Workers {
     for (size_t i = 0; i < threads_.size(); ++i) tasks_.push("", {});
     for (std::thread& thread : threads_) thread.join();
   }
-  Workers(const Workers&) = delete;
-  Workers& operator=(const Workers&) = delete;
+  Workers& operator=(Workers&&) = delete;
 
   void run(std::function<void()> task) { tasks_.push("", std::move(task)); }  // which must not throw
 

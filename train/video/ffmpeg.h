@@ -45,8 +45,7 @@ namespace saccade {
 
 class Ffmpeg {
  public:
-  Ffmpeg(const Ffmpeg&) = delete;
-  Ffmpeg& operator=(const Ffmpeg&) = delete;
+  Ffmpeg& operator=(Ffmpeg&&) = delete;
 
 #define SACCADE_FUNCTION(name) decltype(&::name) name;
   SACCADE_AVUTIL(SACCADE_FUNCTION)
@@ -94,8 +93,7 @@ class FfmpegOptions {
  public:
   FfmpegOptions() = default;
   ~FfmpegOptions() { ffmpeg().av_dict_free(&options_); }
-  FfmpegOptions(const FfmpegOptions&) = delete;
-  FfmpegOptions& operator=(const FfmpegOptions&) = delete;
+  FfmpegOptions& operator=(FfmpegOptions&&) = delete;
 
   void set(const char* name, const std::string& value) {
     if (ffmpeg().av_dict_set(&options_, name, value.c_str(), 0) < 0) throw std::bad_alloc();

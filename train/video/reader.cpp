@@ -70,8 +70,7 @@ class VideoReader::Decoder {
     }
   }
   ~Decoder() { ffmpeg().avformat_close_input(&format_); }
-  Decoder(const Decoder&) = delete;
-  Decoder& operator=(const Decoder&) = delete;
+  Decoder& operator=(Decoder&&) = delete;
 
   const VideoInfo& info() const { return info_; }
 

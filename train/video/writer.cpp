@@ -34,8 +34,7 @@ class VideoWriter::Encoder {
     }
   }
   ~Encoder() { close(); }
-  Encoder(const Encoder&) = delete;
-  Encoder& operator=(const Encoder&) = delete;
+  Encoder& operator=(Encoder&&) = delete;
 
   void write(const Image& image, double seconds) {
     SACCADE_CHECK((ImageSize{image.height, image.width} == size_),

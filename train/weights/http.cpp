@@ -126,8 +126,7 @@ struct Request {
     curl().curl_slist_free_all(headers);
     curl().curl_easy_cleanup(handle);
   }
-  Request(const Request&) = delete;
-  Request& operator=(const Request&) = delete;
+  Request& operator=(Request&&) = delete;
 
   template <class T>
   void set(CURLoption option, T value) {

@@ -18,8 +18,7 @@ class PartFile {
   // is still the same. Throws InputError where the file cannot be written.
   PartFile(const CachedWeights& cached, const std::string& url);
   ~PartFile();
-  PartFile(const PartFile&) = delete;
-  PartFile& operator=(const PartFile&) = delete;
+  PartFile& operator=(PartFile&&) = delete;
 
   uint64_t size() const { return size_; }
   // By which the server knows the file: its ETag, or the date of its last change; "" when nothing is there.

@@ -13,8 +13,7 @@ class Sha256 {
   // Throws Error where libcrypto is missing.
   Sha256();
   ~Sha256();
-  Sha256(const Sha256&) = delete;
-  Sha256& operator=(const Sha256&) = delete;
+  Sha256& operator=(Sha256&&) = delete;
 
   void add(const void* data, size_t bytes);
   std::string digits();  // 64 hexadecimal ones; nothing can be added after this

@@ -37,8 +37,7 @@ class IndependentLoops {
  public:
   IndependentLoops();
   ~IndependentLoops();
-  IndependentLoops(const IndependentLoops&) = delete;
-  IndependentLoops& operator=(const IndependentLoops&) = delete;
+  IndependentLoops& operator=(IndependentLoops&&) = delete;
 };
 
 }  // namespace saccade

@@ -40,8 +40,7 @@ class StreamScope {
  public:
   explicit StreamScope(cudaStream_t other);
   ~StreamScope();
-  StreamScope(const StreamScope&) = delete;
-  StreamScope& operator=(const StreamScope&) = delete;
+  StreamScope& operator=(StreamScope&&) = delete;
 
  private:
   cudaStream_t before_;

@@ -126,8 +126,7 @@ class CudaRecording final : public RecordedWork {
     cuda::check(status, "cudaGraphInstantiate");
   }
   ~CudaRecording() override { (void)cudaGraphExecDestroy(graph_); }
-  CudaRecording(const CudaRecording&) = delete;
-  CudaRecording& operator=(const CudaRecording&) = delete;
+  CudaRecording& operator=(CudaRecording&&) = delete;
 
   void start() override {
     ++cuda::launches;

@@ -15,8 +15,7 @@ class RecordedMemory {
  public:
   RecordedMemory() = default;
   ~RecordedMemory();
-  RecordedMemory(const RecordedMemory&) = delete;
-  RecordedMemory& operator=(const RecordedMemory&) = delete;
+  RecordedMemory& operator=(RecordedMemory&&) = delete;
 
   // nullptr: the GPU is full.
   void* take(size_t bytes);

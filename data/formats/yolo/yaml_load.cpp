@@ -28,8 +28,7 @@ class YamlComposer {
                                  text_.size());
   }
   ~YamlComposer() { yaml_parser_delete(&parser_); }
-  YamlComposer(const YamlComposer&) = delete;
-  YamlComposer& operator=(const YamlComposer&) = delete;
+  YamlComposer& operator=(YamlComposer&&) = delete;
 
   void compose() {
     check_directives();

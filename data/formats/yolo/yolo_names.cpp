@@ -25,8 +25,7 @@ constexpr FileKind kDarknetFile{"an obj.data", uint64_t{1} << 20};
 class YamlDocument {
  public:
   explicit YamlDocument(const std::string& path) : path_(path) { load_yaml(path, *document_); }
-  YamlDocument(const YamlDocument&) = delete;
-  YamlDocument& operator=(const YamlDocument&) = delete;
+  YamlDocument& operator=(YamlDocument&&) = delete;
 
   const yaml_node_t& root() {
     const yaml_node_t* node = yaml_document_get_root_node(document_.get());
