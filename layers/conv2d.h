@@ -19,7 +19,6 @@ class Conv2d : public Module {
   Var forward(const Var& x, Activation activation = Activation::kNone) const;
   // See conv2d_levels; of layers that keep the sizes of maps.
   Var forward(const Var& rows, const FeatureLevels& levels, Activation activation = Activation::kNone) const;
-  std::string type_name() const override { return "Conv2d"; }
   const Conv2dOptions& options() const { return options_; }
   const Var& weight() const { return weight_; }
 
@@ -39,7 +38,6 @@ class ConvTranspose2d : public Module {
  public:
   ConvTranspose2d(int64_t in, int64_t out, int64_t stride, Initializer weight, Initializer bias);
   Var forward(const Var& x, Activation activation = Activation::kNone) const;
-  std::string type_name() const override { return "ConvTranspose2d"; }
 
  private:
   int64_t stride_;

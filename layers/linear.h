@@ -17,7 +17,6 @@ class Linear : public Module {
   Linear(int64_t in, int64_t out, const LinearOptions& options = {});
   Var forward(const Var& x, Activation activation = Activation::kNone,
               ProductDtype dtype = ProductDtype::kCompute) const;
-  std::string type_name() const override { return "Linear"; }
   const Var& weight() const { return weight_; }
   const Var& bias() const { return bias_; }
 

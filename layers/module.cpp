@@ -1,7 +1,11 @@
 #include "layers/module.h"
 
+#include <cxxabi.h>
+
 #include <algorithm>
+#include <cstdlib>
 #include <set>
+#include <typeinfo>
 
 #include "core/kernels/bf16_shadow/bf16_shadow.h"
 #include "core/runtime/parallel.h"
@@ -165,6 +169,13 @@ void Module::to(Device device) {
     if (!e.is_buffer) keep_bf16_shadow(e.var.value());
   }
   for (auto& [name, module] : children_) module->to(device);
+}
+
+std::string Module::type_name() const {
+  const std::unique_ptr<char, decltype(&std::free)> full(
+      abi::__cxa_demangle(typeid(*this).name(), nullptr, nullptr, nullptr), &std::free);
+  const std::string_view name = full ? full.get() : typeid(*this).name();
+  return std::string(name.substr(name.rfind(':') + 1));
 }
 
 Device Module::device() const {

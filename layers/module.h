@@ -78,7 +78,8 @@ class Module {
 
   // Children in registration order with their local names, for summaries.
   const std::vector<std::pair<std::string, std::shared_ptr<Module>>>& children() const { return children_; }
-  virtual std::string type_name() const = 0;  // "Linear", "MSDeformAttn", ...
+  // "Linear", "MSDeformAttn", ...: that of the class, unless it says another.
+  virtual std::string type_name() const;
 
   // Of a model: what the names of the tensors begin with that belong to its classes,
   // for fine-tuning on others.

@@ -51,7 +51,6 @@ class GroupNorm : public Module {
  public:
   GroupNorm(int64_t groups, int64_t channels);
   Var forward(const Var& x) const;
-  std::string type_name() const override { return "GroupNorm"; }
 
  private:
   int64_t groups_;
@@ -64,7 +63,6 @@ class LayerNorm : public Module {
   Var forward(const Var& x) const;
   // Of residual + dropout(x, p) while the layer trains, else of residual + x.
   Var forward(const Var& x, const Var& residual, double p) const;
-  std::string type_name() const override { return "LayerNorm"; }
 
  private:
   double eps_;

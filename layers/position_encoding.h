@@ -27,7 +27,6 @@ class LearnedPositionEncoding : public Module {
  public:
   explicit LearnedPositionEncoding(int64_t channels);
   Var forward(MapSize map) const;  // [1, H * W, C]
-  std::string type_name() const override { return "LearnedPositionEncoding"; }
 
  private:
   static constexpr int64_t kMaxCells = 50;

@@ -48,7 +48,6 @@ class ConditionalAttention final : public Attention {
                                input.padding_mask, {}, options));
   }
   bool separates_positions() const override { return true; }
-  std::string type_name() const override { return "ConditionalAttention"; }
 
  private:
   Var content(const Var& x, int64_t part) const {

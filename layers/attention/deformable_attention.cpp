@@ -28,7 +28,6 @@ class DeformableAttention final : public Attention {
     single.levels = {level};
     return inner_(single);
   }
-  std::string type_name() const override { return "DeformableAttention"; }
 
  private:
   int64_t level_;

@@ -44,7 +44,6 @@ class OffsetNetwork : public Module {
     Var swapped = index_select(out_weight_, order[0]);
     return linear(x, reshape(swapped, {2, channels}), {});
   }
-  std::string type_name() const override { return "OffsetNetwork"; }
 
  private:
   // [channels, ...] -> [dim, ...]
@@ -156,7 +155,6 @@ class DMHA final : public Attention {
     if (depthwise_) y = add(y, depthwise_(q));
     return reshape(proj_out_(y), queries);
   }
-  std::string type_name() const override { return "DMHA"; }
 
  private:
   int64_t key_size(int64_t size) const { return (size + padding_ * 2 - kernel_) / stride_ + 1; }

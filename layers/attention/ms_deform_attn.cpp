@@ -79,7 +79,6 @@ class MSDeformAttn : public Attention {
     const Var y = ms_deform_attn(value, reference, offsets, logits, input.levels);
     return output_proj_ ? output_proj_(y) : y;
   }
-  std::string type_name() const override { return "MSDeformAttn"; }
 
  private:
   // Offsets [N, Q, M, L, P, 2] and logits [N, Q, M, L P], P the most points that a level has:

@@ -34,7 +34,6 @@ class MultiHeadAttention final : public Attention {
     return out_proj_(attend(q, k, v, input, options));
   }
   bool supports_mask() const override { return true; }
-  std::string type_name() const override { return "MultiHeadAttention"; }
 
  private:
   static Var attend(const Var& q, const Var& k, const Var& v, const AttentionInput& input,

@@ -40,7 +40,6 @@ class NeighbourhoodAttention final : public Attention {
     if (filled != input.levels[0]) y = slice(slice(y, 1, 0, height), 2, 0, width);
     return reshape(proj_(y), {batch, height * width, dim_});
   }
-  std::string type_name() const override { return "NeighbourhoodAttention"; }
 
  private:
   int64_t dim_;

@@ -32,7 +32,6 @@ class SelfAttention final : public Attention {
     options.training = training();
     return proj_(attention(part(0), part(1), part(2), input.padding_mask, {}, options));
   }
-  std::string type_name() const override { return "SelfAttention"; }
 
  private:
   // Of queries, keys and values.

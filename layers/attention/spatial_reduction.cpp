@@ -47,7 +47,6 @@ class SpatialReductionAttention final : public Attention {
     const Var k = kv_.forward(tokens, 0, dim_), v = kv_.forward(tokens, dim_, 2 * dim_);
     return proj_.forward(attention(q_.forward(input.query, 0, dim_), k, v, mask, {}, options), 0, dim_);
   }
-  std::string type_name() const override { return "SpatialReductionAttention"; }
 
  private:
   struct Projection {

@@ -41,7 +41,6 @@ class WindowAttention final : public Attention {
     Var y = window_attention(qkv, table_, qkv_->bias(), mask, options);
     return proj_(reshape(y, {batch, height * width, dim_}));
   }
-  std::string type_name() const override { return "WindowAttention"; }
 
  private:
   int64_t dim_;

@@ -59,7 +59,6 @@ class ConvNorm : public Module {
   FoldedConv folded() const;
   // What folded() depends on.
   std::vector<Var> sources() const;
-  std::string type_name() const override { return "ConvNorm"; }
 
  private:
   ConvNormOptions options_;

@@ -17,7 +17,6 @@ class InputProjections : public Module {
   // channels: of the backbone's maps, at most `levels`
   InputProjections(const std::vector<int64_t>& channels, int64_t levels, int64_t dim);
   Vars forward(const Vars& features) const;  // [N, H_l, W_l, dim] each
-  std::string type_name() const override { return "InputProjections"; }
 
  private:
   struct Level {

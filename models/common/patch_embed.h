@@ -14,7 +14,6 @@ class PatchEmbed : public Module {
   PatchEmbed(int64_t patch, int64_t dim, bool with_norm, int64_t in = 3);  // patch: pixels or cells on a side
   // Images or a map [N, H, W, in], filled up with zeros to whole patches -> [N, H / patch, W / patch, C]
   Var forward(const Var& map) const;
-  std::string type_name() const override { return "PatchEmbed"; }
 
  private:
   int64_t patch_;

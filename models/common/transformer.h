@@ -80,7 +80,6 @@ class Gate : public Module {
  public:
   explicit Gate(int64_t dim);
   Var forward(const Var& x, const Var& y) const;  // [N, Q, C] each
-  std::string type_name() const override { return "Gate"; }
 
  private:
   Child<Linear> gate_;
@@ -143,7 +142,6 @@ class QueryEmbedding : public Module {
   // [groups() * Q, C]
   Var forward() const { return groups() > 1 ? concat({queries_, extra_}, 0) : queries_; }
   int64_t groups() const { return training() ? 1 + extra_groups_ : 1; }
-  std::string type_name() const override { return "QueryEmbedding"; }
 
  private:
   int64_t extra_groups_;

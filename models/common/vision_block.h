@@ -47,7 +47,6 @@ class VisionBlock : public Module {
  public:
   explicit VisionBlock(const VisionBlockOptions& options);
   Var forward(const Var& tokens, const FeatureLevels& map) const;  // as PreNormBlock
-  std::string type_name() const override { return "VisionBlock"; }
   bool supports_recompute() const override { return true; }
 
  private:

@@ -13,7 +13,6 @@ class DFine : public HybridDetector {
       : HybridDetector(options, std::move(backbone)) {
     make_decoder<DFineDecoder>(decoder);
   }
-  std::string type_name() const override { return "DFine"; }
 };
 
 std::shared_ptr<Module> build_d_fine(const Args& model, int64_t classes, const Args& criterion) {

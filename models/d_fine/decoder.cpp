@@ -29,7 +29,6 @@ class DFineDecoder::QualityHead : public Module {
     top = concat({top, mean(top, last, true)}, -1);
     return reg_conf_(reshape(top, {N, Q, kSides * (kBestBins + 1)}));
   }
-  std::string type_name() const override { return "QualityHead"; }
 
  private:
   Child<Mlp> reg_conf_;

@@ -17,7 +17,6 @@ class DFineDecoder : public HybridDecoder {
  public:
   // channels: of the encoder's maps
   DFineDecoder(int64_t channels, const DFineDecoderOptions& options);
-  std::string type_name() const override { return "DFineDecoder"; }
 
  private:
   class QualityHead;

@@ -69,7 +69,6 @@ class DatStage : public Module {
     return reshape(x, map.shape());
   }
   bool supports_recompute() const override { return true; }
-  std::string type_name() const override { return "DatStage"; }
 
  private:
   std::vector<PreNormBlock> blocks_;

@@ -61,7 +61,6 @@ class Downsampling : public Module {
     norm_ = make_child<LayerNorm>(std::to_string(first + 1) + ".norm", out);
   }
   Var forward(const Var& x) const { return norm_(conv_(x)); }
-  std::string type_name() const override { return "Downsampling"; }
 
  private:
   Child<Conv2d> conv_;

@@ -38,7 +38,6 @@ class ConvMlp : public Module {
     Var h = linear1_(x);
     return linear2_(gelu(add(h, dwc_(h))));
   }
-  std::string type_name() const override { return "ConvMlp"; }
 
  private:
   Child<Conv2d> linear1_, linear2_, dwc_;
@@ -85,7 +84,6 @@ class DatPpStage : public Module {
     return x;
   }
   bool supports_recompute() const override { return true; }
-  std::string type_name() const override { return "DatPpStage"; }
 
  private:
   struct Block {

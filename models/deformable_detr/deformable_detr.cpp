@@ -30,7 +30,6 @@ class DeformableDetr::Transformer : public Module {
           LinearOptions{.weight_init = init::xavier_uniform(), .bias_init = init::constant(0)});
     }
   }
-  std::string type_name() const override { return "Transformer"; }
 
   Child<TransformerEncoder> encoder;
   Child<TransformerDecoder> decoder;

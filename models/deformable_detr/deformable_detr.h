@@ -20,7 +20,6 @@ class DeformableDetr : public SetDetector {
  public:
   DeformableDetr(const DeformableDetrOptions& options, std::shared_ptr<Backbone> backbone);
   SetOutput predict(const DetectorInput& input) override;
-  std::string type_name() const override { return "DeformableDetr"; }
 
  protected:
   void after_initialize(uint64_t seed, const std::string& prefix) override;

@@ -50,7 +50,6 @@ class LabelEmbedding : public Module {
  public:
   LabelEmbedding(int64_t classes, int64_t channels);
   Var forward(const DenoisingQueries& queries) const;  // [N, D, C], zeros for no object
-  std::string type_name() const override { return "LabelEmbedding"; }
 
  private:
   Var weight_;

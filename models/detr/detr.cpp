@@ -90,7 +90,6 @@ class Detr : public SetDetector {
     }
     return finished(std::move(output));
   }
-  std::string type_name() const override { return "Detr"; }
 
  private:
   // The learned ones, which are positions or anchors, after those of denoising.

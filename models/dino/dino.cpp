@@ -28,7 +28,6 @@ class Dino::Transformer : public Module {
     enc_out_bbox_embed = child("enc_out_bbox_embed", make_box_head(o.dim, 0));
   }
   Var propose(const Var& tokens) const { return enc_output_norm(enc_output(tokens)); }
-  std::string type_name() const override { return "Transformer"; }
 
   Child<TransformerEncoder> encoder;
   Child<BoxDecoder> decoder;

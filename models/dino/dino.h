@@ -17,7 +17,6 @@ class Dino : public SetDetector {
  public:
   Dino(const DinoOptions& options, std::shared_ptr<Backbone> backbone);
   SetOutput predict(const DetectorInput& input) override;
-  std::string type_name() const override { return "Dino"; }
 
  protected:
   void after_initialize(uint64_t seed, const std::string& prefix) override;

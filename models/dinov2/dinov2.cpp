@@ -111,7 +111,6 @@ class DinoV2 : public Backbone {
     return std::vector<int64_t>(std::max(options_.outputs.size(), options_.pyramid.size()), options_.dim);
   }
   int64_t multiple() const override { return options_.patch * options_.windows; }
-  std::string type_name() const override { return "DinoV2"; }
 
  private:
   int64_t extra() const { return options_.is_cae ? 0 : 1 + options_.registers; }
@@ -182,7 +181,6 @@ class DinoV2Classifier : public Classifier {
   }
   Var forward(const Var& images) override { return head_(body_->describe(images)); }
   int64_t num_classes() const override { return head_->weight().dim(0); }
-  std::string type_name() const override { return "DinoV2Classifier"; }
   std::vector<std::string> class_heads() const override { return {"head."}; }
 
  private:

@@ -66,7 +66,6 @@ class LearnedAffine : public Module {
     return channel_affine(x, expand(scale_, channels).value().contiguous(),
                           expand(bias_, channels).value().contiguous());
   }
-  std::string type_name() const override { return "LearnedAffine"; }
 
  private:
   Var scale_, bias_;
@@ -83,7 +82,6 @@ class ConvRelu : public Module {
     const Var y = conv_(x);
     return affine_ ? affine_(y) : y;
   }
-  std::string type_name() const override { return "ConvRelu"; }
 
  private:
   Child<ConvNorm> conv_;
@@ -118,7 +116,6 @@ class HgStem : public Module {
     const Var y = stem2b_(pad_end(stem2a_(x)));
     return stem4_(stem3_(concat({max_pool2d(x, 2, 1, 0), y}, -1)));
   }
-  std::string type_name() const override { return "HgStem"; }
 
  private:
   Child<ConvRelu> stem1_, stem2a_, stem2b_, stem3_, stem4_;
@@ -134,7 +131,6 @@ class LightConv : public Module {
     conv2_ = make_child<ConvRelu>("conv2", out, out, o, depthwise);
   }
   Var forward(const Var& x) { return conv2_(conv1_(x)); }
-  std::string type_name() const override { return "LightConv"; }
 
  private:
   Child<ConvNorm> conv1_;
@@ -166,7 +162,6 @@ class HgBlock : public Module {
     const Var y = excite_(squeeze_(concat(all, -1)));
     return residual_ ? add(y, x) : y;
   }
-  std::string type_name() const override { return "HgBlock"; }
 
  private:
   bool residual_;

@@ -44,7 +44,6 @@ class LwDetr::Transformer : public Module {
   Var propose(size_t group, const Var& tokens) const {
     return enc_output_norm[group](enc_output[group](tokens));
   }
-  std::string type_name() const override { return "Transformer"; }
 
   Child<BoxDecoder> decoder;
   std::vector<Child<Linear>> enc_output, enc_out_class_embed;

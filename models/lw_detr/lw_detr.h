@@ -25,7 +25,6 @@ class LwDetr : public SetDetector {
  public:
   LwDetr(const LwDetrOptions& options, std::shared_ptr<Backbone> backbone);
   SetOutput predict(const DetectorInput& input) override;
-  std::string type_name() const override { return "LwDetr"; }
   bool repeats_class_rows() const override { return true; }  // as the official RF-DETR
   QueryTables query_tables() const override {
     return {{"refpoint_embed.weight", "query_feat.weight"},

@@ -34,7 +34,6 @@ class Projector::NormedConv : public Module {
     const Var y = norm_(conv_(x));
     return activation_ == Activation::kSilu ? silu(y) : relu(y);
   }
-  std::string type_name() const override { return "NormedConv"; }
 
  private:
   Activation activation_;
@@ -93,7 +92,6 @@ class Projector::Resampled : public Module {
     return finer_ ? finer_(y) : y;
   }
   int64_t channels() const { return channels_; }
-  std::string type_name() const override { return "Resampled"; }
 
  private:
   int64_t channels_;

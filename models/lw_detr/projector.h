@@ -19,7 +19,6 @@ class Projector : public Module {
   Projector(const std::vector<int64_t>& channels, const ProjectorOptions& options);
   // [N, H, W, C_i] of one size -> [N, H_l, W_l, dim]
   Vars forward(const Vars& maps) const;
-  std::string type_name() const override { return "Projector"; }
 
  private:
   class NormedConv;

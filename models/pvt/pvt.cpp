@@ -76,7 +76,6 @@ class PvtStage : public Module {
     for (const auto& block : blocks_) tokens = block(tokens, FeatureLevels{});
     return slice(tokens, 1, 0, 1);
   }
-  std::string type_name() const override { return "PvtStage"; }
 
  private:
   // Patches with their positions, [N, H W, C].
@@ -161,7 +160,6 @@ class PvtClassifier : public Classifier {
     return head_(reshape(norm_(x), {images.dim(0), dim_}));
   }
   int64_t num_classes() const override { return head_->weight().dim(0); }
-  std::string type_name() const override { return "PvtClassifier"; }
   std::vector<std::string> class_heads() const override { return {"head."}; }
 
  private:

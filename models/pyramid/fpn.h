@@ -31,7 +31,6 @@ class Fpn : public Module {
   // maps [N, H_l, W_l, C_l], each as fine as the next but twice (rounded up) -> as many and the extra levels,
   // [N, H_l, W_l, channels]
   Vars forward(const Vars& maps) const;
-  std::string type_name() const override { return "Fpn"; }
 
  private:
   FpnOptions options_;

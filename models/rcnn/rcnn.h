@@ -66,7 +66,6 @@ class Rcnn : public Detector {
                                                        const std::vector<Target>& targets,
                                                        const PostprocessOptions& options) const override;
   std::vector<std::string> class_heads() const override;
-  std::string type_name() const override { return "Rcnn"; }
 
  private:
   Vars pyramid(const DetectorInput& input) const;

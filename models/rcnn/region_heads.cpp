@@ -85,7 +85,6 @@ class MaskHead::ClassMaps : public Module {
     const Var biases = reshape(gather_rows(reshape(bias_, {1, K, 1}), classes), {R, 1});
     return add(cast(reshape(maps, {R, pixels}), DType::kF32), biases);
   }
-  std::string type_name() const override { return "ClassMaps"; }
 
  private:
   Var weight_, bias_;

@@ -32,7 +32,6 @@ class BoxHead : public Module {
   // Of each region the deltas of the class that is most likely if it is none of background, [R, 4]; of those
   // with labels i64 [R] of at least 0 those of that class. labels: on the host; empty: all -1.
   static Var likely_deltas(const Result& result, const std::vector<int64_t>& labels = {});
-  std::string type_name() const override { return "BoxHead"; }
 
  private:
   BoxHeadOptions options_;
@@ -50,7 +49,6 @@ class MaskHead : public Module {
   MaskHead(int64_t in, const MaskHeadOptions& options, int64_t classes);
   // regions [R, s, s, in], classes i64 [1, R] -> logits [R, 2 s, 2 s] of each region's class alone
   Var forward(const Var& regions, const Tensor& classes) const;
-  std::string type_name() const override { return "MaskHead"; }
 
  private:
   class ClassMaps;

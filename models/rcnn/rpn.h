@@ -66,7 +66,6 @@ class Rpn : public Module {
   void prepare(const Target& target, uint64_t rng_key) const;  // Detector::prepare
   // The means over the anchors that were drawn of an image, over the images of the step.
   RpnLoss loss(const RpnOutput& output, const std::vector<Target>& targets, const StepImages& step) const;
-  std::string type_name() const override { return "Rpn"; }
 
  private:
   // Of each level: the anchors f32 [H W A, 4]; which are in the padding, bool [N, H W A],

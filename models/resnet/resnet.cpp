@@ -40,7 +40,6 @@ class Downsample : public Module {
     norm_ = child("1", make_norm(out, norm));
   }
   Var forward(const Var& x) { return conv_then_norm(*this, *conv_, *norm_, cache_, x); }
-  std::string type_name() const override { return "Downsample"; }
 
  private:
   Child<Conv2d> conv_;
@@ -78,7 +77,6 @@ class ResidualBlock : public Module {
     return conv_norm_add_relu(*this, *convs_[last], *norms_[last], caches_[last], y,
                               [&] { return downsample_ ? downsample_(x) : x; });
   }
-  std::string type_name() const override { return "ResidualBlock"; }
 
  private:
   std::vector<Child<Conv2d>> convs_;
@@ -149,7 +147,6 @@ class ResNet : public Backbone {
   }
 
   std::vector<int64_t> channels() const override { return at_stages(stage_channels_, options_.outputs); }
-  std::string type_name() const override { return "ResNet"; }
 
  private:
   ResNetOptions options_;

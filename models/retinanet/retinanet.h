@@ -20,7 +20,6 @@ class RetinaHead : public Module {
   RetinaHead(int64_t channels, int64_t layers, int64_t anchors, int64_t classes);
   // levels [N, H, W, C] each -> the predictions of the output
   void forward(const Vars& levels, DenseOutput& output) const;
-  std::string type_name() const override { return "RetinaHead"; }
 
  private:
   std::vector<Child<Conv2d>> class_tower_, box_tower_;
@@ -47,7 +46,6 @@ class RetinaNet : public Detector {
                                                        const std::vector<Target>& targets,
                                                        const PostprocessOptions& options) const override;
   std::vector<std::string> class_heads() const override { return {"bbox_head.retina_cls."}; }
-  std::string type_name() const override { return "RetinaNet"; }
 
  private:
   std::shared_ptr<const DenseOptions> dense_;

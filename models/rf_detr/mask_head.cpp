@@ -35,7 +35,6 @@ class QueryMaskHead::QueryBlock : public Module {
                            MlpOptions{.names = {"layers.0", "layers.2"}, .activation = Activation::kGelu});
   }
   Var forward(const Var& x) const { return add(x, mlp_(norm_in_(x))); }
-  std::string type_name() const override { return "QueryBlock"; }
 
  private:
   Child<LayerNorm> norm_in_;

@@ -17,7 +17,6 @@ class QueryMaskHead : public Module {
   Var of_pixels(const Var& pixels) const;              // [N, h, w, C]: the factor of the pixels
   Var of_queries(const Var& queries) const;            // [N, Q, C]: that of the queries
   const Var& bias() const { return bias_; }
-  std::string type_name() const override { return "QueryMaskHead"; }
 
  private:
   class Block;

@@ -31,7 +31,6 @@ class RfDetrSeg : public LwDetr {
     head_ =
         make_child<QueryMaskHead>("segmentation_head", options.transformer.dim, layers_, options.mask_stride);
   }
-  std::string type_name() const override { return "RfDetrSeg"; }
 
  private:
   // While it trains the masks of all layers and of the proposals, whose pixels go through no block, as

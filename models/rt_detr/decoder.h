@@ -16,7 +16,6 @@ class RtDetrDecoder : public HybridDecoder {
  public:
   // channels: of the encoder's maps
   RtDetrDecoder(int64_t channels, const RtDetrDecoderOptions& options);
-  std::string type_name() const override { return "RtDetrDecoder"; }
 
  private:
   void decode(const DecoderQueries& queries, const LevelTokens& tokens, bool record,

@@ -78,7 +78,6 @@ class HybridEncoder : public Module {
   HybridEncoder(const std::vector<int64_t>& channels, const HybridEncoderOptions& options);
   // As many maps of `dim` channels.
   std::vector<Var> forward(const std::vector<Var>& features, const DetectorInput& input);
-  std::string type_name() const override { return "HybridEncoder"; }
 
  private:
   Var attend(const Var& map, const DetectorInput& input);

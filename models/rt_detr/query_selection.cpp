@@ -12,7 +12,6 @@ class QuerySelection::TokenHead : public Module {
     norm_ = make_child<LayerNorm>("norm", dim);
   }
   Var forward(const Var& x) const { return norm_(proj_(x)); }
-  std::string type_name() const override { return "TokenHead"; }
 
  private:
   Child<Linear> proj_;

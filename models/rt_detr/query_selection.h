@@ -16,7 +16,6 @@ class QuerySelection : public Module {
   // With references [N, Q, 4] before the sigmoid, and no positions. predictions:
   // those of the chosen tokens, in training.
   DecoderQueries forward(const Var& memory, const Proposals& proposals, LayerPrediction& predictions) const;
-  std::string type_name() const override { return "QuerySelection"; }
 
  private:
   class TokenHead;

@@ -15,7 +15,6 @@ class RtDetr : public HybridDetector {
       : HybridDetector(options, std::move(backbone)) {
     make_decoder<RtDetrDecoder>(decoder);
   }
-  std::string type_name() const override { return "RtDetr"; }
 };
 
 bool infer_rt_detr(Inference& weights);  // see ModelSpec::infer

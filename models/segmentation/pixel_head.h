@@ -40,7 +40,6 @@ class FcnHead : public PixelHead {
   // in: channels of the maps; map: which of them
   FcnHead(const PixelHeadOptions& options, const std::vector<int64_t>& in, size_t map);
   Var forward(const Vars& maps) override;
-  std::string type_name() const override { return "FcnHead"; }
 
  private:
   size_t map_;
@@ -54,7 +53,6 @@ class SemanticFpnHead : public PixelHead {
  public:
   SemanticFpnHead(const PixelHeadOptions& options, int64_t in, size_t maps);
   Var forward(const Vars& maps) override;
-  std::string type_name() const override { return "SemanticFpnHead"; }
 
  private:
   std::vector<std::vector<Child<ConvNorm>>> scale_heads_;  // of each map
@@ -66,7 +64,6 @@ class UperHead : public PixelHead {
  public:
   UperHead(const PixelHeadOptions& options, const std::vector<int64_t>& in, std::vector<int64_t> pool_sizes);
   Var forward(const Vars& maps) override;
-  std::string type_name() const override { return "UperHead"; }
 
  private:
   std::vector<int64_t> pool_sizes_;

@@ -46,7 +46,6 @@ class PatchMerging : public Module {
     y = permute(reshape(y, {N, H, 2, W, 2, C}), std::array{0, 1, 3, 4, 2, 5});
     return reduction_(norm_(reshape(y, {N, H, W, 4 * C})));
   }
-  std::string type_name() const override { return "PatchMerging"; }
 
  private:
   Child<LayerNorm> norm_;
@@ -83,7 +82,6 @@ class SwinStage : public Module {
     return reshape(x, map.shape());
   }
   Var downsample(const Var& map) const { return downsample_(map); }
-  std::string type_name() const override { return "SwinStage"; }
 
  private:
   std::vector<Child<VisionBlock>> blocks_;
@@ -140,7 +138,6 @@ class Swin : public Backbone {
     return maps;
   }
   std::vector<int64_t> channels() const override { return at_stages(stage_channels_, outputs_); }
-  std::string type_name() const override { return "Swin"; }
 
  private:
   std::vector<int64_t> outputs_, stage_channels_;

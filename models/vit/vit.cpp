@@ -68,7 +68,6 @@ class ViTTokens : public Module {
     return norm_(x);
   }
   int64_t extra() const { return extra_; }
-  std::string type_name() const override { return "ViTTokens"; }
 
  private:
   // [1, extra + H W, C]
@@ -100,7 +99,6 @@ class ViT : public Backbone {
     return {reshape(x, {x.dim(0), map.height, map.width, dim_})};
   }
   std::vector<int64_t> channels() const override { return {dim_}; }
-  std::string type_name() const override { return "ViT"; }
 
  private:
   int64_t dim_;
@@ -123,7 +121,6 @@ class ViTClassifier : public Classifier {
     return head_dist_ ? mul_scalar(add(logits, head_dist_(token(1))), 0.5) : logits;
   }
   int64_t num_classes() const override { return num_classes_; }
-  std::string type_name() const override { return "ViTClassifier"; }
   std::vector<std::string> class_heads() const override { return {"head.", "head_dist."}; }
 
  private:
