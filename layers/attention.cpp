@@ -2,11 +2,6 @@
 
 namespace saccade {
 
-Registry<AttentionSpec>& attention_layers() {
-  static Registry<AttentionSpec> registry("attention layer");
-  return registry;
-}
-
 const AttentionSpec& attention_spec(const Args& section, const std::string& fallback) {
   return attention_layers().find(section.get_string("type", fallback), section.path() + ".type");
 }

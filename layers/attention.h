@@ -85,7 +85,7 @@ struct AttentionSpec {
   AttentionInputs inputs = AttentionInputs::kQueriesAndTokens;
 };
 
-Registry<AttentionSpec>& attention_layers();
+inline Registry<AttentionSpec>& attention_layers() { return registry_of<AttentionSpec>("attention layer"); }
 
 // The registration of the layer that a config section asks for with `type`,
 // or of `fallback` where it names none.

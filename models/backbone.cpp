@@ -37,11 +37,6 @@ bool infer_classifier(Inference& weights) {
 
 }  // namespace
 
-Registry<BackboneSpec>& backbones() {
-  static Registry<BackboneSpec> registry("backbone");
-  return registry;
-}
-
 void infer_backbone(Inference& weights, const std::string& prefix) {
   for (const auto& [name, spec] : backbones().all()) {
     if (!spec.infer || !spec.infer(weights, prefix)) continue;

@@ -42,7 +42,7 @@ struct BackboneSpec {
   bool (*infer_classifier)(Inference& weights) = nullptr;
 };
 
-Registry<BackboneSpec>& backbones();
+inline Registry<BackboneSpec>& backbones() { return registry_of<BackboneSpec>("backbone"); }
 
 // From the config section model.backbone (see configs/saccade.proto).
 std::shared_ptr<Backbone> build_backbone(const Args& args, const std::vector<int64_t>& default_outputs);

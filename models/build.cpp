@@ -2,11 +2,6 @@
 
 namespace saccade {
 
-Registry<ModelSpec>& model_types() {
-  static Registry<ModelSpec> registry("model type");
-  return registry;
-}
-
 std::shared_ptr<Module> build_model(const Args& model, int64_t classes, const Args& criterion) {
   const ModelSpec& spec = model_types().find(model.get_string("type", ""), "model.type");
   auto built = spec.build(model, classes, criterion);

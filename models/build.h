@@ -41,7 +41,7 @@ struct ModelSpec {
   bool reads(const std::string& part) const { return std::ranges::find(parts, part) != parts.end(); }
 };
 
-Registry<ModelSpec>& model_types();
+inline Registry<ModelSpec>& model_types() { return registry_of<ModelSpec>("model type"); }
 
 // As ModelSpec::build, of the type that the section names. criterion: that of a classifier is not read.
 std::shared_ptr<Module> build_model(const Args& model, int64_t classes, const Args& criterion = {});

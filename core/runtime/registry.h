@@ -1,8 +1,8 @@
 // Registry: what one can choose by name in a configuration. Every kind of thing has one, behind a function,
 // so that entries can register themselves from their own translation units before main:
 //
-//   Registry<AttentionSpec>& attention_layers();  // defined as a function-local static
-//   static const bool registered = attention_layers().add({.name = "dmha", ...});
+//   inline Registry<BackboneSpec>& backbones() { return registry_of<BackboneSpec>("backbone"); }
+//   static const bool registered = backbones().add({.name = "swin", ...});
 #pragma once
 
 #include <fmt/ranges.h>
@@ -20,7 +20,6 @@ namespace saccade {
 template <class Spec>
 class Registry {
  public:
-  // what: "attention layer", as messages call an entry.
   explicit Registry(std::string what) : what_(std::move(what)) {}
 
   // Throws Error when the name is taken. Returns true, for initialisers.
@@ -53,5 +52,12 @@ class Registry {
   std::string what_;
   std::map<std::string, Spec> specs_;
 };
+
+// The one registry of such entries. what: "attention layer", as messages call one.
+template <class Spec>
+Registry<Spec>& registry_of(const char* what) {
+  static Registry<Spec> registry(what);
+  return registry;
+}
 
 }  // namespace saccade

@@ -21,11 +21,6 @@ std::vector<int64_t> AugmentFields::integers(const std::string& name) const {
   return {all.begin(), all.end()};
 }
 
-Registry<AugmentSpec>& augmentations() {
-  static Registry<AugmentSpec> registry("augmentation");
-  return registry;
-}
-
 EpochRange epochs_of(AugmentPhase phase, const AugmentFields& fields) {
   EpochRange epochs;
   if (phase == AugmentPhase::kAlways) return epochs;

@@ -72,7 +72,7 @@ struct AugmentSpec {
   PixelFunction (*make_of_pixels)(const AugmentFields& fields) = nullptr;
   CombineFunction (*make_of_several)(const AugmentFields& fields) = nullptr;
 };
-Registry<AugmentSpec>& augmentations();
+inline Registry<AugmentSpec>& augmentations() { return registry_of<AugmentSpec>("augmentation"); }
 
 struct AugmentStep {
   std::string name;

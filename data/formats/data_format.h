@@ -122,10 +122,7 @@ struct DataFormat {
   Contents offers() const;
 };
 
-inline Registry<DataFormat>& data_formats() {
-  static Registry<DataFormat> registry("data format");
-  return registry;
-}
+inline Registry<DataFormat>& data_formats() { return registry_of<DataFormat>("data format"); }
 // The names of those that provide all of it.
 std::vector<std::string> formats_with(const Contents& wanted);
 // Throws InputError, which begins with `what`, for a name of no format, and of one that lacks some of it.

@@ -10,11 +10,6 @@
 
 namespace saccade {
 
-Registry<LabelForm>& label_forms() {
-  static Registry<LabelForm> registry("form of labels");
-  return registry;
-}
-
 std::vector<std::string> readable_forms() {
   std::vector<std::string> names;
   for (const auto& [name, form] : label_forms().all())

@@ -45,7 +45,7 @@ struct LabelForm {
   std::string file = {};  // where it is registered
 };
 
-Registry<LabelForm>& label_forms();
+inline Registry<LabelForm>& label_forms() { return registry_of<LabelForm>("form of labels"); }
 // Of those that are read.
 std::vector<std::string> readable_forms();
 

@@ -6,11 +6,6 @@
 
 namespace saccade {
 
-Registry<ClassLossSpec>& class_losses() {
-  static Registry<ClassLossSpec> registry("class loss");
-  return registry;
-}
-
 bool ClassLoss::sees_object(const float* logits, int64_t, int64_t best) const { return logits[best] > 0; }
 
 // Every pair of a query and a class; the logit stands for its score.

@@ -96,7 +96,7 @@ struct ClassLossSpec {
   const char* preset = "";
 };
 
-Registry<ClassLossSpec>& class_losses();
+inline Registry<ClassLossSpec>& class_losses() { return registry_of<ClassLossSpec>("class loss"); }
 
 // f32 [G, N, Q]: the IoU of the matched queries' boxes with their objects, 0 for the others.
 Tensor matched_quality(const Var& logits, const MatchedQueries& matched);

@@ -2,11 +2,6 @@
 
 namespace saccade {
 
-Registry<LossTermSpec>& loss_terms() {
-  static Registry<LossTermSpec> registry("loss term");
-  return registry;
-}
-
 Var sum_weighted(const Var& each, const LayerPrediction& predicted, const MatchedQueries& matched) {
   const int64_t G = predicted.boxes.dim(0), P = each.dim(0);
   const int pairs[] = {1};

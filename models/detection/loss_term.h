@@ -39,7 +39,7 @@ struct LossTermSpec {
   std::shared_ptr<const LossTerm> (*make)(std::shared_ptr<const ClassLoss> class_loss);
 };
 
-Registry<LossTermSpec>& loss_terms();
+inline Registry<LossTermSpec>& loss_terms() { return registry_of<LossTermSpec>("loss term"); }
 
 // Of a term that needs no class loss; for initialisers.
 template <class Term>

@@ -208,11 +208,6 @@ bool equal(const WeightsFile& file, const NamedWeight& a, const WeightEntry& b) 
 
 }  // namespace
 
-Registry<WeightNaming>& weight_namings() {
-  static Registry<WeightNaming> registry("naming of weights");
-  return registry;
-}
-
 WeightRules weight_rules(const std::vector<std::pair<std::string, std::string>>& rules, WeightRules shared) {
   WeightRules out;
   std::function<void(const WeightRule&)> expand = [&](const WeightRule& rule) {

@@ -53,6 +53,6 @@ struct WeightNaming {
   std::vector<std::string> unused = {};
 };
 
-Registry<WeightNaming>& weight_namings();
+inline Registry<WeightNaming>& weight_namings() { return registry_of<WeightNaming>("naming of weights"); }
 
 }  // namespace saccade

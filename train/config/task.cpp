@@ -40,11 +40,6 @@ std::vector<std::string> Task::primary_metrics(const Config& config) const {
   return evaluator_of(config).primary;
 }
 
-Registry<RegisteredTask>& tasks() {
-  static Registry<RegisteredTask> registry("task");
-  return registry;
-}
-
 const std::string& task_name(const Config& config) {
   return model_types().find(config.model().type(), "model.type").task;
 }

@@ -109,7 +109,7 @@ struct RegisteredTask {
   std::string file;
   std::shared_ptr<const Task> task;
 };
-Registry<RegisteredTask>& tasks();
+inline Registry<RegisteredTask>& tasks() { return registry_of<RegisteredTask>("task"); }
 // Throws InputError when the model's type is not known.
 const std::string& task_name(const Config& config);
 const Task& task_of(const Config& config);

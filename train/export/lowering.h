@@ -148,10 +148,7 @@ struct OpLowering {
   bool f32 = false;  // its nodes lose too much in half precision: statistics, softmax, coordinates
 };
 
-inline Registry<OpLowering>& op_lowerings() {
-  static Registry<OpLowering> registry("op");
-  return registry;
-}
+inline Registry<OpLowering>& op_lowerings() { return registry_of<OpLowering>("op"); }
 
 // SACCADE_REGISTER_LOWERING(op, function[, f32])
 #define SACCADE_REGISTER_LOWERING(op, function, ...)         \

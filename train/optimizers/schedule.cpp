@@ -4,11 +4,6 @@
 
 namespace saccade {
 
-Registry<ScheduleSpec>& schedules() {
-  static Registry<ScheduleSpec> registry("schedule");
-  return registry;
-}
-
 void check_schedule(const config::Schedule& o) {
   schedules().find(o.type(), "schedule.type");
   if (o.warmup_steps() > 0 && o.warmup_epochs() > 0)

@@ -24,7 +24,7 @@ struct ScheduleSpec {
   bool needs_end = false;  // reads total_steps, so the run must have a planned length
   double (*factor)(const config::Schedule& options, const SchedulePoint& at);
 };
-Registry<ScheduleSpec>& schedules();
+inline Registry<ScheduleSpec>& schedules() { return registry_of<ScheduleSpec>("schedule"); }
 
 // Throws InputError for an unknown type or two lengths of the warm-up.
 void check_schedule(const config::Schedule& options);

@@ -24,9 +24,6 @@ struct OnnxOutputs {
   std::shared_ptr<const ModelOutputs> (*make)(const Config& config, const OutputChoice& choice,
                                               const Module& model);
 };
-inline Registry<OnnxOutputs>& onnx_outputs() {
-  static Registry<OnnxOutputs> registry("exported task");
-  return registry;
-}
+inline Registry<OnnxOutputs>& onnx_outputs() { return registry_of<OnnxOutputs>("exported task"); }
 
 }  // namespace saccade

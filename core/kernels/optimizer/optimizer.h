@@ -50,7 +50,7 @@ struct OptimizerSpec {
   std::vector<std::string> (*state_names)(const UpdateOptions& options);
   const UpdateKernel* update;
 };
-Registry<OptimizerSpec>& optimizers();
+inline Registry<OptimizerSpec>& optimizers() { return registry_of<OptimizerSpec>("optimizer"); }
 
 // The kernel of an optimizer, to which each side adds its implementations. `name` is kept.
 UpdateKernel& update_kernel(const char* name);
