@@ -4,7 +4,6 @@
 
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "autograd/ops.h"
 #include "core/runtime/registry.h"

@@ -6,8 +6,6 @@
 #include <list>
 #include <mutex>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "autograd/var.h"
 #include "core/runtime/lru_cache.h"

@@ -2,7 +2,6 @@
 // names, so that official checkpoints load without a map. Modules are neither copied nor moved.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <utility>

@@ -1,7 +1,6 @@
 #include "layers/resampling.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 namespace saccade {

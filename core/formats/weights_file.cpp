@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 #include <filesystem>
 #include <iterator>
-#include <map>
 #include <optional>
 
 #include "core/formats/json.h"

@@ -2,7 +2,6 @@
 // numbers on every device, so masks are recomputed rather than stored and parallel order does not matter.
 #pragma once
 
-#include <array>
 #include <cmath>
 #include <cstdint>
 #include <string_view>

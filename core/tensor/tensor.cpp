@@ -1,7 +1,6 @@
 #include "core/tensor/tensor.h"
 
 #include <cstring>
-#include <numeric>
 #include <optional>
 
 #include "core/kernels/copy/copy.h"

@@ -3,11 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstring>
 #include <optional>
-#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -17,7 +15,6 @@
 #include "data/evaluation/result_file.h"
 #include "data/formats/checks/mask_check.h"
 #include "data/formats/coco/segmentation_json.h"
-#include "data/formats/joining/class_choice.h"
 #include "data/formats/listing.h"
 
 namespace saccade {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <unordered_map>
 
 #include "data/evaluation/coco/coco_overlap.h"
 #include "data/evaluation/coco/coco_parts.h"

@@ -5,7 +5,6 @@
 #include <memory>
 #include <numeric>
 #include <span>
-#include <vector>
 
 #include "core/kernels/copy/copy.h"
 #include "core/kernels/top_k/picked_detections.h"

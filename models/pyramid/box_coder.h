@@ -3,9 +3,6 @@
 #pragma once
 
 #include <array>
-#include <cstdint>
-#include <span>
-#include <vector>
 
 #include "autograd/ops.h"
 

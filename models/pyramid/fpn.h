@@ -2,7 +2,6 @@
 // all of one width.
 #pragma once
 
-#include <memory>
 #include <vector>
 
 #include "layers/conv2d.h"

@@ -2,7 +2,6 @@
 // second head on the backbone's maps.
 #pragma once
 
-#include <memory>
 #include <string>
 #include <vector>
 

@@ -11,7 +11,6 @@
 #include "core/tensor/error.h"
 #include "data/formats/listing.h"
 #include "models/weights/model_json.h"
-#include "models/weights/weight_names.h"
 #include "train/checkpoints/checkpoint.h"
 #include "train/checkpoints/nearest_model.h"
 

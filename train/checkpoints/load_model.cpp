@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "core/tensor/error.h"
 #include "core/tensor/execution.h"
 #include "core/tensor/memory.h"
 #include "models/not_finite.h"

@@ -7,11 +7,9 @@
 
 #include "core/runtime/cpu/onednn.h"
 #include "core/tensor/error.h"
-#include "data/formats/joining/united_paths.h"
 #include "data/formats/listing.h"
 #include "data/formats/splits.h"
 #include "models/build.h"
-#include "train/config/config.h"
 #include "train/config/schema/config_fields.h"
 #include "train/config/task.h"
 

@@ -10,7 +10,6 @@
 #include "train/config/habits.h"
 #include "train/config/schema/config_changes.h"
 #include "train/config/schema/moved_fields.h"
-#include "train/config/task.h"
 #include "train/config/text.h"
 
 namespace saccade {

@@ -7,7 +7,6 @@
 #include <optional>
 #include <regex>
 #include <sstream>
-#include <string>
 
 #include "core/runtime/gpu.h"
 #include "core/tensor/error.h"

@@ -6,11 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
-#include <map>
 #include <sstream>
-#include <string_view>
-#include <utility>
 
 #include "core/files/file.h"
 #include "core/files/output_file.h"

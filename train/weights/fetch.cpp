@@ -15,7 +15,6 @@
 #include "core/tensor/error.h"
 #include "train/config/text.h"
 #include "train/logs/progress.h"
-#include "train/weights/cache.h"
 #include "train/weights/http.h"
 
 namespace saccade {

@@ -2,7 +2,6 @@
 // head and block would cost more than the product.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 
 #include "core/kernels/common/vector_cpu.h"

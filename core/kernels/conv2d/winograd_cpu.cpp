@@ -1,7 +1,5 @@
 #include "core/kernels/conv2d/winograd_cpu.h"
 
-#include <utility>
-
 #include "core/kernels/common/small_gemm_cpu.h"
 #include "core/kernels/conv2d/winograd_schemes_cpu.h"
 #include "core/kernels/conv2d/winograd_tiles_cpu.h"

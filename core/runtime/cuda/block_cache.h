@@ -5,7 +5,6 @@
 #include <bit>
 #include <cstddef>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "core/tensor/integers.h"

@@ -8,7 +8,6 @@
 #include <map>
 
 #include "data/evaluation/coco/coco_parts.h"
-#include "data/evaluation/detections.h"
 #include "data/evaluation/evaluators.h"
 
 namespace saccade {

@@ -1,7 +1,6 @@
 // DETR's cross entropy: the last column means "no object", and each query yields its best class.
 #include <algorithm>
 #include <cmath>
-#include <string>
 
 #include "core/tensor/error.h"
 #include "models/detection/class_loss.h"

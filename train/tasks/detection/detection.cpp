@@ -8,8 +8,6 @@
 #include "models/detector.h"
 #include "models/summary.h"
 #include "train/config/options.h"
-#include "train/config/task.h"
-#include "train/report/evaluation_sections.h"
 #include "train/report/run_metrics.h"
 #include "train/tasks/detection/runner.h"
 

@@ -6,7 +6,6 @@
 
 #include "core/files/text.h"
 #include "data/evaluation/coco/coco_overlap.h"
-#include "data/evaluation/detections.h"
 #include "data/formats/dataset.h"
 #include "train/config/options.h"
 #include "train/inference/evaluation_data.h"

@@ -1,7 +1,6 @@
 #include "train/tasks/detection/report_pictures.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "core/tensor/error.h"
 #include "data/pages/order.h"

@@ -6,7 +6,6 @@
 #include "models/build.h"
 #include "models/summary.h"
 #include "train/config/options.h"
-#include "train/config/task.h"
 #include "train/report/run_metrics.h"
 #include "train/tasks/segmentation/runner.h"
 #include "train/tasks/segmentation/segmentation.h"

@@ -1,7 +1,6 @@
 #include "core/runtime/cuda/libraries/nccl.h"
 
 #include <optional>
-#include <string>
 
 #include "core/runtime/cuda/libraries/library_functions.h"
 
