@@ -1,21 +1,28 @@
-#include "models/dino/dino.h"
-
+// DINO (Zhang et al. 2023): Deformable DETR's encoder and decoder layers with mixed query selection
+// (references from the encoder's best proposals, learned content), refined boxes that look forward twice, and
+// contrastive denoising. Parameter names, counts and initialisation are the official ones.
+#include "models/backbone.h"
 #include "models/build.h"
+#include "models/common/deformable_tokens.h"
+#include "models/common/detr_weights.h"
+#include "models/detection/set_detector.h"
 #include "models/dino/box_decoder.h"
 
 namespace saccade {
 namespace {
+
+struct DinoOptions : SetDetectorOptions {
+  TransformerOptions transformer;
+};
 
 constexpr double kInverseSigmoidEpsilon = 1e-3;  // other models: 1e-5
 constexpr SinePositions kDinoPositions{.offset = 0, .temperature = 20};
 
 Var dino_logits(const Var& boxes) { return inverse_sigmoid(boxes, kInverseSigmoidEpsilon); }
 
-}  // namespace
-
-class Dino::Transformer : public Module {
+class DinoTransformer : public Module {
  public:
-  Transformer(const DinoOptions& options, int64_t columns) {
+  DinoTransformer(const DinoOptions& options, int64_t columns) {
     const TransformerOptions& o = options.transformer;
     encoder = make_child<TransformerEncoder>("encoder", o, "ms_deform_attn");
     decoder = make_child<BoxDecoder>("decoder", o);
@@ -27,6 +34,7 @@ class Dino::Transformer : public Module {
     enc_out_class_embed = child("enc_out_class_embed", make_class_head(o.dim, columns));
     enc_out_bbox_embed = child("enc_out_bbox_embed", make_box_head(o.dim, 0));
   }
+  std::string type_name() const override { return "Transformer"; }
   Var propose(const Var& tokens) const { return enc_output_norm(enc_output(tokens)); }
 
   Child<TransformerEncoder> encoder;
@@ -37,89 +45,106 @@ class Dino::Transformer : public Module {
   Child<Mlp> enc_out_bbox_embed;
 };
 
-Dino::Dino(const DinoOptions& options, std::shared_ptr<Backbone> backbone)
-    : SetDetector(options), options_(options), backbone_(std::move(backbone)) {
-  const TransformerOptions& o = options.transformer;
-  child("backbone.0.body", backbone_);
-  input_proj_ = make_child<InputProjections>("input_proj", backbone_->channels(), o.levels, o.dim);
-  transformer_ = make_child<Transformer>("transformer", options, logit_columns());
-  label_enc_ = make_child<LabelEmbedding>("label_enc", classes(), o.dim);
-  class_embed_ = make_class_head(o.dim, logit_columns());
-  bbox_embed_ = make_box_head(o.dim, 0);
-  for (int64_t i = 0; i < o.decoder_layers; ++i) {
-    for (auto [name, head] : {std::pair<const char*, std::shared_ptr<Module>>{"class_embed.{}", class_embed_},
-                              {"bbox_embed.{}", bbox_embed_}}) {
-      const std::string of_layer = fmt::format(fmt::runtime(name), i);
-      child(of_layer, head);
-      transformer_->decoder->add_head_names(of_layer, head);
+class Dino : public SetDetector {
+ public:
+  Dino(const DinoOptions& options, std::shared_ptr<Backbone> backbone)
+      : SetDetector(options), options_(options), backbone_(std::move(backbone)) {
+    const TransformerOptions& o = options.transformer;
+    child("backbone.0.body", backbone_);
+    input_proj_ = make_child<InputProjections>("input_proj", backbone_->channels(), o.levels, o.dim);
+    transformer_ = make_child<DinoTransformer>("transformer", options, logit_columns());
+    label_enc_ = make_child<LabelEmbedding>("label_enc", classes(), o.dim);
+    class_embed_ = make_class_head(o.dim, logit_columns());
+    bbox_embed_ = make_box_head(o.dim, 0);
+    for (int64_t i = 0; i < o.decoder_layers; ++i) {
+      for (auto [name, head] :
+           {std::pair<const char*, std::shared_ptr<Module>>{"class_embed.{}", class_embed_},
+            {"bbox_embed.{}", bbox_embed_}}) {
+        const std::string of_layer = fmt::format(fmt::runtime(name), i);
+        child(of_layer, head);
+        transformer_->decoder->add_head_names(of_layer, head);
+      }
     }
   }
-}
 
-// The official heads of the proposals are clones of the decoder's.
-void Dino::after_initialize(uint64_t, const std::string&) {
-  copy_tensors(*class_embed_, *transformer_->enc_out_class_embed);
-  copy_tensors(*bbox_embed_, *transformer_->enc_out_bbox_embed);
-}
-
-SetOutput Dino::predict(const DetectorInput& input) {
-  const LevelTokens tokens =
-      encode_levels(input_proj_(backbone_(input.images)), input, *transformer_->encoder,
-                    transformer_->level_embed, kDinoPositions, constants_);
-  SetOutput output;
-  output.encoder_classes = true;
-  DecoderQueries queries{.reference = choose_references(tokens, output.encoder)};
-  const Shape shape{queries.reference.dim(0), queries.reference.dim(1), options_.transformer.dim};
-  Var content = slice(transformer_->tgt_embed, 0, 0, shape[1]);
-  queries.target = expand(reshape(content, {1, shape[1], shape[2]}), shape);
-  DenoisingQueries denoising = make_denoising(input, training(), classes(), options_.denoising);
-  if (denoising.count() > 0) {
-    const Var target = label_enc_(denoising), boxes = sigmoid(dino_logits(Var(denoising.boxes)));
-    prepend(std::move(denoising), target, {}, boxes, queries);
-  }
-  decode(queries, tokens, input.record_sampling, output);
-  return output;
-}
-
-Var Dino::choose_references(const LevelTokens& encoded, LayerPrediction& predictions) const {
-  const Transformer& t = *transformer_;
-  const Proposals proposals = make_proposals(encoded.maps);
-  Var tokens = masked_fill(encoded.memory, proposals.invalid.unsqueeze(-1), 0);
-  Tensor indices;
-  {  // All tokens are scored; what learns are the chosen ones.
-    NoGrad no_grad;
-    Var logits = t.enc_out_class_embed(t.propose(tokens));
-    indices = best_tokens(logits.value(), classes(), options_.queries);
-  }
-  Var chosen = t.propose(gather_rows(tokens, indices));
-  predictions.logits = t.enc_out_class_embed(chosen);
-  predictions.boxes = sigmoid(add(t.enc_out_bbox_embed(chosen), gather_rows(Var(proposals.logits), indices)));
-  return predictions.boxes.detach();
-}
-
-void Dino::decode(const DecoderQueries& queries, const LevelTokens& tokens, bool record, SetOutput& output) {
-  BoxDecoder& decoder = *transformer_->decoder;
-  const int64_t layers = options_.transformer.decoder_layers;
-  Var target = queries.target, references = queries.reference;
-  Var origin = references;  // what a layer's boxes are relative to; its gradient reaches the layer before
-  for (int64_t i = 0; i < layers; ++i) {
-    const Var position = decoder.position_of(references, tokens.maps);
-    target = decoder.layer(i)(
-        target, position, attend_to(tokens, references_in_levels(references, tokens.maps), record, output),
-        queries.groups);
-    const bool last = i + 1 == layers;
-    if (last || options_.aux_loss) {
-      Var out = decoder.normalised(target);
-      add_layer(output, queries.denoising,
-                {class_embed_(out), sigmoid(add(bbox_embed_(out), dino_logits(origin)))});
+  SetOutput predict(const DetectorInput& input) override {
+    const LevelTokens tokens =
+        encode_levels(input_proj_(backbone_(input.images)), input, *transformer_->encoder,
+                      transformer_->level_embed, kDinoPositions, constants_);
+    SetOutput output;
+    output.encoder_classes = true;
+    DecoderQueries queries{.reference = choose_references(tokens, output.encoder)};
+    const Shape shape{queries.reference.dim(0), queries.reference.dim(1), options_.transformer.dim};
+    Var content = slice(transformer_->tgt_embed, 0, 0, shape[1]);
+    queries.target = expand(reshape(content, {1, shape[1], shape[2]}), shape);
+    DenoisingQueries denoising = make_denoising(input, training(), classes(), options_.denoising);
+    if (denoising.count() > 0) {
+      const Var target = label_enc_(denoising), boxes = sigmoid(dino_logits(Var(denoising.boxes)));
+      prepend(std::move(denoising), target, {}, boxes, queries);
     }
-    if (last) break;
-    origin = sigmoid(add(bbox_embed_(target), dino_logits(references)));
-    references = origin.detach();
+    decode(queries, tokens, input.record_sampling, output);
+    return output;
   }
-}
 
-namespace {
+ protected:
+  // The official heads of the proposals are clones of the decoder's.
+  void after_initialize(uint64_t, const std::string&) override {
+    copy_tensors(*class_embed_, *transformer_->enc_out_class_embed);
+    copy_tensors(*bbox_embed_, *transformer_->enc_out_bbox_embed);
+  }
+
+ private:
+  // Boxes [N, Q, 4] of the tokens whose best class has the highest scores, without gradient,
+  // and in `predictions` with it.
+  Var choose_references(const LevelTokens& encoded, LayerPrediction& predictions) const {
+    const DinoTransformer& t = *transformer_;
+    const Proposals proposals = make_proposals(encoded.maps);
+    Var tokens = masked_fill(encoded.memory, proposals.invalid.unsqueeze(-1), 0);
+    Tensor indices;
+    {  // All tokens are scored; what learns are the chosen ones.
+      NoGrad no_grad;
+      Var logits = t.enc_out_class_embed(t.propose(tokens));
+      indices = best_tokens(logits.value(), classes(), options_.queries);
+    }
+    Var chosen = t.propose(gather_rows(tokens, indices));
+    predictions.logits = t.enc_out_class_embed(chosen);
+    predictions.boxes =
+        sigmoid(add(t.enc_out_bbox_embed(chosen), gather_rows(Var(proposals.logits), indices)));
+    return predictions.boxes.detach();
+  }
+
+  // queries: with references [N, Q, 4] in [0, 1], and no positions
+  void decode(const DecoderQueries& queries, const LevelTokens& tokens, bool record, SetOutput& output) {
+    BoxDecoder& decoder = *transformer_->decoder;
+    const int64_t layers = options_.transformer.decoder_layers;
+    Var target = queries.target, references = queries.reference;
+    Var origin = references;  // what a layer's boxes are relative to; its gradient reaches the layer before
+    for (int64_t i = 0; i < layers; ++i) {
+      const Var position = decoder.position_of(references, tokens.maps);
+      target = decoder.layer(i)(
+          target, position, attend_to(tokens, references_in_levels(references, tokens.maps), record, output),
+          queries.groups);
+      const bool last = i + 1 == layers;
+      if (last || options_.aux_loss) {
+        Var out = decoder.normalised(target);
+        add_layer(output, queries.denoising,
+                  {class_embed_(out), sigmoid(add(bbox_embed_(out), dino_logits(origin)))});
+      }
+      if (last) break;
+      origin = sigmoid(add(bbox_embed_(target), dino_logits(references)));
+      references = origin.detach();
+    }
+  }
+
+  DinoOptions options_;
+  Child<Backbone> backbone_;
+  Child<InputProjections> input_proj_;
+  Child<DinoTransformer> transformer_;
+  Child<LabelEmbedding> label_enc_;
+  Child<Linear> class_embed_;  // of all layers, as the next one
+  Child<Mlp> bbox_embed_;
+  ConstantKeeper constants_;
+};
 
 std::shared_ptr<Module> build_dino(const Args& model, int64_t classes, const Args& criterion) {
   const Args& t = model.get_section("transformer");
@@ -137,6 +162,20 @@ std::shared_ptr<Module> build_dino(const Args& model, int64_t classes, const Arg
   return std::make_shared<Dino>(options, std::move(backbone));
 }
 
+bool infer_dino(Inference& in) {
+  if (!in.has(kDinoContent)) return false;
+  infer_backbone(in, kOfficialBackbone);
+  const std::string t = "model.transformer.";
+  const InferredTransformer transformer = infer_transformer(in);
+  const int64_t levels = infer_levels(in, transformer);
+  in.set(t + "queries", in.size(kDinoContent, 0));
+  infer_projections(in, levels > 4 ? 4 : 3);
+  infer_classes(in, {"transformer.enc_out_class_embed.weight"}, 0);
+  infer_criterion(in, "focal", 1);
+  in.set("criterion.cost_class", 2);
+  return true;
+}
+
 [[maybe_unused]] const bool dino_registered =
     model_types().add({.name = "dino",
                        .summary = "DINO (Zhang et al. 2023)",
@@ -146,6 +185,15 @@ std::shared_ptr<Module> build_dino(const Args& model, int64_t classes, const Arg
                        .preset = "model { transformer { ffn_dim: 2048 dropout: 0 queries: 900 "
                                  "denoising { queries: 100 } } }"
                                  "criterion { class_weight: 1 }"});
+
+// There the backbone has no body.
+[[maybe_unused]] const bool official_swin_detector =
+    weight_namings().add({.name = "official DINO with a Swin",
+                          .markers = {"backbone.0.patch_embed.proj.weight"},
+                          .rules = {{"backbone.0.patch_embed.", "backbone.0.body.patch_embed."},
+                                    {"backbone.0.layers.", "backbone.0.body.layers."},
+                                    {"backbone.0.norm", "backbone.0.body.norm"}},
+                          .scope = WeightNaming::kDetector});
 
 }  // namespace
 }  // namespace saccade
