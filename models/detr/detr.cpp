@@ -1,6 +1,7 @@
 // DETR (Carion et al. 2020): backbone, one feature map, transformer, class and box heads that all decoder
 // layers share. Parameter names, counts and initialisation are the official ones.
 #include "layers/conv2d.h"
+#include "layers/mlp.h"
 #include "layers/position_encoding.h"
 #include "models/backbone.h"
 #include "models/build.h"
@@ -9,7 +10,6 @@
 #include "models/common/token_maps.h"
 #include "models/common/transformer.h"
 #include "models/detection/set_detector.h"
-#include "models/detr/anchor_decoder.h"
 
 namespace saccade {
 namespace {
@@ -19,6 +19,57 @@ struct DetrOptions : SetDetectorOptions {
   double position_temperature = kSineTemperature;
   bool learned_position = false;  // row and column embeddings in place of the sine encoding
   bool position_in_tokens = false;
+};
+
+constexpr double kSmallestSide = 0.02;  // of a box that the positions are divided by
+
+// DETR's decoder with boxes as queries (Liu et al. 2022, DAB-DETR). Every layer looks around the boxes of the
+// one before: a query's position is made of its box, and the cross-attention compares it with the positions
+// of the tokens apart from what they hold (conditional_attention), the wider the box, the wider. The heads,
+// one for all layers, correct that box. Unlike in the paper, no gradient goes through the first layer's
+// positions to the anchors.
+class AnchorDecoder : public TransformerDecoder {
+ public:
+  // temperature: of the sines (20 in the paper)
+  AnchorDecoder(const TransformerOptions& o, double temperature)
+      : TransformerDecoder(o, false), dim_(o.dim), temperature_(temperature) {
+    ref_point_head_ = make_child<Mlp>("ref_point_head", std::vector{2 * o.dim, o.dim, o.dim});
+    // Both begin with a constant, so that the first layers look around the boxes.
+    auto begin_with = [](double value) {
+      return MlpOptions{
+          .last = LinearOptions{.weight_init = init::constant(0), .bias_init = init::constant(value)}};
+    };
+    query_scale_ = make_child<Mlp>("query_scale", std::vector{o.dim, o.dim, o.dim}, begin_with(1));
+    ref_anchor_head_ =
+        make_child<Mlp>("ref_anchor_head", std::vector{o.dim, o.dim, int64_t{2}}, begin_with(0));
+  }
+
+  // boxes [N, Q, 4] as (cx, cy, w, h), constants. memory: as of TransformerDecoderLayer, with key_position
+  // [1 or N, S, C], the sines of the cells' centres. -> [N, Q, C]
+  Var run_layer(int64_t i, const Var& target, const Tensor& boxes, AttentionInput memory,
+                const QueryGroups& groups) {
+    const Var sines = Var(sine_box_encoding(boxes, dim_ / 2, temperature_));  // x, y, w, h
+    memory.query_position = query_position(i, target, boxes, sines);
+    return layer(i)(target, ref_point_head_(sines), std::move(memory), groups);
+  }
+
+ private:
+  // The sines of the centre, y before x as in the tokens' positions, times what the content says: a factor
+  // for every channel (not in the first layer, where the contents say nothing yet), and for each axis the
+  // size that it looks for, relative to the box's.
+  Var query_position(int64_t i, const Var& target, const Tensor& boxes, const Var& sines) const {
+    const int64_t half = dim_ / 2;
+    Var sides = clamp(slice(Var(boxes), 2, 2, 4), kSmallestSide, 1);
+    Var widen = div(sigmoid(ref_anchor_head_(target)), sides);  // x, y
+    Var position = concat({mul(slice(sines, 2, half, dim_), slice(widen, 2, 1, 2)),
+                           mul(slice(sines, 2, 0, half), slice(widen, 2, 0, 1))},
+                          2);
+    return i == 0 ? position : mul(position, query_scale_(target));
+  }
+
+  int64_t dim_;
+  double temperature_;
+  Child<Mlp> ref_point_head_, query_scale_, ref_anchor_head_;
 };
 
 class DetrTransformer : public Module {

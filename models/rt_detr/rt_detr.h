@@ -1,25 +1,14 @@
-// RT-DETR (Zhao et al. 2024) and RT-DETRv2 (Lv et al. 2024): backbone, hybrid encoder, query selection,
-// decoder. Parameter names, counts and initialisation are those of the official code of v2; `level_points` of
-// the cross-attention is all that v2 adds.
+// What the weights of RT-DETR and of its relatives tell of their configuration, and their names.
 #pragma once
 
-#include "models/rt_detr/decoder.h"
+#include "models/rt_detr/hybrid_detector.h"
 #include "models/weights/weight_naming.h"
 
 namespace saccade {
 
-class RtDetr : public HybridDetector {
- public:
-  RtDetr(const HybridOptions& options, const RtDetrDecoderOptions& decoder,
-         std::shared_ptr<Backbone> backbone)
-      : HybridDetector(options, std::move(backbone)) {
-    make_decoder<RtDetrDecoder>(decoder);
-  }
-};
-
 bool infer_rt_detr(Inference& weights);  // see ModelSpec::infer
 
-// What the weights of RT-DETR and of its relatives have in common.
+// Shared by its relatives.
 const WeightRules& hugging_face_rt_detr_names();
 struct InferredHybrid {
   int64_t heads = 0, levels = 0, dim = 0;  // dim: of the encoder
