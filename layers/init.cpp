@@ -1,6 +1,7 @@
 #include "layers/init.h"
 
 #include <cmath>
+#include <span>
 
 namespace saccade::init {
 namespace {
@@ -17,9 +18,9 @@ Fans fans(const Shape& shape) {
   return {static_cast<double>(shape[1]) * receptive, static_cast<double>(shape[0]) * receptive};
 }
 
-void fill_uniform(Tensor& t, Rng& rng, double low, double high) {
-  float* p = t.data<float>();
-  for (int64_t i = 0; i < t.numel(); ++i) p[i] = static_cast<float>(rng.uniform(low, high));
+template <class Draw>
+void fill(Tensor& t, const Draw& draw) {
+  for (float& x : std::span(t.data<float>(), static_cast<size_t>(t.numel()))) x = static_cast<float>(draw());
 }
 
 }  // namespace
@@ -29,25 +30,21 @@ Initializer constant(double value) {
 }
 
 Initializer uniform(double low, double high) {
-  return [=](Tensor& t, Rng& rng) { fill_uniform(t, rng, low, high); };
+  return [=](Tensor& t, Rng& rng) { fill(t, [&] { return rng.uniform(low, high); }); };
 }
 
 Initializer normal(double mean, double std) {
-  return [=](Tensor& t, Rng& rng) {
-    float* p = t.data<float>();
-    for (int64_t i = 0; i < t.numel(); ++i) p[i] = static_cast<float>(mean + std * rng.normal());
-  };
+  return [=](Tensor& t, Rng& rng) { fill(t, [&] { return mean + std * rng.normal(); }); };
 }
 
 Initializer truncated_normal(double std) {
   return [=](Tensor& t, Rng& rng) {
-    float* p = t.data<float>();
-    for (int64_t i = 0; i < t.numel(); ++i) {
+    fill(t, [&] {
       double x;
       do x = std * rng.normal();
       while (std::abs(x) > 2);
-      p[i] = static_cast<float>(x);
-    }
+      return x;
+    });
   };
 }
 
@@ -55,7 +52,7 @@ Initializer xavier_uniform(double gain) {
   return [=](Tensor& t, Rng& rng) {
     Fans f = fans(t.shape());
     double bound = gain * std::sqrt(6.0 / (f.in + f.out));
-    fill_uniform(t, rng, -bound, bound);
+    uniform(-bound, bound)(t, rng);
   };
 }
 

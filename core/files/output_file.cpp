@@ -175,27 +175,25 @@ void OutputFile::stop(const char* what) const {
   fail("{}: cannot {} the file: {}", target_.path, what, std::strerror(errno));
 }
 
-void OutputFile::write(const void* data, size_t bytes) {
-  const char* p = static_cast<const char*>(data);
-  while (bytes > 0) {
-    ssize_t n = ::write(file_, p, std::min<size_t>(bytes, 1u << 30));
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) stop("write");
-    p += n;
-    bytes -= static_cast<size_t>(n);
+// put(bytes, how many, how many before them) -> how many went
+template <class Put>
+void OutputFile::write_all(const void* data, size_t bytes, const Put& put) {
+  for (size_t done = 0; done < bytes;) {
+    const ssize_t n =
+        put(static_cast<const char*>(data) + done, std::min<size_t>(bytes - done, 1u << 30), done);
+    if (n < 0 && errno != EINTR) stop("write");
+    if (n > 0) done += static_cast<size_t>(n);
   }
 }
 
+void OutputFile::write(const void* data, size_t bytes) {
+  write_all(data, bytes, [&](const char* p, size_t count, size_t) { return ::write(file_, p, count); });
+}
+
 void OutputFile::write_at(const void* data, size_t bytes, uint64_t offset) {
-  const char* p = static_cast<const char*>(data);
-  while (bytes > 0) {
-    ssize_t n = ::pwrite(file_, p, std::min<size_t>(bytes, 1u << 30), static_cast<off_t>(offset));
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) stop("write");
-    p += n;
-    bytes -= static_cast<size_t>(n);
-    offset += static_cast<uint64_t>(n);
-  }
+  write_all(data, bytes, [&](const char* p, size_t count, size_t done) {
+    return ::pwrite(file_, p, count, static_cast<off_t>(offset + done));
+  });
 }
 
 void OutputFile::commit() {

@@ -55,6 +55,8 @@ class OutputFile {
   void commit();
 
  private:
+  template <class Put>
+  void write_all(const void* data, size_t bytes, const Put& put);
   [[noreturn]] void stop(const char* what) const;
   void take_over_permissions(const struct stat& old) const;
 

@@ -12,8 +12,28 @@ namespace {
 class ClassifierOutputs : public ModelOutputs {
  public:
   explicit ClassifierOutputs(const OutputChoice& choice) : choice_(choice) {}
-  std::vector<std::pair<std::string, Tensor>> run(Module& model, const Tensor& images) const override;
-  void lower(OutputWriter& writer, const std::vector<Raw>& raw) const override;
+  std::vector<std::pair<std::string, Tensor>> run(Module& model, const Tensor& images) const override {
+    return {{"logits", call(model_as<Classifier>(model), Var(images)).value()}};
+  }
+  void lower(OutputWriter& writer, const std::vector<Raw>& raw) const override {
+    constexpr int64_t kBestClasses = 5;  // as saccade predict shows them
+    const Raw& logits = raw.at(0);
+    const int64_t classes = logits.shape[1], count = std::min(classes, kBestClasses);
+    if (choice_.postprocess) {
+      OnnxGraph& g = writer.graph();
+      g.set_scope("postprocess");
+      g.keep_f32(true);
+      const std::string best =
+          g.node("TopK", {g.node("Softmax", {logits.name}, {{"axis", -1}}), g.ints({count})},
+                 {{"axis", -1}, {"largest", 1}, {"sorted", 1}}, 2);
+      g.keep_f32(false);
+      g.set_scope("");
+      writer.output("labels", best + ":1", DType::kI64, {count});
+      writer.output("scores", best, DType::kF32, {count});
+    }
+    if (!choice_.postprocess || choice_.raw_outputs)
+      writer.output("logits", logits.name, DType::kF32, {classes});
+  }
   std::vector<std::pair<std::string, std::string>> metadata() const override {
     return {{"scores", "softmax"}};
   }
@@ -21,31 +41,6 @@ class ClassifierOutputs : public ModelOutputs {
  private:
   OutputChoice choice_;
 };
-
-std::vector<std::pair<std::string, Tensor>> ClassifierOutputs::run(Module& model,
-                                                                   const Tensor& images) const {
-  return {{"logits", call(model_as<Classifier>(model), Var(images)).value()}};
-}
-
-void ClassifierOutputs::lower(OutputWriter& writer, const std::vector<Raw>& raw) const {
-  constexpr int64_t kBestClasses = 5;  // as saccade predict shows them
-  const Raw& logits = raw.at(0);
-  const int64_t classes = logits.shape[1], count = std::min(classes, kBestClasses);
-  if (choice_.postprocess) {
-    OnnxGraph& g = writer.graph();
-    g.set_scope("postprocess");
-    g.keep_f32(true);
-    const std::string best =
-        g.node("TopK", {g.node("Softmax", {logits.name}, {{"axis", -1}}), g.ints({count})},
-               {{"axis", -1}, {"largest", 1}, {"sorted", 1}}, 2);
-    g.keep_f32(false);
-    g.set_scope("");
-    writer.output("labels", best + ":1", DType::kI64, {count});
-    writer.output("scores", best, DType::kF32, {count});
-  }
-  if (!choice_.postprocess || choice_.raw_outputs)
-    writer.output("logits", logits.name, DType::kF32, {classes});
-}
 
 [[maybe_unused]] const bool classifier_outputs_registered =
     onnx_outputs().add({.name = "classification",
