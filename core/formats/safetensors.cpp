@@ -250,9 +250,8 @@ void write_safetensors(const std::string& path, const NamedValues& tensors,
   // Wide types first, so that every tensor starts at a multiple of its element size.
   std::vector<size_t> order(tensors.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return size_of(tensors[a].second.dtype()) > size_of(tensors[b].second.dtype());
-  });
+  std::ranges::stable_sort(order, std::ranges::greater(),
+                           [&](size_t i) { return size_of(tensors[i].second.dtype()); });
   std::string header = header_of(path, tensors, order, metadata);
   header.resize((header.size() + 7) / 8 * 8, ' ');
   SACCADE_CHECK(header.size() <= kMaxHeader, "[safetensors] a header of {} bytes is over the format's limit",

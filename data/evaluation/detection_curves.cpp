@@ -55,8 +55,7 @@ std::vector<double> precision_at_recall(const std::vector<Scored>& found, int64_
 }
 
 void sort_by_score(std::vector<Scored>& found) {
-  std::stable_sort(found.begin(), found.end(),
-                   [](const Scored& a, const Scored& b) { return a.score > b.score; });
+  std::ranges::stable_sort(found, std::ranges::greater(), &Scored::score);
 }
 
 }  // namespace

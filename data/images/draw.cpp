@@ -120,8 +120,7 @@ void draw_boxes(Image& image, const std::vector<Instance>& boxes, const std::vec
   };
   std::vector<size_t> order(boxes.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return boxes[a].score > boxes[b].score; });
+  std::ranges::stable_sort(order, std::ranges::greater(), [&](size_t i) { return boxes[i].score; });
 
   for (auto it = order.rbegin(); it != order.rend(); ++it)
     if (const Instance& box = boxes[*it]; box.mask) draw_mask(image, *box.mask, color_of(*it));

@@ -70,12 +70,10 @@ void add_images(Page& page, const Dataset& data) {
     page.add(grid("pictures", first_shown(places, 24, example)));
     return;
   }
-  std::stable_sort(places.begin(), places.end(),
-                   [&](ImagePlace a, ImagePlace b) { return count(a) > count(b); });
+  std::ranges::stable_sort(places, std::ranges::greater(), count);
   page.add(html("<h3>Most boxes</h3>\n"));
   page.add(grid("pictures", first_shown(places, kShownImages, show)));
-  std::stable_sort(places.begin(), places.end(),
-                   [&](ImagePlace a, ImagePlace b) { return count(a) < count(b); });
+  std::ranges::stable_sort(places, {}, count);
   page.add(html("<h3>Fewest boxes</h3>\n"));
   page.add(grid("pictures", first_shown(places, kShownImages, show)));
 }

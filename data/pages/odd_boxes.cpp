@@ -58,8 +58,7 @@ void look_at_box(const ReportedSplit& split, ImagePlace place, size_t index, std
 bool look_at_pairs(const ReportedSplit& split, ImagePlace place, std::vector<size_t>& own,
                    std::vector<OddKind>& kinds) {
   const std::vector<Annotation>& all = split.truth.annotations;
-  std::stable_sort(own.begin(), own.end(),
-                   [&](size_t a, size_t b) { return all[a].bbox[0] < all[b].bbox[0]; });
+  std::ranges::stable_sort(own, {}, [&](size_t i) { return all[i].bbox[0]; });
   int64_t pairs = 0;
   for (size_t i = 0; i < own.size(); ++i) {
     const Annotation& a = all[own[i]];

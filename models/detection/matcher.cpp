@@ -105,8 +105,7 @@ std::vector<MatchedPair> match_image(const MatchLayer& layer, int64_t n, int64_t
     Assignment a = assign_strided(cost + g * G, Q, T, rows, G);
     auto group = std::ssize(pairs);
     for (size_t k = 0; k < a.rows.size(); ++k) pairs.push_back({n, g * G + a.columns[k], a.rows[k] % T});
-    std::sort(pairs.begin() + group, pairs.end(),
-              [](const MatchedPair& x, const MatchedPair& y) { return x.query < y.query; });
+    std::ranges::sort(pairs.begin() + group, pairs.end(), {}, &MatchedPair::query);
   }
   return pairs;
 }

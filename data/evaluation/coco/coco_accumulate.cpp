@@ -105,8 +105,7 @@ std::vector<CategoryCurve> accumulate(const Matches& matches) {
             for (size_t a = 0; a < matches.areas; ++a)
               curves[c].areas[a].objects += matches.objects[i * matches.areas + a];
           }
-          std::stable_sort(sorted.begin(), sorted.end(),
-                           [](const Outcome& a, const Outcome& b) { return a.score > b.score; });
+          std::ranges::stable_sort(sorted, std::ranges::greater(), &Outcome::score);
           accumulator.run(sorted, curves[c]);
         }
       });

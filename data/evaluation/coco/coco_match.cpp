@@ -110,8 +110,7 @@ class CellMatcher {
       objects_.push_back(&truth_.annotations[of_truth_.order[k]]);
     for (uint32_t k = cell.found_begin; k < cell.found_end; ++k)
       found_.push_back(&detections_[of_found_.order[k]]);
-    std::stable_sort(found_.begin(), found_.end(),
-                     [](const Detection* a, const Detection* b) { return a->score > b->score; });
+    std::ranges::stable_sort(found_, std::ranges::greater(), &Detection::score);
     if (found_.size() > most_) found_.resize(most_);
     cell.kept = static_cast<uint32_t>(found_.size());
     Outcome* outcomes = matches_.outcomes.data() + cell.found_begin;

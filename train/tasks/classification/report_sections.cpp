@@ -90,8 +90,7 @@ void add_class_table(Page& page, const std::vector<ClassAccuracy>& counts,
 void add_worst(Page& page, const Dataset& images, std::vector<Guess> guesses,
                const std::vector<std::string>& names) {
   std::erase_if(guesses, [](const Guess& g) { return g.best == g.label; });
-  std::stable_sort(guesses.begin(), guesses.end(),
-                   [](const Guess& a, const Guess& b) { return a.own < b.own; });
+  std::ranges::stable_sort(guesses, {}, &Guess::own);
   page.section("Worst images");
   const std::vector<Html> shown = first_shown(guesses, kWorstGuesses, [&](const Guess& g) -> Html {
     const std::optional<Image> image = open_picture(images, g.index);

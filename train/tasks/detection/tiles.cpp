@@ -95,9 +95,7 @@ std::vector<ImageDetection> merge_tiles(ImageSize image, const std::vector<Tile>
       if (d.mask) d.mask = std::make_shared<const Mask>(d.mask->crop(-tiles[t].y, -tiles[t].x, image));
       all.push_back({d, {t}, is_cut_off(d, tiles[t], image)});
     }
-  std::stable_sort(all.begin(), all.end(), [](const TiledDetection& a, const TiledDetection& b) {
-    return a.found.score > b.found.score;
-  });
+  std::ranges::stable_sort(all, std::ranges::greater(), [](const auto& d) { return d.found.score; });
   // What was put together may now be one with others: the parts of a large object meet in the view of the
   // whole image.
   for (size_t before = 0; before != all.size();) {
