@@ -42,14 +42,4 @@ Var pad_map(const Var& x, int64_t multiple) {
   return fill_map(x, {round_up(x.dim(1), multiple), round_up(x.dim(2), multiple)});
 }
 
-ConvTranspose2d::ConvTranspose2d(int64_t in, int64_t out, int64_t stride, Initializer weight,
-                                 Initializer bias)
-    : stride_(stride),
-      weight_(param("weight", {in, out, stride, stride}, std::move(weight))),
-      bias_(param("bias", {out}, std::move(bias))) {}
-
-Var ConvTranspose2d::forward(const Var& x, Activation activation) const {
-  return conv_transpose2d(x, weight_, bias_, stride_, activation);
-}
-
 }  // namespace saccade

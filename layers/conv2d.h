@@ -36,8 +36,13 @@ Var pad_map(const Var& x, int64_t multiple);
 // (PyTorch's layout) and `bias` [out].
 class ConvTranspose2d : public Module {
  public:
-  ConvTranspose2d(int64_t in, int64_t out, int64_t stride, Initializer weight, Initializer bias);
-  Var forward(const Var& x, Activation activation = Activation::kNone) const;
+  ConvTranspose2d(int64_t in, int64_t out, int64_t stride, Initializer weight, Initializer bias)
+      : stride_(stride),
+        weight_(param("weight", {in, out, stride, stride}, std::move(weight))),
+        bias_(param("bias", {out}, std::move(bias))) {}
+  Var forward(const Var& x, Activation activation = Activation::kNone) const {
+    return conv_transpose2d(x, weight_, bias_, stride_, activation);
+  }
 
  private:
   int64_t stride_;

@@ -58,24 +58,4 @@ std::pair<Tensor, Tensor> BatchNorm2d::affine() {
   return {affine_.scale, affine_.shift};
 }
 
-GroupNorm::GroupNorm(int64_t groups, int64_t channels) : groups_(groups) {
-  if (channels % groups != 0)
-    fail_input("group norm: {} channels do not split into {} groups", channels, groups);
-  weight_ = param("weight", {channels}, init::constant(1));
-  bias_ = param("bias", {channels}, init::constant(0));
-}
-
-Var GroupNorm::forward(const Var& x) const { return group_norm(x, weight_, bias_, groups_); }
-
-LayerNorm::LayerNorm(int64_t channels, double eps) : eps_(eps) {
-  weight_ = param("weight", {channels}, init::constant(1));
-  bias_ = param("bias", {channels}, init::constant(0));
-}
-
-Var LayerNorm::forward(const Var& x) const { return layer_norm(x, weight_, bias_, eps_); }
-
-Var LayerNorm::forward(const Var& x, const Var& residual, double p) const {
-  return dropout_norm(x, p, training(), residual, weight_, bias_, eps_);
-}
-
 }  // namespace saccade

@@ -49,8 +49,13 @@ class BatchNorm2d : public Module {
 
 class GroupNorm : public Module {
  public:
-  GroupNorm(int64_t groups, int64_t channels);
-  Var forward(const Var& x) const;
+  GroupNorm(int64_t groups, int64_t channels) : groups_(groups) {
+    if (channels % groups != 0)
+      fail_input("group norm: {} channels do not split into {} groups", channels, groups);
+    weight_ = param("weight", {channels}, init::constant(1));
+    bias_ = param("bias", {channels}, init::constant(0));
+  }
+  Var forward(const Var& x) const { return group_norm(x, weight_, bias_, groups_); }
 
  private:
   int64_t groups_;
@@ -59,10 +64,15 @@ class GroupNorm : public Module {
 
 class LayerNorm : public Module {
  public:
-  explicit LayerNorm(int64_t channels, double eps = 1e-5);
-  Var forward(const Var& x) const;
+  explicit LayerNorm(int64_t channels, double eps = 1e-5) : eps_(eps) {
+    weight_ = param("weight", {channels}, init::constant(1));
+    bias_ = param("bias", {channels}, init::constant(0));
+  }
+  Var forward(const Var& x) const { return layer_norm(x, weight_, bias_, eps_); }
   // Of residual + dropout(x, p) while the layer trains, else of residual + x.
-  Var forward(const Var& x, const Var& residual, double p) const;
+  Var forward(const Var& x, const Var& residual, double p) const {
+    return dropout_norm(x, p, training(), residual, weight_, bias_, eps_);
+  }
 
  private:
   double eps_;

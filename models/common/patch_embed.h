@@ -11,9 +11,16 @@ namespace saccade {
 
 class PatchEmbed : public Module {
  public:
-  PatchEmbed(int64_t patch, int64_t dim, bool with_norm, int64_t in = 3);  // patch: pixels or cells on a side
+  // patch: pixels or cells on a side
+  PatchEmbed(int64_t patch, int64_t dim, bool with_norm, int64_t in = 3) : patch_(patch) {
+    proj_ = make_child<Conv2d>("proj", in, dim, patch, Conv2dOptions{.stride = patch});
+    if (with_norm) norm_ = make_child<LayerNorm>("norm", dim);
+  }
   // Images or a map [N, H, W, in], filled up with zeros to whole patches -> [N, H / patch, W / patch, C]
-  Var forward(const Var& map) const;
+  Var forward(const Var& map) const {
+    Var x = proj_(pad_map(map, patch_));
+    return norm_ ? norm_(x) : x;
+  }
 
  private:
   int64_t patch_;
