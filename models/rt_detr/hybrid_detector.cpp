@@ -2,30 +2,6 @@
 
 namespace saccade {
 
-void HybridDecoder::make_projections(int64_t channels) {
-  const TransformerOptions& o = shared_.transformer;
-  for (int64_t l = 0; l < o.levels; ++l)
-    input_proj_.push_back(make_child<ConvNorm>(fmt::format("input_proj.{}", l), channels, o.dim,
-                                               ConvNormOptions{.weight_init = init::xavier_uniform()}));
-}
-
-void HybridDecoder::make_layers() {
-  const TransformerOptions& o = shared_.transformer;
-  decoder_ = make_child<TransformerDecoder>("decoder", o, true);
-  if (o.denoising)
-    denoising_class_embed_ = make_child<LabelEmbedding>("denoising_class_embed", shared_.classes, o.dim);
-}
-
-void HybridDecoder::make_query_selection() {
-  selection_ = make_child<QuerySelection>("", shared_.transformer.dim, shared_.columns, shared_.classes,
-                                          shared_.queries, shared_.transformer.activation);
-}
-
-void HybridDecoder::add_score_head(int64_t layer) {
-  dec_score_head_.push_back(child(fmt::format("dec_score_head.{}", layer),
-                                  make_class_head(shared_.transformer.dim, shared_.columns)));
-}
-
 void HybridDecoder::forward(const std::vector<Var>& maps, const DetectorInput& input, SetOutput& output) {
   std::vector<Var> projected = maps;
   for (size_t l = 0; l < input_proj_.size(); ++l) projected[l] = input_proj_[l](maps[l]);
@@ -36,20 +12,6 @@ void HybridDecoder::forward(const std::vector<Var>& maps, const DetectorInput& i
                     queries);
   output.encoder_classes = true;
   decode(queries, tokens, input.record_sampling, output);
-}
-
-HybridDetector::HybridDetector(const HybridOptions& options, std::shared_ptr<Backbone> backbone)
-    : SetDetector(options),
-      queries_(options.queries),
-      channels_(options.encoder.dim),
-      backbone_(child("backbone", std::move(backbone))) {
-  encoder_ = make_child<HybridEncoder>("encoder", backbone_->channels(), options.encoder);
-}
-
-SetOutput HybridDetector::predict(const DetectorInput& input) {
-  SetOutput output;
-  decoder_(encoder_(backbone_(input.images), input), input, output);
-  return finished(std::move(output));
 }
 
 void read_hybrid(const Args& model, const Args& own, int64_t classes, const Args& criterion,

@@ -28,10 +28,27 @@ class HybridDecoder : public Module {
  protected:
   // The parts are made by the family, in the order of its official code.
   explicit HybridDecoder(const HybridDecoderOptions& options) : shared_(options) {}
-  void make_projections(int64_t channels);
-  void make_layers();  // and the embedding of the denoising queries
-  void make_query_selection();
-  void add_score_head(int64_t layer);
+  void make_projections(int64_t channels) {
+    const TransformerOptions& o = shared_.transformer;
+    for (int64_t l = 0; l < o.levels; ++l)
+      input_proj_.push_back(make_child<ConvNorm>(fmt::format("input_proj.{}", l), channels, o.dim,
+                                                 ConvNormOptions{.weight_init = init::xavier_uniform()}));
+  }
+  // And the embedding of the denoising queries.
+  void make_layers() {
+    const TransformerOptions& o = shared_.transformer;
+    decoder_ = make_child<TransformerDecoder>("decoder", o, true);
+    if (o.denoising)
+      denoising_class_embed_ = make_child<LabelEmbedding>("denoising_class_embed", shared_.classes, o.dim);
+  }
+  void make_query_selection() {
+    selection_ = make_child<QuerySelection>("", shared_.transformer.dim, shared_.columns, shared_.classes,
+                                            shared_.queries, shared_.transformer.activation);
+  }
+  void add_score_head(int64_t layer) {
+    dec_score_head_.push_back(child(fmt::format("dec_score_head.{}", layer),
+                                    make_class_head(shared_.transformer.dim, shared_.columns)));
+  }
   virtual void decode(const DecoderQueries& queries, const LevelTokens& tokens, bool record,
                       SetOutput& output) = 0;
   Child<TransformerDecoder> decoder_;
@@ -51,7 +68,11 @@ struct HybridOptions : SetDetectorOptions {
 
 class HybridDetector : public SetDetector {
  public:
-  SetOutput predict(const DetectorInput& input) override;
+  SetOutput predict(const DetectorInput& input) override {
+    SetOutput output;
+    decoder_(encoder_(backbone_(input.images), input), input, output);
+    return finished(std::move(output));
+  }
   std::vector<std::string> class_heads() const override {
     return {"decoder.enc_score_head.", "decoder.dec_score_head.", "decoder.denoising_class_embed."};
   }
@@ -60,7 +81,13 @@ class HybridDetector : public SetDetector {
   }
 
  protected:
-  HybridDetector(const HybridOptions& options, std::shared_ptr<Backbone> backbone);
+  HybridDetector(const HybridOptions& options, std::shared_ptr<Backbone> backbone)
+      : SetDetector(options),
+        queries_(options.queries),
+        channels_(options.encoder.dim),
+        backbone_(child("backbone", std::move(backbone))) {
+    encoder_ = make_child<HybridEncoder>("encoder", backbone_->channels(), options.encoder);
+  }
   // Decoder(channels, options), the options with what the detector knows.
   template <class Decoder, class Options>
   void make_decoder(Options options) {

@@ -26,6 +26,33 @@ Var upsample_twice(const Var& x, const Var& like) {
   return fit(reshape(wide, {N, 2 * H, 2 * W, C}), like);
 }
 
+// D-FINE's RepNCSPELAN4: of the two halves of a 1x1 convolution, the second goes twice through a CSP layer
+// and a 3x3 convolution; all four are joined.
+class RepNcspElan : public FusionBlock {
+ public:
+  RepNcspElan(int64_t in, int64_t out, int64_t hidden, int64_t blocks) {
+    const ConvNormOptions point{.activation = Activation::kSilu},
+        three{.kernel = 3, .activation = Activation::kSilu};
+    cv1_ = make_child<ConvNorm>("cv1", in, 2 * out, point);
+    csp2_ = make_child<CspRepLayer>("cv2.0", out, hidden, hidden, blocks);
+    conv2_ = make_child<ConvNorm>("cv2.1", hidden, hidden, three);
+    csp3_ = make_child<CspRepLayer>("cv3.0", hidden, hidden, hidden, blocks);
+    conv3_ = make_child<ConvNorm>("cv3.1", hidden, hidden, three);
+    cv4_ = make_child<ConvNorm>("cv4", 2 * (out + hidden), out, point);
+  }
+  Var forward(const Var& x) override {
+    const Var both = cv1_(x);
+    const int64_t half = both.dim(-1) / 2;
+    const Var second = conv2_(csp2_(slice(both, -1, half, 2 * half)));
+    return cv4_(concat({both, second, conv3_(csp3_(second))}, -1));
+  }
+  std::string type_name() const override { return "RepNCSPELAN4"; }
+
+ private:
+  Child<ConvNorm> cv1_, conv2_, conv3_, cv4_;
+  Child<CspRepLayer> csp2_, csp3_;
+};
+
 }  // namespace
 
 HybridEncoderOptions read_hybrid_encoder(const Args& section, const TransformerOptions& decoder) {
@@ -67,65 +94,8 @@ Tensor hybrid_position_encoding(MapSize map, int64_t channels, bool transposed, 
   return code.to(device);
 }
 
-RepVggBlock::RepVggBlock(int64_t channels) {
-  conv1_ = make_child<ConvNorm>("conv1", channels, channels, ConvNormOptions{.kernel = 3});
-  conv2_ = make_child<ConvNorm>("conv2", channels, channels);
-}
-
-Var RepVggBlock::forward(const Var& x) {
-  if (!runs_folded(*this)) {
-    cache_.clear();
-    return silu(add(conv1_(x), conv2_(x)));
-  }
-  std::vector<Var> sources = conv1_->sources(), others = conv2_->sources();
-  sources.insert(sources.end(), others.begin(), others.end());
-  const FoldedConv conv = cache_.get(sources, [&] { return folded(); });
-  return conv2d(x, conv.weight, conv.bias, {.padding = 1}, Activation::kSilu);
-}
-
-FoldedConv RepVggBlock::folded() const {
-  FoldedConv three = conv1_->folded(), one = conv2_->folded();
-  Tensor centre = three.weight.value().slice(2, 1, 2).slice(3, 1, 2);
-  centre.copy_from(add(Var(centre), one.weight).value());
-  return {three.weight, add(three.bias, one.bias)};
-}
-
 int64_t csp_channels(int64_t dim, double expansion) {
   return static_cast<int64_t>(std::floor(static_cast<double>(dim) * expansion + 1e-9));
-}
-
-CspRepLayer::CspRepLayer(int64_t in, int64_t out, int64_t hidden, int64_t blocks) {
-  const ConvNormOptions silu{.activation = Activation::kSilu};
-  conv1_ = make_child<ConvNorm>("conv1", in, hidden, silu);
-  conv2_ = make_child<ConvNorm>("conv2", in, hidden, silu);
-  for (int64_t j = 0; j < blocks; ++j)
-    bottlenecks_.push_back(make_child<RepVggBlock>(fmt::format("bottlenecks.{}", j), hidden));
-  if (hidden != out) conv3_ = make_child<ConvNorm>("conv3", hidden, out, silu);
-}
-
-Var CspRepLayer::forward(const Var& x) {
-  Var y = conv1_(x);
-  for (auto& block : bottlenecks_) y = block(y);
-  y = add(y, conv2_(x));
-  return conv3_ ? conv3_(y) : y;
-}
-
-RepNcspElan::RepNcspElan(int64_t in, int64_t out, int64_t hidden, int64_t blocks) {
-  const ConvNormOptions point{.activation = Activation::kSilu},
-      three{.kernel = 3, .activation = Activation::kSilu};
-  cv1_ = make_child<ConvNorm>("cv1", in, 2 * out, point);
-  csp2_ = make_child<CspRepLayer>("cv2.0", out, hidden, hidden, blocks);
-  conv2_ = make_child<ConvNorm>("cv2.1", hidden, hidden, three);
-  csp3_ = make_child<CspRepLayer>("cv3.0", hidden, hidden, hidden, blocks);
-  conv3_ = make_child<ConvNorm>("cv3.1", hidden, hidden, three);
-  cv4_ = make_child<ConvNorm>("cv4", 2 * (out + hidden), out, point);
-}
-
-Var RepNcspElan::forward(const Var& x) {
-  const Var both = cv1_(x);
-  const int64_t half = both.dim(-1) / 2;
-  const Var second = conv2_(csp2_(slice(both, -1, half, 2 * half)));
-  return cv4_(concat({both, second, conv3_(csp3_(second))}, -1));
 }
 
 std::shared_ptr<FusionBlock> HybridEncoder::make_fusion() const {

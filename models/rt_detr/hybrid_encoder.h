@@ -28,12 +28,30 @@ Tensor hybrid_position_encoding(MapSize map, int64_t channels, bool transposed, 
 // silu(norm(3x3 x) + norm(1x1 x)): one convolution in evaluation (Ding et al. 2021).
 class RepVggBlock : public Module {
  public:
-  explicit RepVggBlock(int64_t channels);
-  Var forward(const Var& x);
+  explicit RepVggBlock(int64_t channels) {
+    conv1_ = make_child<ConvNorm>("conv1", channels, channels, ConvNormOptions{.kernel = 3});
+    conv2_ = make_child<ConvNorm>("conv2", channels, channels);
+  }
+  Var forward(const Var& x) {
+    if (!runs_folded(*this)) {
+      cache_.clear();
+      return silu(add(conv1_(x), conv2_(x)));
+    }
+    std::vector<Var> sources = conv1_->sources(), others = conv2_->sources();
+    sources.insert(sources.end(), others.begin(), others.end());
+    const FoldedConv conv = cache_.get(sources, [&] { return folded(); });
+    return conv2d(x, conv.weight, conv.bias, {.padding = 1}, Activation::kSilu);
+  }
   std::string type_name() const override { return "RepVgg"; }
 
  private:
-  FoldedConv folded() const;
+  FoldedConv folded() const {
+    FoldedConv three = conv1_->folded(), one = conv2_->folded();
+    Tensor centre = three.weight.value().slice(2, 1, 2).slice(3, 1, 2);
+    centre.copy_from(add(Var(centre), one.weight).value());
+    return {three.weight, add(three.bias, one.bias)};
+  }
+
   Child<ConvNorm> conv1_, conv2_;
   FoldedConvCache cache_;
 };
@@ -50,26 +68,25 @@ class FusionBlock : public Module {
 // Two 1x1 convolutions of the same input, RepVGG blocks behind the first, their sum.
 class CspRepLayer : public FusionBlock {
  public:
-  CspRepLayer(int64_t in, int64_t out, int64_t hidden, int64_t blocks);
-  Var forward(const Var& x) override;
+  CspRepLayer(int64_t in, int64_t out, int64_t hidden, int64_t blocks) {
+    const ConvNormOptions silu{.activation = Activation::kSilu};
+    conv1_ = make_child<ConvNorm>("conv1", in, hidden, silu);
+    conv2_ = make_child<ConvNorm>("conv2", in, hidden, silu);
+    for (int64_t j = 0; j < blocks; ++j)
+      bottlenecks_.push_back(make_child<RepVggBlock>(fmt::format("bottlenecks.{}", j), hidden));
+    if (hidden != out) conv3_ = make_child<ConvNorm>("conv3", hidden, out, silu);
+  }
+  Var forward(const Var& x) override {
+    Var y = conv1_(x);
+    for (auto& block : bottlenecks_) y = block(y);
+    y = add(y, conv2_(x));
+    return conv3_ ? conv3_(y) : y;
+  }
   std::string type_name() const override { return "CSPRep"; }
 
  private:
   Child<ConvNorm> conv1_, conv2_, conv3_;  // conv3_: where the hidden channels are not `out`
   std::vector<Child<RepVggBlock>> bottlenecks_;
-};
-
-// D-FINE's RepNCSPELAN4: of the two halves of a 1x1 convolution, the second goes twice through a CSP layer
-// and a 3x3 convolution; all four are joined.
-class RepNcspElan : public FusionBlock {
- public:
-  RepNcspElan(int64_t in, int64_t out, int64_t hidden, int64_t blocks);
-  Var forward(const Var& x) override;
-  std::string type_name() const override { return "RepNCSPELAN4"; }
-
- private:
-  Child<ConvNorm> cv1_, conv2_, conv3_, cv4_;
-  Child<CspRepLayer> csp2_, csp3_;
 };
 
 class HybridEncoder : public Module {
