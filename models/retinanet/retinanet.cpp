@@ -1,11 +1,17 @@
-#include "models/retinanet/retinanet.h"
-
+// RetinaNet (Lin et al. 2017): a feature pyramid whose every cell says of nine anchors which classes they
+// hold and where the object is exactly. Names and numbers are those of mmdetection 2; what torchvision does
+// otherwise is an option.
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 
+#include "models/backbone.h"
 #include "models/build.h"
+#include "models/pyramid/fpn.h"
+#include "models/retinanet/dense_output.h"
+#include "models/weights/inference.h"
+#include "models/weights/weight_naming.h"
 
 namespace saccade {
 namespace {
@@ -40,109 +46,112 @@ const DenseOutput& dense_output(const DetectorOutput& output) {
   return *dense;
 }
 
-}  // namespace
-
-RetinaHead::RetinaHead(int64_t channels, int64_t layers, int64_t anchors, int64_t classes)
-    : columns_(classes) {
-  const Conv2dOptions same{.padding = 1};
-  // 0.01 with the usual 256 channels: with fewer the values would shrink from layer to layer.
-  const double deviation = 0.01 * std::sqrt(256.0 / static_cast<double>(channels));
-  const Conv2dInit init{.weight = init::normal(0, deviation), .bias_values = init::constant(0)};
-  for (auto [name, tower] : {std::pair{"cls_convs", &class_tower_}, std::pair{"reg_convs", &box_tower_}})
-    for (int64_t i = 0; i < layers; ++i)
-      tower->push_back(
-          make_child<Conv2d>(fmt::format("{}.{}.conv", name, i), channels, channels, 3, same, init));
-  Conv2dInit rare = init;
-  rare.bias_values = init::constant(-std::log((1 - kFirstScore) / kFirstScore));
-  class_ = make_child<Conv2d>("retina_cls", channels, anchors * classes, 3, same, rare);
-  box_ = make_child<Conv2d>("retina_reg", channels, anchors * 4, 3, same, init);
-}
-
-void RetinaHead::forward(const Vars& levels, DenseOutput& output) const {
-  const auto tower = [](const auto& convolutions, const auto& last, Var x, const auto&... sizes) {
-    for (const auto& conv : convolutions) x = conv(x, sizes..., Activation::kRelu);
-    return last(x, sizes...);
-  };
-  if (!execution().grad_enabled) {  // the weights are prepared once and for all
-    for (const Var& map : levels) {
-      output.logits.push_back(tower(class_tower_, class_, map));
-      output.deltas.push_back(tower(box_tower_, box_, map));
+// Two towers of 3x3 convolutions, one before each prediction, that all levels share.
+class RetinaHead : public Module {
+ public:
+  RetinaHead(int64_t channels, int64_t layers, int64_t anchors, int64_t classes) : columns_(classes) {
+    const Conv2dOptions same{.padding = 1};
+    // 0.01 with the usual 256 channels: with fewer the values would shrink from layer to layer.
+    const double deviation = 0.01 * std::sqrt(256.0 / static_cast<double>(channels));
+    const Conv2dInit init{.weight = init::normal(0, deviation), .bias_values = init::constant(0)};
+    for (auto [name, tower] : {std::pair{"cls_convs", &class_tower_}, std::pair{"reg_convs", &box_tower_}})
+      for (int64_t i = 0; i < layers; ++i)
+        tower->push_back(
+            make_child<Conv2d>(fmt::format("{}.{}.conv", name, i), channels, channels, 3, same, init));
+    Conv2dInit rare = init;
+    rare.bias_values = init::constant(-std::log((1 - kFirstScore) / kFirstScore));
+    class_ = make_child<Conv2d>("retina_cls", channels, anchors * classes, 3, same, rare);
+    box_ = make_child<Conv2d>("retina_reg", channels, anchors * 4, 3, same, init);
+  }
+  // levels [N, H, W, C] each -> the predictions of the output
+  void forward(const Vars& levels, DenseOutput& output) const {
+    const auto tower = [](const auto& convolutions, const auto& last, Var x, const auto&... sizes) {
+      for (const auto& conv : convolutions) x = conv(x, sizes..., Activation::kRelu);
+      return last(x, sizes...);
+    };
+    if (!execution().grad_enabled) {  // the weights are prepared once and for all
+      for (const Var& map : levels) {
+        output.logits.push_back(tower(class_tower_, class_, map));
+        output.deltas.push_back(tower(box_tower_, box_, map));
+      }
+      return;
     }
-    return;
+    FeatureLevels sizes;
+    const Var rows = join_levels(levels, sizes);
+    const Var logits = tower(class_tower_, class_, rows, sizes),
+              deltas = tower(box_tower_, box_, rows, sizes);
+    output.logits = split_levels(logits, sizes);
+    output.deltas = split_levels(deltas, sizes);
+    output.logit_rows = reshape(logits, {logits.value().numel() / columns_, columns_});
+    output.delta_rows = reshape(deltas, {deltas.value().numel() / 4, 4});
   }
-  FeatureLevels sizes;
-  const Var rows = join_levels(levels, sizes);
-  const Var logits = tower(class_tower_, class_, rows, sizes), deltas = tower(box_tower_, box_, rows, sizes);
-  output.logits = split_levels(logits, sizes);
-  output.deltas = split_levels(deltas, sizes);
-  output.logit_rows = reshape(logits, {logits.value().numel() / columns_, columns_});
-  output.delta_rows = reshape(deltas, {deltas.value().numel() / 4, 4});
-}
 
-RetinaNet::RetinaNet(const RetinaNetOptions& options, std::shared_ptr<Backbone> backbone)
-    : dense_(std::make_shared<DenseOptions>(options.dense)) {
-  backbone_ = child("backbone", std::move(backbone));
-  const std::vector<int64_t> channels = backbone_->channels();
-  neck_ = make_child<Fpn>("neck", std::vector<int64_t>(channels.end() - kMaps, channels.end()), options.fpn);
-  head_ = make_child<RetinaHead>("bbox_head", options.fpn.channels, options.tower_layers,
-                                 dense_->anchors.per_cell(), dense_->columns);
-}
+ private:
+  std::vector<Child<Conv2d>> class_tower_, box_tower_;
+  Child<Conv2d> class_, box_;
+  int64_t columns_;
+};
 
-std::shared_ptr<const DetectorOutput> RetinaNet::forward(const DetectorInput& input) {
-  SACCADE_CHECK(input.images.rank() == 4 && input.images.dim(3) == 3,
-                "[detector] images of shape {}, expected [N, H, W, 3]", input.images.shape().to_string());
-  auto output = std::make_shared<DenseOutput>();
-  output->options = dense_;
-  output->canvas = {input.images.dim(1), input.images.dim(2)};
-  output->sizes = input.sizes;
-  if (input.sizes.empty()) output->sizes.assign(static_cast<size_t>(input.images.dim(0)), output->canvas);
-  output->maps = dense_->anchors.maps(output->canvas);
-  Vars maps = backbone_(fill_reach(input.images));
-  maps.erase(maps.begin(), maps.end() - kMaps);
-  for (int64_t l = 0; l < kMaps; ++l) {
-    const Var& map = maps[static_cast<size_t>(l)];
-    const MapSize size{map.dim(1), map.dim(2)}, wanted = output->maps[l];
-    if (size != wanted)
-      fail_input(
-          "model.backbone: a map of {} x {} cells for images of {} x {}, expected {} x {}: a stride of {}",
-          size.height, size.width, output->canvas.height, output->canvas.width, wanted.height, wanted.width,
-          dense_->anchors.stride(l));
+struct RetinaNetOptions {
+  FpnOptions fpn;
+  int64_t tower_layers = 4;
+  DenseOptions dense;
+};
+
+class RetinaNet : public Detector {
+ public:
+  RetinaNet(const RetinaNetOptions& options, std::shared_ptr<Backbone> backbone)
+      : dense_(std::make_shared<DenseOptions>(options.dense)) {
+    backbone_ = child("backbone", std::move(backbone));
+    const std::vector<int64_t> channels = backbone_->channels();
+    neck_ =
+        make_child<Fpn>("neck", std::vector<int64_t>(channels.end() - kMaps, channels.end()), options.fpn);
+    head_ = make_child<RetinaHead>("bbox_head", options.fpn.channels, options.tower_layers,
+                                   dense_->anchors.per_cell(), dense_->columns);
   }
-  head_(neck_(maps), *output);
-  return output;
-}
+  std::shared_ptr<const DetectorOutput> forward(const DetectorInput& input) override {
+    SACCADE_CHECK(input.images.rank() == 4 && input.images.dim(3) == 3,
+                  "[detector] images of shape {}, expected [N, H, W, 3]", input.images.shape().to_string());
+    auto output = std::make_shared<DenseOutput>();
+    output->options = dense_;
+    output->canvas = {input.images.dim(1), input.images.dim(2)};
+    output->sizes = input.sizes;
+    if (input.sizes.empty()) output->sizes.assign(static_cast<size_t>(input.images.dim(0)), output->canvas);
+    output->maps = dense_->anchors.maps(output->canvas);
+    Vars maps = backbone_(fill_reach(input.images));
+    maps.erase(maps.begin(), maps.end() - kMaps);
+    for (int64_t l = 0; l < kMaps; ++l) {
+      const Var& map = maps[static_cast<size_t>(l)];
+      const MapSize size{map.dim(1), map.dim(2)}, wanted = output->maps[l];
+      if (size != wanted)
+        fail_input(
+            "model.backbone: a map of {} x {} cells for images of {} x {}, expected {} x {}: a stride of {}",
+            size.height, size.width, output->canvas.height, output->canvas.width, wanted.height, wanted.width,
+            dense_->anchors.stride(l));
+    }
+    head_(neck_(maps), *output);
+    return output;
+  }
+  DetectionLoss loss(const DetectorOutput& output, const std::vector<Target>& targets,
+                     const StepImages& step = {}) const override {
+    return dense_loss(dense_output(output), targets, step);
+  }
+  int64_t count(const Target& target) const override { return dense_count(*dense_, target); }
+  void prepare(const Target& target, uint64_t /*rng_key*/) const override { dense_count(*dense_, target); }
+  ResultForm result_form() const override { return {.least_score = dense_->score_threshold}; }
+  std::vector<std::vector<ImageDetection>> postprocess(const DetectorOutput& output,
+                                                       const std::vector<Target>& targets,
+                                                       const PostprocessOptions& options) const override {
+    return dense_detections(dense_output(output), targets, options);
+  }
+  std::vector<std::string> class_heads() const override { return {"bbox_head.retina_cls."}; }
 
-DetectionLoss RetinaNet::loss(const DetectorOutput& output, const std::vector<Target>& targets,
-                              const StepImages& step) const {
-  return dense_loss(dense_output(output), targets, step);
-}
-
-std::vector<std::vector<ImageDetection>> RetinaNet::postprocess(const DetectorOutput& output,
-                                                                const std::vector<Target>& targets,
-                                                                const PostprocessOptions& options) const {
-  return dense_detections(dense_output(output), targets, options);
-}
-
-std::vector<std::pair<std::string, Var>> DenseOutput::results() const {
-  const int64_t N = logits[0].dim(0), A = options->anchors.per_cell(), anchors = maps.tokens() * A;
-  auto joined = [&](const Vars& all, int64_t columns) {
-    Vars flat;
-    for (size_t l = 0; l < all.size(); ++l)
-      flat.push_back(reshape(all[l], {N, maps[static_cast<int64_t>(l)].cells() * A, columns}));
-    return concat(flat, 1);
-  };
-  const Device device = logits[0].device();
-  const Tensor from = Tensor::from<float>({1, anchors, 4}, options->anchors.boxes(canvas), device);
-  const Tensor size = Tensor::from<float>(
-      {1, 2}, std::vector{static_cast<float>(canvas.width), static_cast<float>(canvas.height)}, device);
-  const Var boxes = cut_boxes(options->coder.decode(joined(deltas, 4), from), size);
-  const Var low = slice(boxes, -1, 0, 2), high = slice(boxes, -1, 2, 4),
-            whole = reshape(Var(size), {1, 1, 2});
-  return {{"logits", joined(logits, options->columns)},
-          {"boxes", concat({div(mul_scalar(add(low, high), 0.5), whole), div(sub(high, low), whole)}, -1)}};
-}
-
-namespace {
+ private:
+  std::shared_ptr<const DenseOptions> dense_;
+  Child<Backbone> backbone_;
+  Child<Fpn> neck_;
+  Child<RetinaHead> head_;
+};
 
 // What the configuration tells of the strides of the maps, before anything is computed.
 void check_strides(const Args& backbone, int64_t maps) {
@@ -190,6 +199,67 @@ std::shared_ptr<Module> build_retinanet(const Args& model, int64_t classes, cons
   return std::make_shared<RetinaNet>(options, std::move(backbone));
 }
 
+constexpr int64_t kAnchors = 9;
+constexpr int64_t kTorchvisionDetections = 300;
+const std::string kTorchvisionRetinaNet = "torchvision RetinaNet";
+
+// Of its versions from 0.13 on, and before.
+const WeightRules kTorchvisionNames{
+    {"backbone.body.", "backbone."},
+    {"backbone.fpn.inner_blocks.*.0.", "neck.lateral_convs.*.conv."},
+    {"backbone.fpn.inner_blocks.*.", "neck.lateral_convs.*.conv."},
+    {"backbone.fpn.layer_blocks.*.0.", "neck.fpn_convs.*.conv."},
+    {"backbone.fpn.layer_blocks.*.", "neck.fpn_convs.*.conv."},
+    {"backbone.fpn.extra_blocks.p6.", "neck.fpn_convs.3.conv."},
+    {"backbone.fpn.extra_blocks.p7.", "neck.fpn_convs.4.conv."},
+    {"head.classification_head.conv.*.0.", "bbox_head.cls_convs.*.conv."},
+    {"head.classification_head.conv.0.", "bbox_head.cls_convs.0.conv."},
+    {"head.classification_head.conv.2.", "bbox_head.cls_convs.1.conv."},
+    {"head.classification_head.conv.4.", "bbox_head.cls_convs.2.conv."},
+    {"head.classification_head.conv.6.", "bbox_head.cls_convs.3.conv."},
+    {"head.classification_head.cls_logits.", "bbox_head.retina_cls."},
+    {"head.regression_head.conv.*.0.", "bbox_head.reg_convs.*.conv."},
+    {"head.regression_head.conv.0.", "bbox_head.reg_convs.0.conv."},
+    {"head.regression_head.conv.2.", "bbox_head.reg_convs.1.conv."},
+    {"head.regression_head.conv.4.", "bbox_head.reg_convs.2.conv."},
+    {"head.regression_head.conv.6.", "bbox_head.reg_convs.3.conv."},
+    {"head.regression_head.bbox_reg.", "bbox_head.retina_reg."},
+};
+
+[[maybe_unused]] const bool torchvision_retinanet =
+    weight_namings().add({.name = kTorchvisionRetinaNet,
+                          .markers = {"head.classification_head.cls_logits.weight"},
+                          .rules = kTorchvisionNames,
+                          .scope = WeightNaming::kDetector});
+
+bool infer_retinanet(Inference& in) {
+  const std::string logits = "bbox_head.retina_cls.weight", deltas = "bbox_head.retina_reg.weight";
+  if (!in.has(logits) || !in.has("neck.lateral_convs.0.conv.weight")) return false;
+  infer_backbone(in, "backbone.");
+  if (in.size(deltas, 0) != 4 * kAnchors || in.size(logits, 0) % kAnchors != 0)
+    fail_input("{}: {} and {} outputs of its heads, expected those of {} anchors a cell", in.path(),
+               in.size(logits, 0), in.size(deltas, 0), kAnchors);
+  const std::string own = "model.retinanet.", last = "neck.lateral_convs.2.conv.weight",
+                    coarse = "neck.fpn_convs.3.conv.weight";
+  const bool is_torchvision = in.naming() == kTorchvisionRetinaNet;
+  const int64_t channels = in.size(last, 0), of_backbone = in.size(last, 1);
+  in.set("model.num_classes", in.size(logits, 0) / kAnchors);
+  in.set(own + "channels", channels);
+  in.set(own + "tower_layers", in.count("bbox_head.cls_convs.", ".conv.weight"));
+  // Where both have as many channels, the sizes do not tell.
+  const Args& given = in.given().get_section("retinanet");
+  if (!given.has("coarse_levels")) {
+    const bool from_pyramid = channels == of_backbone ? is_torchvision : in.size(coarse, 1) == channels;
+    in.set(own + "coarse_levels", from_pyramid ? "pyramid" : "backbone");
+  }
+  if (is_torchvision) {
+    in.set(own + "conventions", "torchvision");
+    in.set("eval.max_detections", kTorchvisionDetections);
+  }
+  in.set("data.pad_multiple", 32);
+  return true;
+}
+
 [[maybe_unused]] const bool retinanet_registered =
     model_types().add({.name = "retinanet",
                        .summary = "RetinaNet (Lin et al. 2017)",
@@ -201,4 +271,24 @@ std::shared_ptr<Module> build_retinanet(const Args& model, int64_t classes, cons
                                  "eval { nms: 0.5 }"});
 
 }  // namespace
+
+std::vector<std::pair<std::string, Var>> DenseOutput::results() const {
+  const int64_t N = logits[0].dim(0), A = options->anchors.per_cell(), anchors = maps.tokens() * A;
+  auto joined = [&](const Vars& all, int64_t columns) {
+    Vars flat;
+    for (size_t l = 0; l < all.size(); ++l)
+      flat.push_back(reshape(all[l], {N, maps[static_cast<int64_t>(l)].cells() * A, columns}));
+    return concat(flat, 1);
+  };
+  const Device device = logits[0].device();
+  const Tensor from = Tensor::from<float>({1, anchors, 4}, options->anchors.boxes(canvas), device);
+  const Tensor size = Tensor::from<float>(
+      {1, 2}, std::vector{static_cast<float>(canvas.width), static_cast<float>(canvas.height)}, device);
+  const Var boxes = cut_boxes(options->coder.decode(joined(deltas, 4), from), size);
+  const Var low = slice(boxes, -1, 0, 2), high = slice(boxes, -1, 2, 4),
+            whole = reshape(Var(size), {1, 1, 2});
+  return {{"logits", joined(logits, options->columns)},
+          {"boxes", concat({div(mul_scalar(add(low, high), 0.5), whole), div(sub(high, low), whole)}, -1)}};
+}
+
 }  // namespace saccade

@@ -1,6 +1,6 @@
 // RetinaNet's losses and detections against plain loops, and what padding and the splitting of steps do to
 // them.
-#include "models/retinanet/retinanet.h"
+#include "models/retinanet/dense_output.h"
 
 #include <gtest/gtest.h>
 
