@@ -9,9 +9,15 @@
 #include "models/common/token_maps.h"
 #include "models/detection/set_detector.h"
 #include "models/dino/box_decoder.h"
-#include "models/lw_detr/projector.h"
 
 namespace saccade {
+
+struct ProjectorOptions {
+  int64_t dim = 256;
+  int64_t levels = 1;       // 1: a map of the same size; 2: one twice as fine, one twice as coarse
+  int64_t blocks = 3;       // of two 3x3 convolutions each
+  bool batch_norm = false;  // after a convolution; else a layer norm over its channels
+};
 
 struct LwDetrOptions : SetDetectorOptions {
   TransformerOptions transformer;
@@ -41,6 +47,7 @@ class LwDetr : public SetDetector {
 
  private:
   class Transformer;
+  class Projector;
   // With references [N, groups * Q, 4]; chosen: their tokens as the heads read them; predictions:
   // those of these.
   DecoderQueries choose_queries(const Var& memory, const TokenMaps& maps, Var& chosen,
