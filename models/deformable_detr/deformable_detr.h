@@ -50,6 +50,4 @@ class DeformableDetr : public SetDetector {
   ConstantKeeper constants_;
 };
 
-bool infer_deformable_detr(Inference& weights);  // see ModelSpec::infer
-
 }  // namespace saccade
