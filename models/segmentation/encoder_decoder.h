@@ -53,10 +53,4 @@ inline const std::vector<int64_t> kSegmentedStages{1, 2, 3, 4};
 // Throws InputError where there are not as many weights as classes.
 std::vector<double> read_class_weights(const Args& criterion, int64_t classes);
 
-// What weights of the models of this folder tell of their configuration (ModelSpec::infer).
-class Inference;
-
-bool infer_semantic_fpn(Inference& weights);
-bool infer_uper_net(Inference& weights);
-
 }  // namespace saccade

@@ -1,6 +1,7 @@
 // Semantic FPN (Kirillov et al. 2019, "Panoptic Feature Pyramid Networks"), as mmsegmentation has it.
 #include "models/build.h"
 #include "models/segmentation/encoder_decoder.h"
+#include "models/weights/inference.h"
 
 namespace saccade {
 namespace {
@@ -19,6 +20,17 @@ std::shared_ptr<Module> build_semantic_fpn(const Args& model, int64_t classes, c
   return std::make_shared<EncoderDecoder>(
       "SemanticFpn",
       PixelLossOptions{.classes = classes, .class_weights = read_class_weights(criterion, classes)}, parts);
+}
+
+bool infer_semantic_fpn(Inference& in) {
+  if (!in.has("decode_head.scale_heads.0.0.conv.weight") || !in.has("neck.lateral_convs.0.conv.weight"))
+    return false;
+  infer_backbone(in, "backbone.");
+  const std::string own = "model.semantic_fpn.";
+  in.set("model.num_classes", in.size("decode_head.conv_seg.weight", 0));
+  in.set(own + "channels", in.size("neck.lateral_convs.0.conv.weight", 0));
+  in.set(own + "head_channels", in.size("decode_head.conv_seg.weight", 1));
+  return true;
 }
 
 [[maybe_unused]] const bool semantic_fpn_registered =

@@ -1,7 +1,12 @@
 // UperNet (Xiao et al. 2018, "Unified Perceptual Parsing for Scene Understanding") with an auxiliary FCN
 // head, as mmsegmentation has it.
+#include <algorithm>
+
+#include "models/backbone.h"
 #include "models/build.h"
 #include "models/segmentation/encoder_decoder.h"
+#include "models/weights/inference.h"
+#include "models/weights/weight_naming.h"
 
 namespace saccade {
 namespace {
@@ -36,6 +41,73 @@ std::shared_ptr<Module> build_uper_net(const Args& model, int64_t classes, const
                        .class_weights = read_class_weights(criterion, classes),
                        .auxiliary_weight = auxiliary_weight},
       parts);
+}
+
+const std::string kHuggingFaceUperNet = "Hugging Face UperNet";
+const std::string kHead = "decode_head.", kAuxiliary = "auxiliary_head.", kClasses = "conv_seg.weight";
+const std::vector<int64_t> kUsualPoolSizes{1, 2, 3, 6};
+
+// Of transformers; mmsegmentation's are ours.
+const WeightRules kUperNetNames{
+    {"decode_head.classifier.", "decode_head.conv_seg."},
+    {"decode_head.psp_modules.*.1.batch_norm.", "decode_head.psp_modules.*.1.bn."},
+    {"decode_head.bottleneck.batch_norm.", "decode_head.bottleneck.bn."},
+    {"decode_head.lateral_convs.*.batch_norm.", "decode_head.lateral_convs.*.bn."},
+    {"decode_head.fpn_convs.*.batch_norm.", "decode_head.fpn_convs.*.bn."},
+    {"decode_head.fpn_bottleneck.batch_norm.", "decode_head.fpn_bottleneck.bn."},
+    {"auxiliary_head.convs.*.batch_norm.", "auxiliary_head.convs.*.bn."},
+    {"auxiliary_head.classifier.", "auxiliary_head.conv_seg."},
+};
+
+// The last norm of a Swin classifier, which its backbone has kept since version 5.
+[[maybe_unused]] const bool hugging_face_uper_net =
+    weight_namings().add({.name = kHuggingFaceUperNet,
+                          .markers = {"decode_head.psp_modules.0.1.batch_norm.weight"},
+                          .rules = kUperNetNames,
+                          .scope = WeightNaming::kDetector,
+                          .unused = {"backbone.swin.layernorm.", "backbone.layernorm."}});
+
+void infer_pooling(Inference& in) {
+  const std::string field = "model.uper_net.pool_sizes";
+  const Args& given = in.given().get_section("uper_net");
+  const int64_t count = in.count(kHead + "psp_modules.", ".1.conv.weight");
+  if (given.has("pool_sizes")) return;
+  if (count != std::ssize(kUsualPoolSizes))
+    fail_input("{}: {} pooled maps, whose sizes are not in the file (--set {}=...)", in.path(), count, field);
+  in.set(field, kUsualPoolSizes);
+  in.assumed.push_back(fmt::format("{}: {}", field, fmt::join(kUsualPoolSizes, ",")));
+}
+
+void infer_auxiliary(Inference& in) {
+  const std::string own = "model.uper_net.", conv = kAuxiliary + "convs.0.conv.weight";
+  if (!in.has(kAuxiliary + kClasses)) return in.set(own + "auxiliary_channels", 0);
+  in.expect_in_json<int64_t>("auxiliary_num_convs", 1);
+  in.expect_in_json<bool>("auxiliary_concat_input", false);
+  in.set(own + "auxiliary_channels", in.size(conv, 0));
+  std::vector<int64_t> channels;  // of the maps
+  const int64_t lateral = in.count(kHead + "lateral_convs.", ".conv.weight");
+  for (int64_t l = 0; l < lateral; ++l)
+    channels.push_back(in.size(fmt::format("{}lateral_convs.{}.conv.weight", kHead, l), 1));
+  channels.push_back(in.size(kHead + "psp_modules.0.1.conv.weight", 1));
+  const auto map = std::ranges::find(channels, in.size(conv, 1));
+  if (map == channels.end())
+    fail_input("{}: the auxiliary head reads {} channels, expected those of one of the maps ({})", in.path(),
+               in.size(conv, 1), fmt::join(channels, ", "));
+  in.set(own + "auxiliary_map", map - channels.begin() + 1);
+  if (const auto weight = in.argument<double>("auxiliary_loss_weight"))
+    in.set(own + "auxiliary_weight", *weight);
+}
+
+bool infer_uper_net(Inference& in) {
+  if (!in.has(kHead + "psp_modules.0.1.conv.weight") || !in.has(kHead + "fpn_bottleneck.conv.weight"))
+    return false;
+  infer_backbone(in, "backbone.");
+  in.set("model.num_classes", in.size(kHead + kClasses, 0));
+  in.set("model.uper_net.channels", in.size(kHead + kClasses, 1));
+  infer_pooling(in);
+  infer_auxiliary(in);
+  if (in.naming() == kHuggingFaceUperNet) in.set("criterion.mean_over_labelled", true);
+  return true;
 }
 
 [[maybe_unused]] const bool uper_net_registered =

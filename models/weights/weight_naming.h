@@ -1,5 +1,5 @@
 // Tables of the names that others give to the tensors of our models. Each model has its own, in its folder,
-// and registers it: models/swin/weights.cpp.
+// and registers it: models/swin/swin.cpp.
 #pragma once
 
 #include <string>
