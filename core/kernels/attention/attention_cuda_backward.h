@@ -234,6 +234,10 @@ struct QueryRuns {
   float* parts = nullptr;
 };
 
+// Where registers for it are left.
+template <Mma kMma, int kD>
+constexpr bool kHasRuns = kMma != Mma::kFma || kD < 128;
+
 template <Mma kMma, int kD, class Heads>
 __global__ void __launch_bounds__(BackwardShape<kMma, kD>::kThreads, kKeyBlocks<kMma, kD>)
     attention_backward_keys(Heads p, QueryRuns runs) {
@@ -241,9 +245,9 @@ __global__ void __launch_bounds__(BackwardShape<kMma, kD>::kThreads, kKeyBlocks<
   constexpr int kM = Shape::kM, kN = Shape::kColumns;
   SACCADE_DYNAMIC_SHARED(char, bytes);
   BackwardShared<kMma, kD> shared(bytes);
-  const int tiles = (p.keys + Shape::kRows - 1) / Shape::kRows,
-            run = static_cast<int>(blockIdx.x) % runs.count;
-  const unsigned tile = blockIdx.x / runs.count, number = tile / tiles;
+  const int tiles = (p.keys + Shape::kRows - 1) / Shape::kRows, count = kHasRuns<kMma, kD> ? runs.count : 1,
+            run = static_cast<int>(blockIdx.x) % count;
+  const unsigned tile = blockIdx.x / count, number = tile / tiles;
   auto head = p.head(number, shared.rest);
   int s0 = static_cast<int>(tile) % tiles * Shape::kRows, first = warp_id() * 16 * kM;
   bool active = s0 + first < p.keys;
@@ -252,10 +256,13 @@ __global__ void __launch_bounds__(BackwardShape<kMma, kD>::kThreads, kKeyBlocks<
   Accumulators<kM, kD> dk, dv;
   clear<kM, kD>(dk);
   clear<kM, kD>(dv);
-  const int queries = p.queries_of(head),
-            a_run = ((queries + kN - 1) / kN + runs.count - 1) / runs.count * kN;
-  const int end = queries < (run + 1) * a_run ? queries : (run + 1) * a_run;
-  for (int q0 = run * a_run; q0 < end; q0 += kN) {
+  int begin = 0, end = p.queries_of(head);
+  if constexpr (kHasRuns<kMma, kD>) {
+    const int a_run = ((end + kN - 1) / kN + runs.count - 1) / runs.count * kN;
+    begin = run * a_run;
+    if (end > begin + a_run) end = begin + a_run;
+  }
+  for (int q0 = begin; q0 < end; q0 += kN) {
     __syncthreads();
     load_queries<kMma, kN, kD>(p, head, q0, shared.b, shared.d, shared);
     load_deltas<kN>(p, head, q0, shared.delta);
@@ -267,7 +274,8 @@ __global__ void __launch_bounds__(BackwardShape<kMma, kD>::kThreads, kKeyBlocks<
         dk, [&](int m, int j, int i) { return std::fabs(w[m][j][i]) * g[m][j][i]; }, shared.b, shared.stage);
   }
   if (!active) return;
-  if (runs.parts == nullptr) return store_key_gradients<kMma, kM, kD>(p, head, s0 + first, dk, dv);
+  if (!kHasRuns<kMma, kD> || runs.parts == nullptr)
+    return store_key_gradients<kMma, kM, kD>(p, head, s0 + first, dk, dv);
   const int64_t heads = gridDim.x / static_cast<unsigned>(tiles * runs.count);
   for_each_row<kM>([&](int m, int r) {
     const int s = s0 + first + 16 * m + lane_id() / 4 + 8 * r;
@@ -303,7 +311,8 @@ void launch_backward_keys(const Heads& p, size_t shared_bytes) {
   QueryRuns runs;
   Tensor parts;
   if constexpr (requires { p.head(int64_t{}); }) {  // those of windows are many
-    const int64_t most = std::max<int64_t>(1, p.queries / (kFewest * Shape::kColumns));
+    const int64_t most =
+        kHasRuns<kMma, kD> ? std::max<int64_t>(1, p.queries / (kFewest * Shape::kColumns)) : 1;
     runs.count = static_cast<int>(std::clamp<int64_t>(kBlocks / blocks, 1, most));
     if (runs.count > 1) {
       parts = Tensor::empty({runs.count, p.count(), p.keys, p.D + p.Dv}, DType::kF32, Device::kCuda);
