@@ -224,9 +224,10 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     parser_.reset();
     ++turn_;
     watch();
-    // The connection is not the handler's to end: it must come back to this thread.
-    shared_.handler->handle(std::move(whole), [self = shared_from_this()](ServiceAnswer answer) {
-      asio::post(self->socket_.get_executor(), [self, answer = std::move(answer)] {
+    // The connection is not the handler's to end: it comes back to this thread, and nothing of it stays there.
+    shared_.handler->handle(std::move(whole), [kept = shared_from_this()](ServiceAnswer answer) mutable {
+      const auto executor = kept->socket_.get_executor();
+      asio::post(executor, [self = std::move(kept), answer = std::move(answer)] {
         self->shared_.handler->count(answer.status);
         self->cancel();  // of the watch
         self->write(answer);
