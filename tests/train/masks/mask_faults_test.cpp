@@ -113,6 +113,9 @@ TEST(MaskFaults, EmptyMasksAreNoneAndOthersMayNotFit) {
   EXPECT_EQ(trained.status, 0);
   EXPECT_TRUE(trained.has("annotation 20 (image 2, 2.png) has no mask; of objects without one"))
       << trained.out;
+  // Beside what is said of all sets.
+  EXPECT_TRUE(trained.has("note: " + (folder / "list.json") + ": 1 mask does not fit its box"))
+      << trained.out;
   const Said checked = said_by(
       {"data", "check", "--annotations", folder / "list.json", "--images", folder / "images", "--masks"});
   EXPECT_EQ(checked.status, 2);

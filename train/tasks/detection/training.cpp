@@ -45,7 +45,8 @@ class DetectorTraining final : public ImageTrainingTask {
                      : fmt::format("{} categories", known),
                  train_set_->name(), known);
     if (has_masks(config))
-      notes_ = coco::notes_on_masks_to_learn(train_set_->ground_truth(), train_set_->name());
+      for (std::string& note : coco::notes_on_masks_to_learn(train_set_->ground_truth(), train_set_->name()))
+        notes_.push_back(std::move(note));
     model_ = build_as<Detector>(config, classes);
     check_background(*model_, *train_set_);
     if (!val_set_) return;
