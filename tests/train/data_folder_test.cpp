@@ -135,9 +135,14 @@ TEST(DataFolder, ValidationIsDrawnAndResumed) {
       read_checkpoint_info(SafetensorsReader(dir / "whole/checkpoints/last.safetensors"));
   EXPECT_TRUE(info.images.starts_with("9 images")) << info.images;
   EXPECT_TRUE(fs::exists(dir / "whole/checkpoints/best.safetensors")) << "the other three are evaluated";
+  testing::internal::CaptureStdout();
   EXPECT_EQ(run_command(
                 {"eval", "--checkpoint", dir / "whole/checkpoints/last.safetensors", "--data", dir / "data"}),
             0);
+  EXPECT_NE(testing::internal::GetCapturedStdout().find(
+                "has no validation images, so 25 % of the training images, drawn by seed 42, become them"),
+            std::string::npos)
+      << "figures of a part say so";
   EXPECT_EQ(run_command({"eval", "--checkpoint", dir / "whole/checkpoints/last.safetensors", "--data",
                          dir / "data", "--split", "test"}),
             2);

@@ -44,6 +44,8 @@ DataPaths eval_paths(const EvalArguments& arguments, const LoadedModel& model,
         united_splits(arguments.data, arguments.annotations, arguments.images, place_options(config));
     const auto& split = split_called(splits, arguments.split);
     if (!split) fail_input("{}: has no {} images", fmt::join(arguments.data, " + "), arguments.split);
+    if (arguments.split != "test")
+      for (const std::string& drawn : splits.drawn) print_line("note: {}", drawn);
     paths = *split;
     if (training != nullptr && splits.train && arguments.split != "train") {
       *training = splits.train;
