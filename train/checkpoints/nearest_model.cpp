@@ -45,6 +45,7 @@ Names names_of_model(const Config& config) {
 }  // namespace
 
 std::string NearestModel::text() const {
+  if (missing.empty()) return fmt::format("a model as that of --model {}", recipe);
   constexpr size_t kShown = 4;
   std::string names;
   for (size_t i = 0; i < std::min(kShown, missing.size()); ++i) names += (i ? ", " : "") + missing[i];
@@ -68,7 +69,8 @@ std::optional<NearestModel> nearest_model(const WeightsFile& file) {
       std::ranges::set_difference(wanted, names, std::back_inserter(near.missing));
       near.others = std::ssize(names) - (near.tensors - std::ssize(near.missing));
       const int64_t different = std::ssize(near.missing) + near.others;
-      if (near.missing.empty() || 100 * different > kMostDifferent * near.tensors) continue;
+      if (near.missing.empty() && near.others > 0) continue;
+      if (100 * different > kMostDifferent * near.tensors) continue;
       if (!nearest || different < std::ssize(nearest->missing) + nearest->others) nearest = std::move(near);
     }
   }

@@ -13,12 +13,14 @@ struct NearestModel {
   std::string recipe;                // whose model has most of the names
   std::vector<std::string> missing;  // its tensors that the file lacks, by their official names
   int64_t others = 0;                // tensors of the file that it does not have
-  std::string text() const;          // "nearly that of mask_rcnn_r50, without 1 of its 300 tensors: ..."
+  // "nearly a model as that of --model mask_rcnn_r50, but it lacks 1 of 307 tensors (...)", or
+  // "a model as that of --model mask_rcnn_r50", where it lacks none
+  std::string text() const;
   int64_t tensors = 0;
 };
 
 // Among the models of all recipes, by the names of tensors under every naming that is known; nothing where
-// too many are missing, or none is.
+// too many are missing.
 std::optional<NearestModel> nearest_model(const WeightsFile& file);
 
 }  // namespace saccade

@@ -134,6 +134,13 @@ std::optional<Described> configuration(const ConvertArguments& arguments, const 
   return Described{config, inferred ? inferred->json.labels : std::vector<std::string>()};
 }
 
+// Of which model the file lacks some tensors.
+std::optional<NearestModel> nearly_which(const WeightsFile& file) {
+  std::optional<NearestModel> nearest = nearest_model(file);
+  if (nearest && nearest->missing.empty()) nearest.reset();
+  return nearest;
+}
+
 // Where tensors are missing, what those that are there seem to say may contradict itself.
 std::optional<Described> configuration_or_nearest(const ConvertArguments& arguments, const WeightsFile& file,
                                                   const OfficialWeights& weights) {
@@ -142,7 +149,7 @@ std::optional<Described> configuration_or_nearest(const ConvertArguments& argume
   } catch (const InputError&) {
     if (!arguments.config.empty() || !arguments.set.empty()) throw;
     constexpr size_t kFew = 8;
-    const std::optional<NearestModel> nearest = nearest_model(file);
+    const std::optional<NearestModel> nearest = nearly_which(file);
     if (!nearest || nearest->others > 0 || nearest->missing.size() > kFew) throw;
     fail_input("{}: is {}; expected all of them", file.path(), nearest->text());
   }
@@ -166,7 +173,7 @@ void write_checkpoint(const ConvertArguments& arguments, const WeightsFile& file
     fail_input("{}: {} tensors of the model are not in the file, the first is \"{}\" {}", file.path(),
                report.missing.size(), report.missing[0], kHint);
   if (!unknown.empty())
-    if (const std::optional<NearestModel> nearest = nearest_model(file); nearest && nearest->others == 0)
+    if (const std::optional<NearestModel> nearest = nearly_which(file); nearest && nearest->others == 0)
       fail_input("{}: {} of its tensors have no place in a {}; it is {}", file.path(), unknown.size(),
                  config.model().type(), nearest->text());
   if (!unknown.empty())
@@ -193,7 +200,7 @@ void write_plain(const ConvertArguments& arguments, const WeightsFile& file, con
                file.path());
   const bool ours = file.metadata().contains("saccade.config");
   if (!ours)
-    if (const std::optional<NearestModel> nearest = nearest_model(file))
+    if (const std::optional<NearestModel> nearest = nearly_which(file))
       fail_input("{}: is {}; expected all of them", file.path(), nearest->text());
   if (!ours && !fits_a_backbone(weights))
     fail_input(

@@ -272,5 +272,21 @@ TEST(MaskFaults, AModelThatLacksATensorIsNamed) {
   }
 }
 
+// A file that lacks nothing is not nearly one that has more.
+TEST(MaskFaults, AModelThatFitsNowhereIsNamed) {
+  TestFolder folder;
+  write_masked(folder, "list.json", {kFittingMask, kFittingMask, kFittingMask});
+  const Config config = resolve_config(parse_config(find_recipe("faster_rcnn_r50", "--model").text, "it"));
+  NamedValues tensors;
+  for (const NamedTensor& t : sketch_model(build_args(config), 3)->named_tensors())
+    tensors.emplace_back(t.name, Tensor::zeros({1}));
+  write_safetensors(folder / "x.safetensors", tensors, {});
+  std::vector<std::string> words = train_masked(folder, "list.json", "run");
+  words.insert(words.end(), {"--init-from", folder / "x.safetensors"});
+  const Said said = said_by(words);
+  EXPECT_EQ(said.status, 2);
+  EXPECT_TRUE(said.has("the file is a model as that of --model faster_rcnn_r50")) << said.error;
+}
+
 }  // namespace
 }  // namespace saccade
