@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <map>
 #include <unordered_set>
 
@@ -59,21 +58,25 @@ DataSplits splits_in(const DataFormat& format, const std::string& place) {
   return format.find_in_file != nullptr ? format.find_in_file(place) : DataSplits{};
 }
 
-// Folders of images beside a list of boxes are no classes.
+// Folders of images beside a list of boxes are no classes, nor are those of images and of their label maps.
 void refuse_other_content(const std::string& folder, const Contents& wanted) {
   if (!wanted.image_classes || !is_folder(folder)) return;
-  std::error_code error;
-  const auto may_be_list = [](const std::filesystem::directory_entry& entry) {
-    const std::string ending = lower_case(entry.path().extension().string());
-    return ending == ".json" || ending == ".yaml" || ending == ".yml" || ending == ".xml" || ending == ".csv";
-  };
-  if (std::ranges::none_of(std::filesystem::directory_iterator(folder, error), may_be_list)) return;
+  std::vector<std::string> places{folder};
+  for (const SplitNames& split : split_names())
+    for (const std::string& name : split.names) places.push_back(joined(folder, name));
+  bool has_lists = false;
+  for (const std::string& place : places)
+    for (const char* ending : {".json", ".yaml", ".yml", ".xml", ".csv"})
+      has_lists = has_lists || !list_files(place, ending).empty();
   for (const auto& [name, format] : data_formats().all()) {
     if (format.find == nullptr || !format.offers().common(wanted).is_empty()) continue;
+    if (!has_lists && !format.provides.label_maps) continue;
     const DataSplits other = format.find(folder);
-    if (other.train || other.val || other.test)
-      fail_input("{}: is a data set as {}, which has {}; the task needs {}", folder, name,
-                 format.provides.text(), wanted.text());
+    const auto& split = other.train ? other.train : other.val ? other.val : other.test;
+    // A picture called like a label map of the one beside it may be of a class all the same.
+    if (!split || (format.provides.label_maps && split->annotations == split->images)) continue;
+    fail_input("{}: is a data set as {}, which has {}; the task needs {}", folder, name,
+               format.provides.text(), wanted.text());
   }
 }
 

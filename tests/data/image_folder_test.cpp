@@ -82,6 +82,28 @@ TEST(ImageFolder, IsNoneBesideAListOfBoxes) {
   EXPECT_EQ(input_error([&] { splits(""); }),
             dir.path() + ": is a data set as coco, which has boxes and masks; the task needs image classes");
   EXPECT_TRUE(splits("folder").train) << "as it was asked for";
+  // Also where the list lies in the folder of a split.
+  TestFolder parts;
+  fs::create_directories(parts / "train/images");
+  fs::rename(dir / "annotations.json", parts / "train/annotations.json");
+  EXPECT_EQ(
+      input_error([&] { find_splits(parts.path(), "", {.image_classes = true}); }),
+      parts.path() + ": is a data set as coco, which has boxes and masks; the task needs image classes");
+}
+
+TEST(ImageFolder, IsNoneOfImagesAndTheirLabelMaps) {
+  TestFolder dir;
+  for (const char* split : {"", "train/", "val/"})
+    for (const char* name : {"images/", "masks/"}) {
+      fs::remove_all(dir.path() + "/" + name);
+      add_image(dir, fmt::format("{}{}a.png", split, name));
+      if (name[0] == 'i') continue;
+      EXPECT_EQ(
+          input_error([&] { find_splits(dir.path(), "", {.image_classes = true}); }),
+          dir.path() + ": is a data set as label_maps, which has label maps; the task needs image classes")
+          << split;
+      EXPECT_TRUE(find_splits(dir.path(), "folder", {.image_classes = true}).train) << split;
+    }
 }
 
 TEST(ImageFolder, PassesOverHiddenFilesAndCountsOthers) {
