@@ -58,8 +58,9 @@ void check_label_names(const GroundTruth& truth, const std::string& ending, cons
 // The name of each category by its id.
 const std::string& category_name(const GroundTruth& truth, int64_t id);
 int64_t crowds_of(const LabelList& list);
-// Objects, not crowds, without a mask whose area is known, and not that of their box.
-int64_t own_areas(const LabelList& list);
+// Objects, not crowds, whose area is known, and not that of their box: those without a mask, which is said to
+// be left out, or all.
+int64_t own_areas(const LabelList& list, bool keeps_masks = false);
 // Notes like "3 crowds are left out: YOLO has none" for counts above 0.
 struct LeftOut {
   int64_t count;

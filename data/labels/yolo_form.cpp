@@ -126,7 +126,7 @@ LabelFiles write_yolo(std::span<const LabelList> lists) {
     }
     note_left_out(out, list,
                   {{crowds_of(list), "crowd is", "crowds are", "left out: YOLO has none"},
-                   {own_areas(list), "area of an object is", "areas of objects are",
+                   {own_areas(list, polygons), "area of an object is", "areas of objects are",
                     "left out: YOLO has none, those of the boxes count"},
                    {polygons ? 0 : std::ranges::count_if(list.truth.annotations, has_mask), "mask is",
                     "masks are", why.c_str()}});

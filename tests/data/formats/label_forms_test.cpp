@@ -105,7 +105,9 @@ TEST_F(LabelForms, YoloHasPolygonsWhereAllObjectsDo) {
   truth.annotations.resize(1);
   truth.annotations[0].bbox = {10.25, 4, 10.25, 8.75};
   truth.annotations[0].segmentation = some_polygon();
-  EXPECT_TRUE(write("yolo", truth).notes.empty());
+  EXPECT_EQ(write("yolo", truth).notes,
+            std::vector<std::string>{"train: 1 area of an object is left out: YOLO has none, those of the "
+                                     "boxes count"});
   expect_same(read(), truth, 0);
   const GroundTruth masks = open_dataset(with_masks(*find_splits(dir_ / "out").train))->ground_truth();
   ASSERT_TRUE(masks.annotations.at(0).segmentation);
@@ -137,6 +139,7 @@ TEST_F(LabelForms, YoloHasRunsAsPolygons) {
     masks.push_back(a.segmentation->mask(size));
     const Box box = k == 0 ? masks[0].box() : Box{1, 1, 15, 12};
     a.bbox = {box.x1, box.y1, box.width(), box.height()};
+    a.area = box.area();
   }
   EXPECT_TRUE(write("yolo", truth).notes.empty());
   expect_same(read(), truth, 0);
