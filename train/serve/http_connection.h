@@ -224,7 +224,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     parser_.reset();
     ++turn_;
     watch();
-    // The connection is not the handler's to end: it comes back to this thread, and nothing of it stays there.
+    // The connection is not the handler's to end: it comes back to this thread, all of it.
     shared_.handler->handle(std::move(whole), [kept = shared_from_this()](ServiceAnswer answer) mutable {
       const auto executor = kept->socket_.get_executor();
       asio::post(executor, [self = std::move(kept), answer = std::move(answer)] {
