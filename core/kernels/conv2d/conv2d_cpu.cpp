@@ -3,12 +3,110 @@
 // layout that the primitive asks for.
 #include "core/kernels/conv2d/conv2d.h"
 
+#include <algorithm>
+#include <cstring>
+
+#include "core/kernels/common/lane_vector.h"
+#include "core/kernels/common/vector_cpu.h"
 #include "core/kernels/conv2d/conv2d_as_product.h"
-#include "core/kernels/conv2d/depthwise_cpu.h"
-#include "core/kernels/conv2d/gathered_conv_cpu.h"
 #include "core/kernels/conv2d/packed_conv_cpu.h"
 #include "core/kernels/conv2d/winograd_cpu.h"
 #include "core/runtime/cpu/onednn.h"
+#include "core/runtime/parallel.h"
+
+namespace saccade::cpu {
+namespace {
+
+// What a strided 1x1 convolution reads, as a map of its own: x [N, H, W, C] at every stride-th row and
+// column, [N, rows and columns of y, C].
+Tensor gathered(const Tensor& x, const Tensor& y, int64_t stride) {
+  const int64_t H = x.dim(1), W = x.dim(2), rows = y.dim(1), columns = y.dim(2);
+  Tensor out = Tensor::empty({x.dim(0), rows, columns, x.dim(3)}, x.dtype());
+  const size_t bytes = static_cast<size_t>(x.dim(3)) * size_of(x.dtype());
+  const auto* from = static_cast<const char*>(x.raw());
+  auto* to = static_cast<char*>(out.raw());
+  parallel_for(x.dim(0) * rows, 8, [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+      const char* row = from + static_cast<size_t>((r / rows * H + r % rows * stride) * W) * bytes;
+      for (int64_t c = 0; c < columns; ++c)
+        std::memcpy(to + static_cast<size_t>(r * columns + c) * bytes,
+                    row + static_cast<size_t>(c * stride) * bytes, bytes);
+    }
+  });
+  return out;
+}
+
+// dx [N, H, W, C]: the gradient of what was gathered, and zeros.
+void spread(const Tensor& gradient, int64_t stride, Tensor& dx) {
+  const int64_t H = dx.dim(1), W = dx.dim(2), rows = gradient.dim(1), columns = gradient.dim(2);
+  const size_t bytes = static_cast<size_t>(dx.dim(3)) * size_of(dx.dtype());
+  const auto* from = static_cast<const char*>(gradient.raw());
+  auto* to = static_cast<char*>(dx.raw());
+  parallel_for(dx.dim(0) * H, 8, [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+      char* row = to + static_cast<size_t>(r * W) * bytes;
+      const int64_t read = r % H / stride;
+      if (r % H % stride != 0 || read >= rows) {
+        std::memset(row, 0, static_cast<size_t>(W) * bytes);
+        continue;
+      }
+      for (int64_t c = 0; c < W; ++c) {
+        char* place = row + static_cast<size_t>(c) * bytes;
+        const int64_t column = c / stride;
+        if (c % stride == 0 && column < columns)
+          std::memcpy(place, from + static_cast<size_t>((r / H * rows + read) * columns + column) * bytes,
+                      bytes);
+        else
+          std::memset(place, 0, bytes);
+      }
+    }
+  });
+}
+
+// Weight gradient of a depthwise convolution, sixteen channels at a time. oneDNN 2 is slow there: in bf16 its
+// one for a 5 x 5 kernel takes longer than the rest of a deformable attention layer.
+// dw [C, 1, R, S] from dy [N, OH, OW, C] and x [N, H, W, C]. Each channel's sums have one owner and one
+// order: first along a row of the output, then over rows and images.
+template <class T>
+void depthwise_backward_weight(const Tensor& dy, const Tensor& x, const kernels::ConvParams& p, Tensor& dw) {
+  int64_t N = x.dim(0), H = x.dim(1), W = x.dim(2), C = x.dim(3), OH = dy.dim(1), OW = dy.dim(2);
+  int64_t R = dw.dim(2), S = dw.dim(3);
+  int64_t blocks = ceil_div(C, kLanes);
+  const T *from_x = x.data<T>(), *from_dy = dy.data<T>();
+  float* out = dw.data<float>();
+  parallel_for(blocks, 1, [&](int64_t begin, int64_t end) {
+    LaneVector<float> sums(static_cast<size_t>(R * S * kLanes));
+    for (int64_t block = begin; block < end; ++block) {
+      int64_t c0 = block * kLanes, count = std::min<int64_t>(kLanes, C - c0);
+      auto at = [count](const T* from) { return load_some(from, count); };
+      std::fill(sums.begin(), sums.end(), 0.0f);
+      for (int64_t row = 0; row < N * OH; ++row) {
+        const T* g = from_dy + row * OW * C + c0;
+        for (int64_t r = 0; r < R; ++r) {
+          int64_t y = row % OH * p.stride - p.padding + r * p.dilation;
+          if (y < 0 || y >= H) continue;
+          const T* line = from_x + (row / OH * H + y) * W * C + c0;
+          for (int64_t s = 0; s < S; ++s) {
+            int64_t shift = s * p.dilation - p.padding;  // of the input's column against stride * output's
+            int64_t first = shift < 0 ? (-shift + p.stride - 1) / p.stride : 0;
+            int64_t last = W > shift ? std::min(OW, (W - shift - 1) / p.stride + 1) : 0;
+            Floats sum{};
+            for (int64_t i = first; i < last; ++i)
+              sum += at(g + i * C) * at(line + (i * p.stride + shift) * C);
+            float* total = sums.data() + (r * S + s) * kLanes;
+            store(total, load(total) + sum);
+          }
+        }
+      }
+      for (int64_t c = 0; c < count; ++c)
+        for (int64_t tap = 0; tap < R * S; ++tap)
+          out[(c0 + c) * R * S + tap] = sums[static_cast<size_t>(tap * kLanes + c)];
+    }
+  });
+}
+
+}  // namespace
+}  // namespace saccade::cpu
 
 namespace saccade::kernels {
 namespace {
