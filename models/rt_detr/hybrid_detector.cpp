@@ -2,14 +2,35 @@
 
 namespace saccade {
 
+DecoderQueries QuerySelection::forward(const Var& memory, const Proposals& proposals,
+                                       LayerPrediction& predictions) const {
+  Var tokens = masked_fill(memory, proposals.invalid.unsqueeze(-1), 0);
+  Tensor indices;
+  {  // All tokens are scored; what learns are the chosen ones, which alone the losses see.
+    NoGrad no_grad;
+    Var logits = enc_score_head_(enc_output_(tokens));
+    indices = best_tokens(logits.value(), classes_, queries_);
+  }
+  Var selected = enc_output_(gather_rows(tokens, indices));
+  Var box_logits = add(enc_bbox_head_(selected), gather_rows(Var(proposals.logits), indices));
+  if (training()) {  // they are for its losses
+    predictions.logits = enc_score_head_(selected);
+    predictions.boxes = sigmoid(box_logits);
+  }
+  return {.target = selected.detach(), .reference = box_logits.detach()};
+}
+
 void HybridDecoder::forward(const std::vector<Var>& maps, const DetectorInput& input, SetOutput& output) {
   std::vector<Var> projected = maps;
   for (size_t l = 0; l < input_proj_.size(); ++l) projected[l] = input_proj_[l](maps[l]);
   const LevelTokens tokens = join_levels(projected, input, constants_);
   DecoderQueries queries =
       selection_(tokens.memory, make_proposals(tokens.maps, &constants_), output.encoder);
-  prepend_denoising(input, training(), shared_.classes, shared_.denoising, denoising_class_embed_.get(),
-                    queries);
+  DenoisingQueries denoising = make_denoising(input, training(), shared_.classes, shared_.denoising);
+  if (denoising.count() > 0) {
+    const Var target = denoising_class_embed_(denoising), reference = inverse_sigmoid(Var(denoising.boxes));
+    prepend(std::move(denoising), target, {}, reference, queries);
+  }
   output.encoder_classes = true;
   decode(queries, tokens, input.record_sampling, output);
 }
@@ -26,7 +47,8 @@ void read_hybrid(const Args& model, const Args& own, int64_t classes, const Args
   decoder.transformer = std::move(transformer);
   decoder.transformer.denoising = options.denoising.queries > 0;
   decoder.transformer.norms_in_order = true;
-  decoder.transformer.activation = read_decoder_activation(own);
+  decoder.transformer.activation =
+      own.get_string("decoder_activation") == "silu" ? Activation::kSilu : Activation::kRelu;
   decoder.denoising = options.denoising;
 }
 

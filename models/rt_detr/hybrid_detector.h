@@ -3,14 +3,57 @@
 #pragma once
 
 #include "layers/constant_keeper.h"
+#include "layers/mlp.h"
+#include "layers/norm.h"
 #include "models/backbone.h"
 #include "models/common/conv_norm.h"
 #include "models/common/deformable_tokens.h"
+#include "models/detection/denoising.h"
 #include "models/detection/set_detector.h"
 #include "models/rt_detr/hybrid_encoder.h"
-#include "models/rt_detr/query_selection.h"
 
 namespace saccade {
+
+// A box head of three layers whose last one starts at zero; out: its numbers a query.
+inline std::shared_ptr<Mlp> make_refining_head(int64_t dim, int64_t out, Activation activation) {
+  const LinearOptions zero{.weight_init = init::constant(0), .bias_init = init::constant(0)};
+  return std::make_shared<Mlp>(std::vector{dim, dim, dim, out},
+                               MlpOptions{.activation = activation, .last = zero});
+}
+
+// How the queries are chosen (Zhao et al. 2024, section 4.3): the tokens with the highest scores.
+class QuerySelection : public Module {
+  class TokenHead : public Module {
+   public:
+    explicit TokenHead(int64_t dim) {
+      proj_ = make_child<Linear>("proj", dim, dim, LinearOptions{.weight_init = init::xavier_uniform()});
+      norm_ = make_child<LayerNorm>("norm", dim);
+    }
+    Var forward(const Var& x) const { return norm_(proj_(x)); }
+
+   private:
+    Child<Linear> proj_;
+    Child<LayerNorm> norm_;
+  };
+
+ public:
+  // columns: of the logits; classes: of them, those that stand for a class
+  QuerySelection(int64_t dim, int64_t columns, int64_t classes, int64_t queries, Activation activation)
+      : classes_(classes), queries_(queries) {
+    enc_output_ = make_child<TokenHead>("enc_output", dim);
+    enc_score_head_ = child("enc_score_head", make_class_head(dim, columns));
+    enc_bbox_head_ = child("enc_bbox_head", make_refining_head(dim, 4, activation));
+  }
+  // With references [N, Q, 4] before the sigmoid, and no positions. predictions: those of the chosen tokens,
+  // in training.
+  DecoderQueries forward(const Var& memory, const Proposals& proposals, LayerPrediction& predictions) const;
+
+ private:
+  int64_t classes_, queries_;
+  Child<TokenHead> enc_output_;  // what the tokens are scored by
+  Child<Linear> enc_score_head_;
+  Child<Mlp> enc_bbox_head_;
+};
 
 struct HybridDecoderOptions {
   TransformerOptions transformer;  // with its levels
