@@ -83,6 +83,8 @@ struct DataSplits {
   std::vector<std::string> notes = {};  // what was passed over, a line each
   std::string folder = {};              // that a file which describes the set names as the set's; "": its own
   std::vector<std::string> drawn = {};  // which validation images were drawn (draw_validation), a line each
+
+  bool is_empty() const { return !train && !val && !test; }
 };
 
 struct DataFormat {

@@ -22,8 +22,9 @@ struct Listing {
   std::vector<std::string> files, folders;
 };
 
-Listing list_folder(const fs::path& folder, std::error_code& error) {
+Listing list_folder(const fs::path& folder) {
   Listing out;
+  std::error_code error;
   fs::directory_iterator it(folder, error), end;
   for (; !error && it != end; it.increment(error)) {
     std::string name = it->path().filename().string();
@@ -33,12 +34,6 @@ Listing list_folder(const fs::path& folder, std::error_code& error) {
   }
   std::sort(out.files.begin(), out.files.end());
   std::sort(out.folders.begin(), out.folders.end());
-  return out;
-}
-
-Listing list_folder(const fs::path& folder) {
-  std::error_code error;
-  Listing out = list_folder(folder, error);
   if (error) fail_input("{}: the folder cannot be read: {}", folder.string(), error.message());
   return out;
 }
@@ -106,18 +101,8 @@ void note_other_class_folders(const std::string& folder, DataSplits& found) {
   for (std::string& name : folders_in(first->images)) classes.insert(std::move(name));
   for (const std::string& name : folders_in(folder)) {
     const std::string own = joined(folder, name);
-    const auto is_taken = [&](const SplitNames& names) {
-      const auto& split = found.*names.split;
-      return split && split->images == own;
-    };
-    if (std::ranges::any_of(split_names(), is_taken) ||
-        std::ranges::none_of(folders_in(own), [&](auto& inner) { return classes.contains(inner); }))
-      continue;
-    std::string why = "is none of the splits and is left out";
-    for (const SplitNames& split : split_names())
-      if (const auto& taken = found.*split.split; taken && split.has(name))
-        why = fmt::format("is not taken, as {} is there", taken->images);
-    found.notes.push_back(fmt::format("{}: {}", own, why));
+    if (std::ranges::any_of(folders_in(own), [&](auto& inner) { return classes.contains(inner); }))
+      note_left_out(own, name, found);
   }
 }
 
@@ -190,7 +175,7 @@ DataSplits find_class_folders(const std::string& folder) {
   DataSplits found;
   find_in_folders(folder, found,
                   [](const std::string& own) { return DataPaths{.annotations = "", .images = own}; });
-  if (!found.train && !found.val && !found.test) found.train = DataPaths{.annotations = "", .images = folder};
+  if (found.is_empty()) found.train = DataPaths{.annotations = "", .images = folder};
   if (!found.train || found.train->images != folder) note_other_class_folders(folder, found);
   return found;
 }

@@ -219,10 +219,8 @@ AnnotationFiles annotation_files_in(const std::string& folder, const std::string
   AnnotationFiles files{.root = fs::path(folder).parent_path().string(), .folder = folder};
   // Annotations/train: what is beside Annotations belongs to the set.
   const std::string above = fs::path(files.root).filename().string();
-  const bool is_split = std::ranges::any_of(split_names(), [&](const SplitNames& split) {
-    return split.has(fs::path(folder).filename().string());
-  });
-  if (is_split && (above == "Annotations" || above == "annotations"))
+  if (split_by_name(fs::path(folder).filename().string()) &&
+      (above == "Annotations" || above == "annotations"))
     files.root = fs::path(files.root).parent_path().string();
   files.ending = ending;
   for (const std::string& name : list_files_below(folder, ending, &files.links, &files.around))

@@ -27,27 +27,6 @@ std::vector<std::string> with_capitals(std::vector<std::string> names) {
   return names;
 }
 
-}  // namespace
-
-bool SplitNames::has(const std::string& name) const { return std::ranges::find(names, name) != names.end(); }
-
-const std::vector<SplitNames>& split_names() {
-  static const std::vector<SplitNames> kNames{
-      {&DataSplits::train, with_capitals({"train", "training", "train_set", "trainset"})},
-      {&DataSplits::val,
-       with_capitals({"val", "valid", "validation", "val_set", "valset", "valid_set", "validation_set"})},
-      {&DataSplits::test, with_capitals({"test", "testing", "test_set", "testset"})}};
-  return kNames;
-}
-
-const std::optional<DataPaths>& split_called(const DataSplits& splits, const std::string& name) {
-  for (const SplitNames& names : split_names())
-    if (names.names[0] == name) return splits.*names.split;
-  fail_input("--split: \"{}\", expected train, val or test", name);
-}
-
-namespace {
-
 bool is_asked_for(const DataFormat& format, const std::string& name, const Contents& wanted) {
   return format.find != nullptr && !format.offers().common(wanted).is_empty() &&
          (name.empty() || format.name == name);
@@ -112,7 +91,146 @@ void note_joined_splits(DataSplits& found) {
   }
 }
 
+bool holds_set(const std::string& folder, const std::string& named, const Contents& wanted) {
+  try {
+    return !look_for_splits(folder, named, wanted).format.empty();
+  } catch (const InputError&) {  // who opens it tells
+    return true;
+  }
+}
+
+// Any folder may be one of class folders: whether it has several folders, and images in all of them, whose
+// names are not those of images and labels.
+bool are_classes(const std::string& folder) {
+  const std::vector<std::string> folders = folders_in(folder);
+  return folders.size() > 1 && std::ranges::all_of(folders, [&](const std::string& name) {
+           const auto has = [&](const char* word) { return lower_case(name).find(word) != name.npos; };
+           return !has("image") && !has("img") && !has("mask") && !has("label") && !has("annotation") &&
+                  holds_image(joined(folder, name));
+         });
+}
+
+// A folder that nothing of what is wanted can be read from, but something else can.
+void refuse_set_of_another_task(const std::string& folder, const std::string& named, const Contents& wanted) {
+  const std::pair<Contents, const char*> tasks[] = {
+      {{.boxes = true}, "detectors learn"},
+      {{.label_maps = true}, "models of label maps (semantic segmentation) learn"},
+      {{.image_classes = true}, "classifiers learn"}};
+  for (const auto& [contents, who] : tasks)
+    for (const auto& [name, format] : data_formats().all()) {
+      if (format.find == nullptr || format.offers().common(contents).is_empty() ||
+          !format.offers().common(wanted).is_empty() || (!named.empty() && named != name))
+        continue;
+      const DataSplits found = splits_in(format, folder);
+      const auto& split = found.train ? found.train : found.val ? found.val : found.test;
+      if (!split || (contents.image_classes && !are_classes(split->images))) continue;
+      fail_input("{}: holds {} ({}: {}), which {}; this model needs {}", folder, format.provides.text(), name,
+                 split->name(), who, wanted.text());
+    }
+}
+
+// How many objects there are of each class.
+std::map<std::string, int64_t> objects_of(const GroundTruth& truth) {
+  std::map<int64_t, int64_t> counts;
+  for (const Annotation& a : truth.annotations) counts[a.category_id] += !a.iscrowd;
+  std::map<std::string, int64_t> objects;
+  for (const Category& c : truth.categories)
+    if (const auto it = counts.find(c.id); it != counts.end() && it->second > 0)
+      objects[c.name] += it->second;
+  return objects;
+}
+
+// "a" 7, "b" 3: the first ten of those that `other` lacks, and how many they are.
+std::pair<std::string, size_t> lacking(const std::map<std::string, int64_t>& objects,
+                                       const std::map<std::string, int64_t>& other) {
+  constexpr size_t kNamed = 10;
+  std::string text;
+  size_t count = 0;
+  for (const auto& [name, n] : objects) {
+    if (other.contains(name)) continue;
+    if (++count <= kNamed) text += fmt::format("{}\"{}\" {}", count == 1 ? "" : ", ", printable(name), n);
+  }
+  if (count > kNamed) text += fmt::format(" and {} more", count - kNamed);
+  return {text, count};
+}
+
+void keep_first(GroundTruth& truth, int64_t most) {
+  std::unordered_set<int64_t> kept, with_objects;
+  std::map<int64_t, int64_t> seen;  // images of each class
+  std::vector<std::pair<int64_t, int64_t>> turns;
+  for (const ImageInfo& image : truth.images)
+    if (image.category_id) turns.emplace_back(seen[*image.category_id]++, image.id);
+  std::ranges::stable_sort(turns, {}, &std::pair<int64_t, int64_t>::first);
+  for (const auto& [turn, id] : turns)
+    if (std::ssize(kept) < most) kept.insert(id);
+  for (const Annotation& a : truth.annotations)
+    if (!a.iscrowd) with_objects.insert(a.image_id);
+  for (const ImageInfo& image : truth.images)
+    if (std::ssize(kept) < most && (with_objects.contains(image.id) || !image.label_file.empty()))
+      kept.insert(image.id);
+  if (kept.empty()) return;
+  keep_images(truth, [&](int64_t id) { return kept.contains(id); });
+  int64_t next = 0;  // images that no list numbers are numbered by their places
+  for (ImageInfo& image : truth.images)
+    if (image.category_id) image.id = next++;
+}
+
+GroundTruth drawn_part(GroundTruth truth, const DataPaths& paths) {
+  const auto count = static_cast<int64_t>(truth.images.size());
+  if (count < 2)
+    fail_input("{}: {} images, expected at least 2 where validation images are drawn", paths.annotations,
+               count);
+  std::vector<const ImageInfo*> drawn = drawn_order(truth, paths.seed ^ hash_name("validation split"));
+  const auto wanted = std::llround(paths.val_fraction * static_cast<double>(count));
+  drawn.resize(static_cast<size_t>(std::clamp<int64_t>(wanted, 1, count - 1)));
+  std::unordered_set<int64_t> ids;
+  for (const ImageInfo* image : drawn) ids.insert(image->id);
+  const bool wants_drawn = paths.part == Part::kValidation;
+  keep_images(truth, [&](int64_t id) { return ids.contains(id) == wants_drawn; });
+  return truth;
+}
+
 }  // namespace
+
+bool SplitNames::has(const std::string& name) const { return std::ranges::find(names, name) != names.end(); }
+
+const std::vector<SplitNames>& split_names() {
+  static const std::vector<SplitNames> kNames{
+      {&DataSplits::train, with_capitals({"train", "training", "train_set", "trainset"})},
+      {&DataSplits::val,
+       with_capitals({"val", "valid", "validation", "val_set", "valset", "valid_set", "validation_set"})},
+      {&DataSplits::test, with_capitals({"test", "testing", "test_set", "testset"})}};
+  return kNames;
+}
+
+const SplitNames* split_by_name(const std::string& name) {
+  for (const SplitNames& split : split_names())
+    if (split.has(name)) return &split;
+  return nullptr;
+}
+
+std::vector<std::pair<std::string, DataPaths>> named_splits(const DataSplits& splits) {
+  std::vector<std::pair<std::string, DataPaths>> found;
+  for (const SplitNames& split : split_names())
+    if (const auto& paths = splits.*split.split) found.emplace_back(split.names[0], *paths);
+  return found;
+}
+
+void note_left_out(const std::string& place, const std::string& name, DataSplits& splits) {
+  std::string why = "is none of the splits and is left out";
+  for (const SplitNames& split : split_names())
+    if (const auto& taken = splits.*split.split) {
+      if (taken->name() == place) return;
+      if (split.has(name)) why = fmt::format("is not taken, as {} is there", taken->name());
+    }
+  splits.notes.push_back(fmt::format("{}: {}", place, why));
+}
+
+const std::optional<DataPaths>& split_called(const DataSplits& splits, const std::string& name) {
+  for (const SplitNames& names : split_names())
+    if (names.names[0] == name) return splits.*names.split;
+  fail_input("--split: \"{}\", expected train, val or test", name);
+}
 
 DataSplits look_for_splits(const std::string& folder, const std::string& named, const Contents& wanted) {
   if (!is_folder(folder) && !is_file(folder))
@@ -122,7 +240,7 @@ DataSplits look_for_splits(const std::string& folder, const std::string& named, 
   for (const auto& [name, format] : data_formats().all()) {
     if (!is_asked_for(format, named, wanted)) continue;
     DataSplits splits = splits_in(format, folder);
-    if (!splits.train && !splits.val && !splits.test) continue;
+    if (splits.is_empty()) continue;
     const bool is_own = !format.provides.common(wanted).is_empty();
     if (!found.format.empty() && is_own != has_own) {
       if (has_own) continue;
@@ -163,23 +281,10 @@ void join_classes(DataSplits& splits) {
 
 void find_in_folders(const std::string& folder, DataSplits& splits,
                      const std::function<std::optional<DataPaths>(const std::string& own)>& find) {
-  for (const SplitNames& split : split_names())
-    for (const std::string& name : split.names)
-      if (const std::string own = joined(folder, name); !(splits.*split.split) && is_folder(own))
-        splits.*split.split = find(own);
+  for_each_split_name(splits, [&](std::optional<DataPaths>& split, const std::string& name) {
+    if (const std::string own = joined(folder, name); !split && is_folder(own)) split = find(own);
+  });
 }
-
-namespace {
-
-bool holds_set(const std::string& folder, const std::string& named, const Contents& wanted) {
-  try {
-    return !look_for_splits(folder, named, wanted).format.empty();
-  } catch (const InputError&) {  // who opens it tells
-    return true;
-  }
-}
-
-}  // namespace
 
 std::vector<std::string> sets_below(const std::string& folder, const std::string& named,
                                     const Contents& wanted) {
@@ -197,40 +302,6 @@ std::vector<std::string> sets_below(const std::string& folder, const std::string
   }
   return found;
 }
-
-namespace {
-
-// Any folder may be one of class folders: whether it has several folders, and images in all of them, whose
-// names are not those of images and labels.
-bool are_classes(const std::string& folder) {
-  const std::vector<std::string> folders = folders_in(folder);
-  return folders.size() > 1 && std::ranges::all_of(folders, [&](const std::string& name) {
-           const auto has = [&](const char* word) { return lower_case(name).find(word) != name.npos; };
-           return !has("image") && !has("img") && !has("mask") && !has("label") && !has("annotation") &&
-                  holds_image(joined(folder, name));
-         });
-}
-
-// A folder that nothing of what is wanted can be read from, but something else can.
-void refuse_set_of_another_task(const std::string& folder, const std::string& named, const Contents& wanted) {
-  const std::pair<Contents, const char*> tasks[] = {
-      {{.boxes = true}, "detectors learn"},
-      {{.label_maps = true}, "models of label maps (semantic segmentation) learn"},
-      {{.image_classes = true}, "classifiers learn"}};
-  for (const auto& [contents, who] : tasks)
-    for (const auto& [name, format] : data_formats().all()) {
-      if (format.find == nullptr || format.offers().common(contents).is_empty() ||
-          !format.offers().common(wanted).is_empty() || (!named.empty() && named != name))
-        continue;
-      const DataSplits found = splits_in(format, folder);
-      const auto& split = found.train ? found.train : found.val ? found.val : found.test;
-      if (!split || (contents.image_classes && !are_classes(split->images))) continue;
-      fail_input("{}: holds {} ({}: {}), which {}; this model needs {}", folder, format.provides.text(), name,
-                 split->name(), who, wanted.text());
-    }
-}
-
-}  // namespace
 
 DataSplits find_splits(const std::string& folder, const std::string& named, const Contents& wanted) {
   DataSplits found = look_for_splits(folder, named, wanted);
@@ -272,35 +343,6 @@ std::string draw_validation(DataSplits& splits, double share, uint64_t seed) {
       splits.train->annotations, 100 * share, seed);
 }
 
-namespace {
-
-// How many objects there are of each class.
-std::map<std::string, int64_t> objects_of(const GroundTruth& truth) {
-  std::map<int64_t, int64_t> counts;
-  for (const Annotation& a : truth.annotations) counts[a.category_id] += !a.iscrowd;
-  std::map<std::string, int64_t> objects;
-  for (const Category& c : truth.categories)
-    if (const auto it = counts.find(c.id); it != counts.end() && it->second > 0)
-      objects[c.name] += it->second;
-  return objects;
-}
-
-// "a" 7, "b" 3: the first ten of those that `other` lacks, and how many they are.
-std::pair<std::string, size_t> lacking(const std::map<std::string, int64_t>& objects,
-                                       const std::map<std::string, int64_t>& other) {
-  constexpr size_t kNamed = 10;
-  std::string text;
-  size_t count = 0;
-  for (const auto& [name, n] : objects) {
-    if (other.contains(name)) continue;
-    if (++count <= kNamed) text += fmt::format("{}\"{}\" {}", count == 1 ? "" : ", ", printable(name), n);
-  }
-  if (count > kNamed) text += fmt::format(" and {} more", count - kNamed);
-  return {text, count};
-}
-
-}  // namespace
-
 std::string remark_on_shared_images(const GroundTruth& training, const DataPaths& training_paths,
                                     const GroundTruth& truth, const DataPaths& paths) {
   RealPaths real;
@@ -338,46 +380,6 @@ std::vector<std::string> remarks_on_split(const GroundTruth& training, const Dat
     remarks.push_back(std::move(shared));
   return remarks;
 }
-
-namespace {
-
-void keep_first(GroundTruth& truth, int64_t most) {
-  std::unordered_set<int64_t> kept, with_objects;
-  std::map<int64_t, int64_t> seen;  // images of each class
-  std::vector<std::pair<int64_t, int64_t>> turns;
-  for (const ImageInfo& image : truth.images)
-    if (image.category_id) turns.emplace_back(seen[*image.category_id]++, image.id);
-  std::ranges::stable_sort(turns, {}, &std::pair<int64_t, int64_t>::first);
-  for (const auto& [turn, id] : turns)
-    if (std::ssize(kept) < most) kept.insert(id);
-  for (const Annotation& a : truth.annotations)
-    if (!a.iscrowd) with_objects.insert(a.image_id);
-  for (const ImageInfo& image : truth.images)
-    if (std::ssize(kept) < most && (with_objects.contains(image.id) || !image.label_file.empty()))
-      kept.insert(image.id);
-  if (kept.empty()) return;
-  keep_images(truth, [&](int64_t id) { return kept.contains(id); });
-  int64_t next = 0;  // images that no list numbers are numbered by their places
-  for (ImageInfo& image : truth.images)
-    if (image.category_id) image.id = next++;
-}
-
-GroundTruth drawn_part(GroundTruth truth, const DataPaths& paths) {
-  const auto count = static_cast<int64_t>(truth.images.size());
-  if (count < 2)
-    fail_input("{}: {} images, expected at least 2 where validation images are drawn", paths.annotations,
-               count);
-  std::vector<const ImageInfo*> drawn = drawn_order(truth, paths.seed ^ hash_name("validation split"));
-  const auto wanted = std::llround(paths.val_fraction * static_cast<double>(count));
-  drawn.resize(static_cast<size_t>(std::clamp<int64_t>(wanted, 1, count - 1)));
-  std::unordered_set<int64_t> ids;
-  for (const ImageInfo* image : drawn) ids.insert(image->id);
-  const bool wants_drawn = paths.part == Part::kValidation;
-  keep_images(truth, [&](int64_t id) { return ids.contains(id) == wants_drawn; });
-  return truth;
-}
-
-}  // namespace
 
 std::vector<const ImageInfo*> drawn_order(const GroundTruth& truth, uint64_t key) {
   std::vector<std::pair<uint64_t, const ImageInfo*>> keys;

@@ -18,6 +18,12 @@ struct SplitNames {
   bool has(const std::string& name) const;
 };
 const std::vector<SplitNames>& split_names();
+// The split that goes by this name; null: none.
+const SplitNames* split_by_name(const std::string& name);
+// Those that are there, called "train", "val" and "test".
+std::vector<std::pair<std::string, DataPaths>> named_splits(const DataSplits& splits);
+// A note on a place that is called so, unless a split is read from it: it is left out, or another is taken.
+void note_left_out(const std::string& place, const std::string& name, DataSplits& splits);
 // That called "train", "val" or "test". Throws InputError for another name.
 const std::optional<DataPaths>& split_called(const DataSplits& splits, const std::string& name);
 
@@ -35,6 +41,12 @@ std::vector<std::string> sets_below(const std::string& folder, const std::string
 // Tells each split of the others: formats that know classes by name only number those of all, and images that
 // one list lacks may be named in another.
 void join_classes(DataSplits& splits);
+// Calls visit(split, name) for each split and each of its names, in the order in which these count.
+template <class Visit>
+void for_each_split_name(DataSplits& splits, Visit visit) {
+  for (const SplitNames& split : split_names())
+    for (const std::string& name : split.names) visit(splits.*split.split, name);
+}
 // Each split that is not known yet becomes what `find` finds in the first folder of its names in which it
 // finds something.
 void find_in_folders(const std::string& folder, DataSplits& splits,

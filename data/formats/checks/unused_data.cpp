@@ -27,9 +27,8 @@ class Search {
   Search(const DataFormat& format, const DataSplits& own, const std::vector<DataSplits>& all)
       : format_(format), splits_(own) {
     for (const DataSplits& splits : all)
-      for (const SplitNames& names : split_names())
-        if (const auto& split = splits.*names.split)
-          for (const DataPaths& set : sets_of(*split)) add_read(set);
+      for (const auto& [name, split] : named_splits(splits))
+        for (const DataPaths& set : sets_of(split)) add_read(set);
   }
 
   std::vector<std::string> run(const std::string& place) {
@@ -220,9 +219,8 @@ class Search {
 
   // The split that goes by this name, too; null: none.
   const DataPaths* split_called(const std::string& name) const {
-    for (const SplitNames& names : split_names())
-      if (const auto& split = splits_.*names.split; split && names.has(name)) return &*split;
-    return nullptr;
+    const SplitNames* names = split_by_name(name);
+    return names && splits_.*names->split ? &*(splits_.*names->split) : nullptr;
   }
 
   const DataFormat& format_;

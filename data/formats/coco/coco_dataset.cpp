@@ -145,32 +145,30 @@ DataSplits find_coco(const std::string& folder) {
     else
       note_missing_folder(split.emplace(DataPaths{.annotations = file, .images = images()}), splits);
   };
-  for (const SplitNames& split : split_names())
-    for (const std::string& name : split.names) {
-      std::optional<DataPaths>& to = splits.*split.split;
-      const std::string own = joined(folder, name), annotations = joined(folder, "annotations");
-      auto find_images = [&](const std::string& file, const std::string& stem) {
-        add(to, file, [&] { return image_folder(file, folder, stem, name); });
-      };
-      add(to, joined(own, "_annotations.coco.json"), [&] { return own; });
-      for (const char* file : {"annotations.json", "labels.json", "result.json"}) {
-        const std::string list = joined(own, file);
-        add(to, list, [&] {
-          if (std::string named = named_folder(list); !named.empty()) return named;
-          return folder_of({joined(own, "images"), joined(own, "data"), own}, first_coco_image(list));
-        });
-      }
-      find_images(joined(annotations, name + ".json"), name);
-      if (!to)
-        if (const std::string file = list_of_instances(folder, name); !file.empty())
-          find_images(joined(annotations, file), file.substr(10, file.size() - 15));
-      find_images(joined(folder, name + ".json"), name);
-      for (const std::string& list : {annotations, folder})
-        for (const char* version : {"lvis_v1_", "lvis_v0.5_"})
-          if (const std::string file = joined(list, version + name + ".json"); !to)
-            add(to, file, [&] { return lvis_images(file, folder, name); });
+  for_each_split_name(splits, [&](std::optional<DataPaths>& to, const std::string& name) {
+    const std::string own = joined(folder, name), annotations = joined(folder, "annotations");
+    auto find_images = [&](const std::string& file, const std::string& stem) {
+      add(to, file, [&] { return image_folder(file, folder, stem, name); });
+    };
+    add(to, joined(own, "_annotations.coco.json"), [&] { return own; });
+    for (const char* file : {"annotations.json", "labels.json", "result.json"}) {
+      const std::string list = joined(own, file);
+      add(to, list, [&] {
+        if (std::string named = named_folder(list); !named.empty()) return named;
+        return folder_of({joined(own, "images"), joined(own, "data"), own}, first_coco_image(list));
+      });
     }
-  if (splits.train || splits.val || splits.test) return splits;
+    find_images(joined(annotations, name + ".json"), name);
+    if (!to)
+      if (const std::string file = list_of_instances(folder, name); !file.empty())
+        find_images(joined(annotations, file), file.substr(10, file.size() - 15));
+    find_images(joined(folder, name + ".json"), name);
+    for (const std::string& list : {annotations, folder})
+      for (const char* version : {"lvis_v1_", "lvis_v0.5_"})
+        if (const std::string file = joined(list, version + name + ".json"); !to)
+          add(to, file, [&] { return lvis_images(file, folder, name); });
+  });
+  if (!splits.is_empty()) return splits;
   for (const char* name : {"annotations.json", "_annotations.coco.json", "annotations/instances_default.json",
                            "result.json", "labels.json"}) {
     const std::string file = joined(folder, name);

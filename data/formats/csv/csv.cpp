@@ -249,16 +249,15 @@ DataSplits find_csv(const std::string& folder) {
       split = table(joined(folder, file), images);
   };
   const std::vector<std::string> common{joined(folder, "images"), folder};
-  for (const SplitNames& split : split_names())
-    for (const std::string& name : split.names) {
-      const std::string own = joined(folder, name);
-      add(splits.*split.split, name + "/_annotations.csv", {own});
-      std::vector<std::string> images{joined(folder, "images/" + name), own};
-      images.insert(images.end(), common.begin(), common.end());
-      add(splits.*split.split, name + ".csv", images);
-      add(splits.*split.split, name + "_labels.csv", images);
-    }
-  if (splits.train || splits.val || splits.test) return splits;
+  for_each_split_name(splits, [&](std::optional<DataPaths>& split, const std::string& name) {
+    const std::string own = joined(folder, name);
+    add(split, name + "/_annotations.csv", {own});
+    std::vector<std::string> images{joined(folder, "images/" + name), own};
+    images.insert(images.end(), common.begin(), common.end());
+    add(split, name + ".csv", images);
+    add(split, name + "_labels.csv", images);
+  });
+  if (!splits.is_empty()) return splits;
   for (const char* name : {"annotations.csv", "labels.csv", "boxes.csv", "_annotations.csv"})
     add(splits.train, name, common);
   return splits;

@@ -15,10 +15,8 @@ namespace {
 
 // "train", "val" or "test" by the name of a subset, however it is written; "": it is none of them.
 std::string split_of(const std::string& subset) {
-  const std::string name = lower_case(subset);
-  for (const SplitNames& split : split_names())
-    if (split.has(name)) return split.names[0];
-  return "";
+  const SplitNames* split = split_by_name(lower_case(subset));
+  return split ? split->names[0] : "";
 }
 
 // Below `images`: the name as it stands, in a folder of its subset, or with the ending that frames of videos
@@ -90,15 +88,13 @@ DataSplits find_cvat_in_file(const std::string& path) {
   int64_t others = 0;
   std::string other;
   for (const CvatImage& image : file.images) {
-    const std::string name = split_of(image.subset);
-    for (const SplitNames& split : split_names())
-      if (auto& found = splits.*split.split; split.names[0] == name && !found) {
-        found = paths;
-        found->split = name;
-      }
-    if (name.empty() && ++others == 1) other = image.subset;
+    const SplitNames* names = split_by_name(lower_case(image.subset));
+    if (!names && ++others == 1) other = image.subset;
+    if (!names || splits.*names->split) continue;
+    splits.*names->split = paths;
+    (splits.*names->split)->split = names->names[0];
   }
-  if (!splits.train && !splits.val && !splits.test)
+  if (splits.is_empty())
     splits.train = paths;
   else if (others > 0)
     splits.notes.push_back(fmt::format(
@@ -110,7 +106,7 @@ DataSplits find_cvat_in_file(const std::string& path) {
 // annotations.xml in the folder, or in those of the splits.
 DataSplits find_cvat(const std::string& folder) {
   DataSplits splits = find_cvat_in_file(joined(folder, "annotations.xml"));
-  if (splits.train || splits.val || splits.test) return splits;
+  if (!splits.is_empty()) return splits;
   find_in_folders(folder, splits, [](const std::string& own) -> std::optional<DataPaths> {
     const std::string file = joined(own, "annotations.xml");
     if (!is_cvat_xml(file)) return std::nullopt;

@@ -32,15 +32,11 @@ bool is_label_list(const std::string& path) {
 
 std::string without_ending(const std::string& name) { return fs::path(name).replace_extension("").string(); }
 
-bool is_split_name(const std::string& name) {
-  return std::ranges::any_of(split_names(), [&](const SplitNames& split) { return split.has(name); });
-}
-
 // Where a list of classes may lie: beside the maps, above them, and above the folder of a split.
 std::vector<std::string> folders_of_lists(const std::string& labels) {
   const fs::path own = normal_path(labels), above = own.parent_path();
   std::vector<std::string> folders{labels, above.string()};
-  if (is_split_name(own.filename().string()) || is_split_name(above.filename().string()))
+  if (split_by_name(own.filename().string()) || split_by_name(above.filename().string()))
     folders.push_back(above.parent_path().string());
   return folders;
 }
@@ -167,17 +163,6 @@ LabelledImages pair_list(const std::string& list, const std::string& images, con
   return set;
 }
 
-// A note on a folder or list of label maps, unless a split is read from it.
-void note_left_out(const std::string& place, const std::string& name, DataSplits& splits) {
-  std::string why = "is none of the splits and is left out";
-  for (const SplitNames& split : split_names())
-    if (const auto& taken = splits.*split.split) {
-      if (taken->annotations == place) return;
-      if (split.has(name)) why = fmt::format("is not taken, as {} is there", taken->annotations);
-    }
-  splits.notes.push_back(fmt::format("{}: {}", place, why));
-}
-
 // Followed by the same names with a capital.
 std::vector<std::string> with_capital(std::vector<std::string> names) {
   for (size_t i = 0, count = names.size(); i < count; ++i) {
@@ -204,16 +189,15 @@ const std::vector<std::string>& folder_names_of_label_maps() {
 // Splits as folders of both, or both without splits.
 void find_pairs(const std::string& images, const std::string& labels, DataSplits& splits) {
   if (!is_folder(images) || !is_folder(labels)) return;
-  for (const SplitNames& split : split_names())
-    for (const std::string& name : split.names) {
-      const std::string own = joined(images, name), maps = joined(labels, name);
-      if (splits.*split.split || !is_folder(own) || !is_folder(maps)) continue;
-      if (holds_maps(maps))
-        splits.*split.split = DataPaths{.annotations = maps, .images = own};
-      else
-        splits.notes.push_back(fmt::format("{}: has no label maps (PNG files) and is left out", maps));
-    }
-  if (!splits.train && !splits.val && !splits.test) return;
+  for_each_split_name(splits, [&](std::optional<DataPaths>& split, const std::string& name) {
+    const std::string own = joined(images, name), maps = joined(labels, name);
+    if (split || !is_folder(own) || !is_folder(maps)) return;
+    if (holds_maps(maps))
+      split = DataPaths{.annotations = maps, .images = own};
+    else
+      splits.notes.push_back(fmt::format("{}: has no label maps (PNG files) and is left out", maps));
+  });
+  if (splits.is_empty()) return;
   for (const std::string& name : folders_in(labels))
     if (const std::string own = joined(labels, name); is_folder(joined(images, name)) && holds_maps(own))
       note_left_out(own, name, splits);
@@ -254,10 +238,9 @@ void find_lists(const std::string& folder, DataSplits& splits) {
       if (!split && lower_case(without_ending(file)) == name)
         split = DataPaths{.annotations = joined(lists, file), .images = images};
   };
-  for (const SplitNames& split : split_names())
-    for (const std::string& name : split.names) add(splits.*split.split, name);
+  for_each_split_name(splits, add);
   add(splits.train, "trainval");
-  if (!splits.train && !splits.val && !splits.test) add(splits.train, "default");
+  if (splits.is_empty()) add(splits.train, "default");
   for (const std::string& file : list_files(lists, ".txt"))
     if (const std::string name = without_ending(file); lower_case(name) != "trainval")
       note_left_out(joined(lists, file), name, splits);
@@ -297,13 +280,13 @@ std::vector<std::string> maps_beside_images(const std::vector<std::string>& path
 DataSplits find_label_maps(const std::string& folder) {
   DataSplits splits;
   find_lists(folder, splits);
-  if (splits.train || splits.val || splits.test) return splits;
+  if (!splits.is_empty()) return splits;
   find_pairs(joined(folder, "leftImg8bit"), joined(folder, "gtFine"), splits);
   for (const std::string& images : folder_names_of_images())
     for (const std::string& labels : folder_names_of_label_maps())
       find_pairs(joined(folder, images), joined(folder, labels), splits);
   find_in_folders(folder, splits, pair_in);
-  if (!splits.train && !splits.val && !splits.test) splits.train = pair_in(folder);
+  if (splits.is_empty()) splits.train = pair_in(folder);
   return splits;
 }
 

@@ -57,7 +57,7 @@ std::optional<DataPaths> find_labelme_files(const std::string& folder) {
 DataSplits find_labelme(const std::string& folder) {
   DataSplits splits;
   find_in_folders(folder, splits, find_labelme_files);
-  if (splits.train || splits.val || splits.test) return splits;
+  if (!splits.is_empty()) return splits;
   for (const char* name : kFolders)
     if (!splits.train)
       find_in_annotations(joined(folder, name), ".json", labelme_images(folder), is_labelme_folder, splits);

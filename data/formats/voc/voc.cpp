@@ -137,11 +137,10 @@ void add_image_sets(const std::string& folder, const std::string& images, DataSp
       if (const std::string list = joined(lists, name + ".txt"); !split && is_file(list))
         split = DataPaths{.annotations = list, .images = images};
     };
-    for (const SplitNames& split : split_names())
-      for (const std::string& name : split.names) add(splits.*split.split, name);
+    for_each_split_name(splits, add);
     add(splits.train, "trainval");
-    if (!splits.train && !splits.val && !splits.test) add(splits.train, "default");
-    if (splits.train || splits.val || splits.test) return;
+    if (splits.is_empty()) add(splits.train, "default");
+    if (!splits.is_empty()) return;
     const std::vector<std::string> names = list_files(lists, ".txt");
     if (others.empty() && !names.empty())
       others = fmt::format(
@@ -181,7 +180,7 @@ DataSplits find_voc(const std::string& folder) {
   if (!images.empty()) add_image_sets(folder, images, splits);
   find_in_folders(folder, splits,
                   [](const std::string& own) { return find_voc_files(own, voc_images(own)); });
-  if (splits.train || splits.val || splits.test) return splits;
+  if (!splits.is_empty()) return splits;
   for (const char* name : {"Annotations", "annotations", "xmls"})
     if (!splits.train)
       find_in_annotations(

@@ -99,18 +99,17 @@ std::string class_list_in(const std::string& folder) {
 DataSplits splits_beside_class_list(const std::string& folder) {
   DataSplits splits;
   const std::string list = class_list_in(folder), images = joined(folder, "images");
-  for (const SplitNames& split : split_names())
-    for (const std::string& name : split.names) {
-      const std::string own = joined(folder, name), own_list = class_list_in(own);
-      const std::string& classes = own_list.empty() ? list : own_list;
-      if (splits.*split.split || classes.empty()) continue;
-      const std::string found = first_folder({joined(own, "images"), joined(images, name)});
-      if (!found.empty() && !label_folder(found).empty())
-        splits.*split.split = DataPaths{.annotations = classes, .images = found};
-      else if (is_flat(own))
-        splits.*split.split = DataPaths{.annotations = classes, .images = own};
-    }
-  if (splits.train || splits.val || splits.test || list.empty()) return splits;
+  for_each_split_name(splits, [&](std::optional<DataPaths>& split, const std::string& name) {
+    const std::string own = joined(folder, name), own_list = class_list_in(own);
+    const std::string& classes = own_list.empty() ? list : own_list;
+    if (split || classes.empty()) return;
+    const std::string found = first_folder({joined(own, "images"), joined(images, name)});
+    if (!found.empty() && !label_folder(found).empty())
+      split = DataPaths{.annotations = classes, .images = found};
+    else if (is_flat(own))
+      split = DataPaths{.annotations = classes, .images = own};
+  });
+  if (!splits.is_empty() || list.empty()) return splits;
   if (is_folder(images) && (is_folder(joined(folder, "labels")) || is_flat(images)))
     splits.train = DataPaths{.annotations = list, .images = images};
   else if (is_flat(folder))

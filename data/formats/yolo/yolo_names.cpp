@@ -116,10 +116,9 @@ void take_others(const std::map<std::string, std::vector<YoloEntry>>& others, co
                  YoloYaml& out) {
   for (const auto& [key, entries] : others) {
     if (entries.empty()) continue;
-    const auto split =
-        std::ranges::find_if(split_names(), [&](const SplitNames& names) { return names.has(key); });
+    const SplitNames* split = split_by_name(key);
     const std::string place = existing_place(path, out.path, entries[0].text);
-    if (split != split_names().end()) {
+    if (split != nullptr) {
       const std::string& name = split->names[0];
       if (!out.splits.try_emplace(name, entries).second)
         out.notes.push_back(

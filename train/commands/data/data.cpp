@@ -64,9 +64,7 @@ int64_t check_class_splits(const SourceFlags& flags, const DataSplits& found, co
   int64_t problems = 0;
   std::vector<Category> categories;
   GroundTruth training;
-  for (const SplitNames& names : split_names()) {
-    if (!(found.*names.split)) continue;
-    DataPaths paths = *(found.*names.split);
+  for (auto [name, paths] : named_splits(found)) {
     paths.categories = categories;
     GroundTruth truth;
     DatasetReport report = check_dataset(paths, nullptr, 0, &truth);
@@ -75,7 +73,7 @@ int64_t check_class_splits(const SourceFlags& flags, const DataSplits& found, co
       if (std::string shared = remark_on_shared_images(training, found.train.value_or(paths), truth, paths);
           !shared.empty())
         report.remarks.push_back(std::move(shared));
-      if (names.names[0] == "train") training = std::move(truth);
+      if (name == "train") training = std::move(truth);
     }
     problems += tell(report, paths.wants.label_maps ? paths.annotations : paths.images);
   }
@@ -210,13 +208,11 @@ ReportedSplit read_for_report(const DataSource& source, const std::vector<Catego
 
 std::vector<ReportedSplit> class_splits(const DataSplits& found) {
   std::vector<ReportedSplit> splits;
-  for (const SplitNames& names : split_names()) {
-    if (!(found.*names.split)) continue;
-    DataPaths paths = *(found.*names.split);
+  for (auto [name, paths] : named_splits(found)) {
     paths.look_at_images = false;
     if (!splits.empty()) paths.categories = splits[0].truth.categories;
     const auto set = open_dataset(paths);
-    splits.push_back({.name = names.names[0], .paths = paths, .truth = set->ground_truth()});
+    splits.push_back({.name = name, .paths = paths, .truth = set->ground_truth()});
     for (int64_t i = 0; i < set->num_images(); ++i)
       splits.back().image_classes.push_back(static_cast<size_t>(set->labels_of(i).at(0)));
   }
@@ -226,13 +222,11 @@ std::vector<ReportedSplit> class_splits(const DataSplits& found) {
 std::vector<ReportedSplit> reported_splits(const DataReportArguments& arguments) {
   const SourceFlags flags = flags_of(arguments);
   if (const std::optional<DataSplits> found = label_map_sets(flags)) {
-    for (const SplitNames& names : split_names())
-      if (const auto& paths = *found.*names.split) check_page(arguments, *paths);
+    for (const auto& [name, paths] : named_splits(*found)) check_page(arguments, paths);
     return label_map_splits(*found);
   }
   if (const std::optional<DataSplits> found = class_folders(flags)) {
-    for (const SplitNames& names : split_names())
-      if (const auto& paths = *found.*names.split) check_page(arguments, *paths);
+    for (const auto& [name, paths] : named_splits(*found)) check_page(arguments, paths);
     try {
       return class_splits(*found);
     } catch (const InputError& e) {

@@ -34,9 +34,8 @@ void take_findings(ReportedSplit& split, DatasetReport report) {
 
 std::vector<ReportedSplit> label_map_splits(const DataSplits& found) {
   std::vector<ReportedSplit> splits;
-  for (const SplitNames& names : split_names()) {
-    if (!(found.*names.split)) continue;
-    ReportedSplit split{.name = names.names[0], .paths = *(found.*names.split), .truth = {}};
+  for (const auto& [name, paths] : named_splits(found)) {
+    ReportedSplit split{.name = name, .paths = paths, .truth = {}};
     split.paths.look_at_images = false;
     if (!splits.empty()) split.paths.categories = splits[0].truth.categories;
     DatasetReport report = check_label_maps(split.paths, split.truth, split.pixels);
@@ -166,9 +165,7 @@ std::optional<int> convert_label_maps(const DataConvertArguments& arguments) {
   const TemporaryPath part(make_own_folder((output / ".part").string()));
   std::unique_ptr<PlainFolders> folders;
   std::vector<Category> categories;
-  for (const SplitNames& names : split_names()) {
-    if (!((*found).*names.split)) continue;
-    DataPaths paths = *((*found).*names.split);
+  for (auto [name, paths] : named_splits(*found)) {
     paths.categories = categories;
     std::vector<std::string> notes;
     const auto set = open_dataset(paths, LabelScheme::kContiguous, &notes);
@@ -178,7 +175,7 @@ std::optional<int> convert_label_maps(const DataConvertArguments& arguments) {
       check_class_list(set->class_names(), paths.name());
       folders = std::make_unique<PlainFolders>(part.path(), set->class_names());
     }
-    folders->add(*set, names.names[0]);
+    folders->add(*set, name);
   }
   if (!folders) fail_input("{}: holds no images with label maps", arguments.input);
   folders->finish();

@@ -64,12 +64,10 @@ void tell_how_to_train(const std::string& place, const std::vector<DataSource>& 
     const DataSplits found = look_for_splits(place);
     is_found = found.format == "coco" && found.train && found.train->annotations == training.output &&
                std::filesystem::equivalent(found.train->images, training.paths.images, error);
-    for (const SplitNames& names : split_names())
-      if (const auto& split = found.*names.split;
-          is_found && split &&
-          std::ranges::find(sources, split->annotations, &DataSource::output) == sources.end())
+    for (const auto& [name, split] : named_splits(found))
+      if (is_found && std::ranges::find(sources, split.annotations, &DataSource::output) == sources.end())
         print_line("note: {}: was there before and stays; --data {} takes it for the {} images",
-                   split->annotations, shell_word(place), names.names[0]);
+                   split.annotations, shell_word(place), name);
   } catch (const InputError&) {  // the place holds another data set, too
   }
   const char* outside = allow_outside ? " --set data.allow_outside=true" : "";

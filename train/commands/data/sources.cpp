@@ -53,10 +53,8 @@ std::vector<DataSource> splits_of(const std::vector<std::string>& folders, const
   for (const std::string& note : splits.notes) print_line("note: {}", note);
   if (!splits.train)
     print_line("note: {} has no training images, without which train refuses it", fmt::join(folders, " + "));
-  for (const SplitNames& split : split_names())
-    if (const auto& paths = splits.*split.split)
-      sources.push_back(
-          {*paths, output.empty() ? "" : joined(output, split.names[0] + ".json"), split.names[0]});
+  for (const auto& [name, paths] : named_splits(splits))
+    sources.push_back({paths, output.empty() ? "" : joined(output, name + ".json"), name});
   return sources;
 }
 
@@ -144,11 +142,11 @@ void refuse_label_maps(const std::string& folder) {
 bool holds_classes(const std::string& place) {
   if (!is_folder(place) || !look_for_splits(place).format.empty()) return false;
   const DataSplits found = look_for_splits(place, "", {.image_classes = true});
-  for (const SplitNames& names : split_names())
-    if (const auto& paths = found.*names.split; paths && may_hold_classes(paths->images)) {
-      if (!sets_below(paths->images).empty()) return false;  // a folder of data sets is no class
-      refuse_label_maps(paths->images);
-      for (const std::string& folder : {place, paths->images})
+  for (const auto& [name, paths] : named_splits(found))
+    if (may_hold_classes(paths.images)) {
+      if (!sets_below(paths.images).empty()) return false;  // a folder of data sets is no class
+      refuse_label_maps(paths.images);
+      for (const std::string& folder : {place, paths.images})
         if (const std::string list = possible_list(folder); !list.empty())
           fail_input(
               "{}: may be a list of boxes, but not in a layout that is known, so the folders beside it are not taken for classes{}",
