@@ -278,10 +278,8 @@ std::string common_folder(const std::vector<std::string>& folders) {
   std::vector<fs::path> paths;
   for (const std::string& folder : folders) paths.push_back(normal_path(folder));
   auto goes_up = [](const fs::path& p) { return !p.empty() && *p.begin() == ".."; };
-  const bool is_mixed = std::any_of(paths.begin(), paths.end(), goes_up) ||
-                        std::any_of(paths.begin(), paths.end(), [&](const fs::path& p) {
-                          return p.is_absolute() != paths[0].is_absolute();
-                        });
+  auto is_other = [&](const fs::path& p) { return p.is_absolute() != paths[0].is_absolute(); };
+  const bool is_mixed = std::ranges::any_of(paths, goes_up) || std::ranges::any_of(paths, is_other);
   fs::path common;
   for (fs::path& path : paths) {
     if (is_mixed) path = normal_path(fs::absolute(path));
@@ -345,13 +343,17 @@ std::string image_called(const std::string& folder, const std::string& stem) {
   return "";
 }
 
-std::string name_in(const std::string& folder, const std::string& name) {
+std::vector<std::string> writings_of(const std::string& name) {
   std::vector<std::string> names = spellings_of(name);
-  if (name.find('\\') != std::string::npos) {
-    std::string slashes = name;
-    std::replace(slashes.begin(), slashes.end(), '\\', '/');
-    for (std::string& other : spellings_of(slashes)) names.push_back(std::move(other));
-  }
+  if (name.find('\\') == std::string::npos) return names;
+  std::string slashes = name;
+  std::replace(slashes.begin(), slashes.end(), '\\', '/');
+  for (std::string& other : spellings_of(slashes)) names.push_back(std::move(other));
+  return names;
+}
+
+std::string name_in(const std::string& folder, const std::string& name) {
+  const std::vector<std::string> names = writings_of(name);
   if (names.size() == 1 || name.find('\0') != std::string::npos) return name;
   const auto found = std::ranges::find_if(names, [&](auto& other) { return is_file(joined(folder, other)); });
   return found == names.end() ? name : *found;

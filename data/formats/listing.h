@@ -86,6 +86,8 @@ std::string image_called(const std::string& folder, const std::string& stem);
 // as slashes, else with its accents as the folder has them (core/files/unicode_forms.h).
 // As it stands where there is no such file.
 std::string name_in(const std::string& folder, const std::string& name);
+// All of these, in that order.
+std::vector<std::string> writings_of(const std::string& name);
 
 // The first bytes of a file, to tell what it may be; "" where it cannot be read.
 std::string head_of(const std::string& path, const FileKind& kind, uint64_t bytes = 4096);

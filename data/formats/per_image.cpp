@@ -180,22 +180,37 @@ std::shared_ptr<const Segmentation> polygon_mask(std::vector<double> points) {
   return mask;
 }
 
-void add_object(GroundTruth& truth, const ImageObject& object, int64_t category, Place file,
-                const DataPaths& paths, const ProblemReport& report) {
-  const auto [x1, y1, x2, y2] = object.box;
-  const double width = round_pixels(x2 - x1), height = round_pixels(y2 - y1);
-  truth.annotations.push_back({.id = std::ssize(truth.annotations) + 1,
-                               .image_id = truth.images.back().id,
-                               .category_id = category,
-                               .bbox = {x1, y1, width, height},
-                               .area = std::max(width, 0.0) * std::max(height, 0.0),
-                               .iscrowd = object.is_difficult,
-                               .place = {file.file, object.number}});
-  if (!paths.wants.masks) return;
-  truth.annotations.back().segmentation = object.segmentation;
-  if (object.mask_fault.empty()) return;
-  report(object.mask_fault);
-  ++truth.faulty_masks;
+void add_image(GroundTruth& truth, const std::string& file_name, int64_t width, int64_t height, Place place) {
+  const bool is_sized = width > 0 && height > 0;
+  truth.images.push_back({.id = std::ssize(truth.images) + 1,
+                          .file_name = file_name,
+                          .width = is_sized ? width : 0,
+                          .height = is_sized ? height : 0,
+                          .place = place});
+}
+
+void add_objects(GroundTruth& truth, const std::vector<ImageObject>& objects,
+                 const std::map<std::string, int64_t>& ids, Place file, const DataPaths& paths,
+                 const ProblemReport& report) {
+  for (const ImageObject& object : objects) {
+    const Place place{file.file, object.number};
+    const std::optional<int64_t> category = id_of_class(object.name, ids, truth, place, report);
+    if (!category) continue;
+    const auto [x1, y1, x2, y2] = object.box;
+    const double width = round_pixels(x2 - x1), height = round_pixels(y2 - y1);
+    truth.annotations.push_back({.id = std::ssize(truth.annotations) + 1,
+                                 .image_id = truth.images.back().id,
+                                 .category_id = *category,
+                                 .bbox = {x1, y1, width, height},
+                                 .area = std::max(width, 0.0) * std::max(height, 0.0),
+                                 .iscrowd = object.is_difficult,
+                                 .place = place});
+    if (!paths.wants.masks) continue;
+    truth.annotations.back().segmentation = object.segmentation;
+    if (object.mask_fault.empty()) continue;
+    report(object.mask_fault);
+    ++truth.faulty_masks;
+  }
 }
 
 std::string AnnotationFiles::path(size_t i) const { return joined(folder, stems[i] + ending); }
@@ -244,9 +259,7 @@ GroundTruth images_alone(const AnnotationFiles& files, const DataPaths& paths) {
   const Place list = truth.add_file(paths.annotations);
   for (const std::string& stem : files.stems) {
     const std::string image = has_image_extension(stem) ? stem : image_called(paths.images, stem);
-    truth.images.push_back({.id = std::ssize(truth.images) + 1,
-                            .file_name = image.empty() ? stem + ".jpg" : image,
-                            .place = list});
+    add_image(truth, image.empty() ? stem + ".jpg" : image, 0, 0, list);
   }
   return truth;
 }
@@ -271,16 +284,9 @@ GroundTruth read_per_image(const AnnotationFiles& files, const std::vector<Annot
       report(fmt::format("{}: is of the image {}, as is {}", r.path, r.name.image, read[i - 1].path));
       continue;
     }
-    const bool is_sized = r.file.width > 0 && r.file.height > 0;
     const Place file = truth.add_file(r.path, files.unit);
-    truth.images.push_back({.id = std::ssize(truth.images) + 1,
-                            .file_name = r.name.image,
-                            .width = is_sized ? r.file.width : 0,
-                            .height = is_sized ? r.file.height : 0,
-                            .place = file});
-    for (const ImageObject& object : r.file.objects)
-      if (const auto id = id_of_class(object.name, ids, truth, {file.file, object.number}, report))
-        add_object(truth, object, *id, file, paths, report);
+    add_image(truth, r.name.image, r.file.width, r.file.height, file);
+    add_objects(truth, r.file.objects, ids, file, paths, report);
   }
   add_notes(files, others, read, paths.images, truth);
   return truth;

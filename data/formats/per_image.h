@@ -1,8 +1,10 @@
-// An annotation file for each image, which knows classes by their names: what Pascal VOC and LabelMe share.
+// Images and objects as files say them that know classes by their names; and what Pascal VOC and LabelMe
+// share, an annotation file for each image.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -45,10 +47,13 @@ struct ImageAnnotation {
 int64_t image_side(std::string_view text);
 // The polygon as a mask.
 std::shared_ptr<const Segmentation> polygon_mask(std::vector<double> points);
-// Adds the object as the next annotation, of the last image, with its mask where paths.wants.masks wants it;
-// file: that it stands in.
-void add_object(GroundTruth& truth, const ImageObject& object, int64_t category, Place file,
-                const DataPaths& paths, const ProblemReport& report);
+// Adds the image, whose size counts where both sides are said.
+void add_image(GroundTruth& truth, const std::string& file_name, int64_t width, int64_t height, Place place);
+// Adds the objects to the last image, with their masks where paths.wants.masks wants them; file: that they
+// stand in. One of an unknown class is reported and left out.
+void add_objects(GroundTruth& truth, const std::vector<ImageObject>& objects,
+                 const std::map<std::string, int64_t>& ids, Place file, const DataPaths& paths,
+                 const ProblemReport& report);
 
 // The files of a set.
 struct AnnotationFiles {

@@ -58,15 +58,8 @@ GroundTruth read_cvat(const DataPaths& paths, const ProblemReport& report) {
   const Place whole = truth.add_file(paths.annotations);
   for (const CvatImage& image : file.images) {
     if (!paths.split.empty() && split_of(image.subset) != paths.split) continue;
-    const bool is_sized = image.width > 0 && image.height > 0;
-    truth.images.push_back({.id = std::ssize(truth.images) + 1,
-                            .file_name = file_name_of(image, paths.images),
-                            .width = is_sized ? image.width : 0,
-                            .height = is_sized ? image.height : 0,
-                            .place = {whole.file, image.line}});
-    for (const ImageObject& object : image.objects)
-      if (const auto id = id_of_class(object.name, ids, truth, {whole.file, object.number}, report))
-        add_object(truth, object, *id, whole, paths, report);
+    add_image(truth, file_name_of(image, paths.images), image.width, image.height, {whole.file, image.line});
+    add_objects(truth, image.objects, ids, whole, paths, report);
   }
   for (std::string& note : file.shapes.notes()) truth.notes.push_back(std::move(note));
   return truth;

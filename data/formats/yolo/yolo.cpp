@@ -18,7 +18,7 @@ namespace saccade {
 namespace {
 
 struct LabelledImage {
-  ImageInfo image;
+  ImageSize size;  // 0: the file cannot be read
   YoloLabels labels;
   std::vector<std::string> problems;
   std::string path;  // of the labels; "": there are none
@@ -27,18 +27,14 @@ struct LabelledImage {
 LabelledImage read_labelled(const YoloImage& image, const std::string& root, const std::string& labels,
                             const YoloYaml& set, bool masks, const NamedFolder* inside) {
   LabelledImage out;
-  out.image.file_name = image.name;
   // Whoever looks at the images tells what leads out of the folder, and what cannot be read.
   if (inside != nullptr && !inside->refusal(image.name).empty()) return out;
   try {
-    const ImageSize size = image_size(joined(root, image.name));
-    out.image.width = size.width;
-    out.image.height = size.height;
+    out.size = image_size(joined(root, image.name));
   } catch (const InputError&) {
   }
   out.path = labels;
-  if (!out.path.empty())
-    out.labels = read_yolo_labels(out.path, set, {out.image.height, out.image.width}, masks, out.problems);
+  if (!out.path.empty()) out.labels = read_yolo_labels(out.path, set, out.size, masks, out.problems);
   return out;
 }
 
@@ -130,25 +126,14 @@ GroundTruth read_yolo(const DataPaths& paths, const ProblemReport& report) {
   for (const std::string& list : images.lists) truth.add_file(list);
   LabelKinds kinds;
   for (size_t i = 0; i < found.size(); ++i) {
-    LabelledImage& f = found[i];
-    f.image.id = std::ssize(truth.images) + 1;
-    f.image.place = {whole.file + static_cast<uint32_t>(images.images[i].list), images.images[i].line};
-    const Place file = f.labels.boxes.empty() ? Place() : truth.add_file(f.path);
+    const LabelledImage& f = found[i];
+    const YoloImage& image = images.images[i];
+    add_image(truth, image.name, f.size.width, f.size.height,
+              {whole.file + static_cast<uint32_t>(image.list), image.line});
+    const Place file = f.labels.objects.empty() ? Place() : truth.add_file(f.path);
     kinds.add(f.labels.kinds);
     for (const std::string& problem : f.problems) report(problem);
-    for (const YoloBox& box : f.labels.boxes) {
-      const auto id =
-          id_of_class(set.names[static_cast<size_t>(box.label)], ids, truth, {file.file, box.line}, report);
-      if (!id) continue;
-      truth.annotations.push_back({.id = std::ssize(truth.annotations) + 1,
-                                   .image_id = f.image.id,
-                                   .category_id = *id,
-                                   .bbox = box.bbox,
-                                   .area = std::max(box.bbox[2], 0.0) * std::max(box.bbox[3], 0.0),
-                                   .segmentation = box.segmentation,
-                                   .place = {file.file, box.line}});
-    }
-    truth.images.push_back(f.image);
+    add_objects(truth, f.labels.objects, ids, file, paths, report);
   }
   note_pairs(found, images, truth);
   if (std::string note = kinds.note(); !note.empty()) truth.notes.push_back(std::move(note));

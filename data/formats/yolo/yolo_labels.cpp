@@ -41,7 +41,7 @@ class LineReader {
   LineReader(const YoloYaml& set, ImageSize size, bool masks, YoloLabels& out)
       : set_(set), size_(size), masks_(masks), out_(out) {}
 
-  // What is wrong with the line; "": the box is appended.
+  // What is wrong with the line; "": the object is appended.
   std::string read(const TextLine& line) {
     const std::vector<std::string_view> words = words_of(line.text);
     if (words.empty()) return "";
@@ -68,7 +68,7 @@ class LineReader {
       values.push_back(*value);
     }
     count(values, is_polygon);
-    add_box(static_cast<int64_t>(*label), values, is_polygon, line.number);
+    add_object(set_.names[static_cast<size_t>(*label)], values, is_polygon, line.number);
     return "";
   }
 
@@ -80,7 +80,7 @@ class LineReader {
     out_.kinds.add(one);
   }
 
-  void add_box(int64_t label, const std::vector<double>& values, bool is_polygon, int64_t line) {
+  void add_object(const std::string& name, const std::vector<double>& values, bool is_polygon, int64_t line) {
     double x1 = 2, y1 = 2, x2 = -1, y2 = -1;
     if (is_polygon) {
       for (size_t i = 0; i < values.size(); i += 2) {
@@ -92,18 +92,16 @@ class LineReader {
       y1 = values[1] - values[3] / 2, y2 = values[1] + values[3] / 2;
     }
     const auto width = static_cast<double>(size_.width), height = static_cast<double>(size_.height);
-    const double left = round_pixels(x1 * width), top = round_pixels(y1 * height);
     if (width == 0) return;  // the image cannot be read, which whoever looks at the images tells
-    out_.boxes.push_back({.label = label,
-                          .bbox = {left, top, round_pixels(round_pixels(x2 * width) - left),
-                                   round_pixels(round_pixels(y2 * height) - top)},
-                          .line = line});
+    out_.objects.push_back({.name = name,
+                            .box = {round_pixels(x1 * width), round_pixels(y1 * height),
+                                    round_pixels(x2 * width), round_pixels(y2 * height)},
+                            .number = line});
     if (!is_polygon || !masks_) return;
-    auto mask = std::make_shared<Segmentation>();
-    std::vector<double>& points = mask->polygons.emplace_back();
+    std::vector<double> points;
     for (size_t i = 0; i < values.size(); ++i)
       points.push_back(round_pixels(values[i] * (i % 2 == 0 ? width : height)));
-    out_.boxes.back().segmentation = std::move(mask);
+    out_.objects.back().segmentation = polygon_mask(std::move(points));
   }
 
   const YoloYaml& set_;

@@ -3,21 +3,13 @@
 
 #include <array>
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 
-#include "core/types/segmentation.h"
+#include "data/formats/per_image.h"
 #include "data/formats/yolo/yolo_names.h"
 
 namespace saccade {
-
-struct YoloBox {
-  int64_t label = 0;
-  std::array<double, 4> bbox{};                           // x, y, width, height in pixels
-  std::shared_ptr<const Segmentation> segmentation = {};  // of a line with a polygon, where it is wanted
-  int64_t line = 0;                                       // of the file
-};
 
 // What the lines of more numbers than a box has look like, of one file or of many.
 struct LabelKinds {
@@ -33,11 +25,11 @@ struct LabelKinds {
 };
 
 struct YoloLabels {
-  std::vector<YoloBox> boxes;
+  std::vector<ImageObject> objects;  // with a mask where the line has a polygon and masks are wanted
   LabelKinds kinds;
 };
 
-// Appends "path: line N: what" for each line that is wrong. Without a size there are no boxes.
+// Appends "path: line N: what" for each line that is wrong. Without a size there are no objects.
 YoloLabels read_yolo_labels(const std::string& path, const YoloYaml& set, ImageSize size, bool masks,
                             std::vector<std::string>& problems);
 

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 
 #include "core/files/file.h"
 #include "core/tensor/error.h"
@@ -39,6 +40,13 @@ class YamlDocument {
     if (n.type != YAML_SCALAR_NODE) return std::nullopt;
     return std::string(reinterpret_cast<const char*>(n.data.scalar.value), n.data.scalar.length);
   }
+  // Of a list.
+  static std::span<const int> elements(const yaml_node_t& node) {
+    return {node.data.sequence.items.start, node.data.sequence.items.top};
+  }
+  static std::span<const yaml_node_pair_t> pairs(const yaml_node_t& node) {
+    return {node.data.mapping.pairs.start, node.data.mapping.pairs.top};
+  }
   int64_t line(int index) { return static_cast<int64_t>(node(index).start_mark.line) + 1; }
   [[noreturn]] void fail_at(int index, const std::string& what) {
     fail_input("{}: line {}: {}", path_, line(index), what);
@@ -60,24 +68,24 @@ std::vector<std::string> read_names(YamlDocument& yaml, int index) {
   const yaml_node_t& node = yaml.node(index);
   std::vector<std::string> names;
   if (node.type == YAML_SEQUENCE_NODE) {
-    for (const int* i = node.data.sequence.items.start; i < node.data.sequence.items.top; ++i) {
-      const auto name = yaml.text(*i);
-      if (!name) yaml.fail_at(*i, "the name of a class must be a word");
+    for (const int i : yaml.elements(node)) {
+      const auto name = yaml.text(i);
+      if (!name) yaml.fail_at(i, "the name of a class must be a word");
       names.push_back(*name);
     }
     return names;
   }
   if (node.type != YAML_MAPPING_NODE) yaml.fail_at(index, "names: expected a list of the classes");
-  const auto count = static_cast<size_t>(node.data.mapping.pairs.top - node.data.mapping.pairs.start);
+  const size_t count = yaml.pairs(node).size();
   std::vector<std::optional<std::string>> found(count);
-  for (const auto* p = node.data.mapping.pairs.start; p < node.data.mapping.pairs.top; ++p) {
-    const auto key = yaml.text(p->key), name = yaml.text(p->value);
+  for (const yaml_node_pair_t& p : yaml.pairs(node)) {
+    const auto key = yaml.text(p.key), name = yaml.text(p.value);
     const auto number = key ? finite_number(*key) : std::nullopt;
     const size_t at =
         number && *number >= 0 && *number < static_cast<double>(count) ? static_cast<size_t>(*number) : count;
     if (at == count || static_cast<double>(at) != *number || found[at])
-      yaml.fail_at(p->key, fmt::format("names: expected each of the numbers 0 to {} once", count - 1));
-    if (!name) yaml.fail_at(p->value, "the name of a class must be a word");
+      yaml.fail_at(p.key, fmt::format("names: expected each of the numbers 0 to {} once", count - 1));
+    if (!name) yaml.fail_at(p.value, "the name of a class must be a word");
     found[at] = *name;
   }
   for (const auto& name : found) names.push_back(*name);
@@ -94,11 +102,10 @@ std::vector<YoloEntry> read_entries(YamlDocument& yaml, const std::string& split
       yaml.fail_at(at, fmt::format("{}: expected a folder of images, a list of them or several", split));
     if (!text->empty() && *text != "null" && *text != "~") entries.push_back({*text, yaml.line(at)});
   };
-  if (node.type != YAML_SEQUENCE_NODE) {
+  if (node.type == YAML_SEQUENCE_NODE)
+    std::ranges::for_each(yaml.elements(node), add);
+  else
     add(index);
-  } else {
-    for (const int* i = node.data.sequence.items.start; i < node.data.sequence.items.top; ++i) add(*i);
-  }
   return entries;
 }
 
@@ -106,8 +113,7 @@ std::vector<YoloEntry> read_entries(YamlDocument& yaml, const std::string& split
 bool is_words(YamlDocument& yaml, int index) {
   const yaml_node_t& node = yaml.node(index);
   if (node.type != YAML_SEQUENCE_NODE) return node.type == YAML_SCALAR_NODE;
-  return std::all_of(node.data.sequence.items.start, node.data.sequence.items.top,
-                     [&](int i) { return yaml.text(i).has_value(); });
+  return std::ranges::all_of(yaml.elements(node), [&](int i) { return yaml.text(i).has_value(); });
 }
 
 // Keys that are no part of the format: another usual name of a split is the split where that is not there;
@@ -135,8 +141,8 @@ void read_key_points(YamlDocument& yaml, int index, YoloYaml& out) {
   const yaml_node_t& node = yaml.node(index);
   std::vector<double> numbers;
   if (node.type == YAML_SEQUENCE_NODE)
-    for (const int* i = node.data.sequence.items.start; i < node.data.sequence.items.top; ++i)
-      numbers.push_back(finite_number(yaml.text(*i).value_or("")).value_or(0));
+    for (const int i : yaml.elements(node))
+      numbers.push_back(finite_number(yaml.text(i).value_or("")).value_or(0));
   if (numbers.size() != 2 || numbers[0] < 1 || numbers[0] > 10000 || numbers[0] != std::floor(numbers[0]) ||
       (numbers[1] != 2 && numbers[1] != 3))
     yaml.fail_at(index,
@@ -166,26 +172,26 @@ YoloYaml read_yolo_yaml(const std::string& path) {
   std::optional<std::pair<int, double>> count;  // where it stands
   const yaml_node_t& root = yaml.root();
   std::map<std::string, std::vector<YoloEntry>> others;
-  for (const auto* p = root.data.mapping.pairs.start; p < root.data.mapping.pairs.top; ++p) {
-    const auto key = yaml.text(p->key);
+  for (const yaml_node_pair_t& p : yaml.pairs(root)) {
+    const auto key = yaml.text(p.key);
     if (!key) continue;
     // Of what nobody reads here, the last one counts, as for others that read such files.
     if (kReadKeys.contains(*key) && !seen.insert(*key).second)
-      yaml.fail_at(p->key, fmt::format("\"{}\" appears twice", shortened(*key)));
+      yaml.fail_at(p.key, fmt::format("\"{}\" appears twice", shortened(*key)));
     if (*key == "names") {
-      out.names = read_names(yaml, p->value);
+      out.names = read_names(yaml, p.value);
       has_names = true;
     } else if (*key == "path") {
-      out.path = yaml.text(p->value).value_or("");
+      out.path = yaml.text(p.value).value_or("");
     } else if (*key == "kpt_shape") {
-      read_key_points(yaml, p->value, out);
+      read_key_points(yaml, p.value, out);
     } else if (*key == "nc") {
-      if (const auto number = finite_number(yaml.text(p->value).value_or(""))) count = {p->value, *number};
+      if (const auto number = finite_number(yaml.text(p.value).value_or(""))) count = {p.value, *number};
     } else if (*key == "train" || *key == "val" || *key == "test") {
-      if (auto entries = read_entries(yaml, *key, p->value); !entries.empty())
+      if (auto entries = read_entries(yaml, *key, p.value); !entries.empty())
         out.splits[*key] = std::move(entries);
-    } else if (is_words(yaml, p->value)) {
-      others[*key] = read_entries(yaml, *key, p->value);
+    } else if (is_words(yaml, p.value)) {
+      others[*key] = read_entries(yaml, *key, p.value);
     }
   }
   take_others(others, path, out);

@@ -53,13 +53,8 @@ std::string without_prefix(std::string name) {
 }
 
 template <class Exists>
-std::string first_place(const std::vector<std::string>& folders, std::string name, Exists exists) {
-  std::vector<std::string> names = spellings_of(name);
-  if (name.find('\\') != std::string::npos) {
-    std::replace(name.begin(), name.end(), '\\', '/');  // as Windows writes it
-    for (std::string& other : spellings_of(name)) names.push_back(std::move(other));
-  }
-  for (const std::string& spelled : names)
+std::string first_place(const std::vector<std::string>& folders, const std::string& name, Exists exists) {
+  for (const std::string& spelled : writings_of(name))
     for (const std::string& one : {spelled, without_prefix(spelled)})
       for (const std::string& folder : folders)
         if (!one.empty() && exists(joined(folder, one))) return joined(folder, one);
