@@ -12,13 +12,93 @@
 #include "core/files/file.h"
 #include "core/files/text.h"
 #include "core/tensor/error.h"
-#include "data/formats/csv/csv_text.h"
+#include "data/formats/listing.h"
 #include "data/formats/named_classes.h"
+#include "data/formats/per_image.h"
 #include "data/formats/splits.h"
 #include "data/images/image.h"
 
 namespace saccade {
 namespace {
+
+// A table as text (RFC 4180), and what people write in place of it: blanks behind commas, semicolons, tabs.
+// Cuts it into lines of fields; a field in quotes may hold separators, quotes (doubled) and line ends. Blanks
+// around a field that is not in quotes are left out.
+class CsvText {
+ public:
+  // The separator is that of the first line: a comma, or a semicolon or tab where it has no comma.
+  explicit CsvText(std::string_view text) : text_(without_mark(text)) {
+    const std::string_view first = text_.substr(0, text_.find('\n'));
+    if (first.find(',') != first.npos) return;
+    for (const char other : {';', '\t'})
+      if (first.find(other) != first.npos) {
+        separator_ = other;
+        return;
+      }
+  }
+
+  // False at the end. Empty lines are passed over; a quote that does not end is a problem.
+  bool next(std::vector<std::string>& fields, std::string& problem) {
+    do {
+      if (at_ >= text_.size()) return false;
+      line_ = ++lines_;
+      fields.assign(1, "");
+      problem.clear();
+      read_line(fields, problem);
+    } while (fields.size() == 1 && fields[0].empty() && problem.empty());
+    return true;
+  }
+  int64_t line() const { return line_; }
+
+ private:
+  void read_line(std::vector<std::string>& fields, std::string& problem) {
+    bool is_quoted = false;
+    auto end_field = [&] {
+      if (!is_quoted) fields.back() = std::string(trimmed(fields.back()));
+      is_quoted = false;
+    };
+    for (; at_ < text_.size(); ++at_) {
+      const char c = text_[at_];
+      if (c == '\n') {
+        ++at_;
+        break;
+      }
+      if (c == separator_) {
+        end_field();
+        fields.emplace_back();
+      } else if (c == '"' && !is_quoted && trimmed(fields.back()).empty()) {
+        fields.back().clear();
+        is_quoted = true;
+        read_quoted(fields.back(), problem);
+      } else if (!(is_quoted && (c == ' ' || c == '\t')) && c != '\r') {
+        fields.back() += c;
+      }
+    }
+    end_field();
+  }
+
+  // From the first quote to the last.
+  void read_quoted(std::string& field, std::string& problem) {
+    for (++at_; at_ < text_.size(); ++at_) {
+      const char c = text_[at_];
+      lines_ += c == '\n';
+      if (c != '"') {
+        field += c;
+      } else if (at_ + 1 < text_.size() && text_[at_ + 1] == '"') {
+        field += '"';
+        ++at_;
+      } else {
+        return;
+      }
+    }
+    problem = "the quote is not closed";
+  }
+
+  std::string_view text_;
+  char separator_ = ',';
+  size_t at_ = 0;
+  int64_t line_ = 0, lines_ = 0;
+};
 
 enum Column { kImage, kClass, kX1, kY1, kX2, kY2, kWidth, kHeight, kColumns };
 
@@ -138,8 +218,7 @@ class CsvReader {
     const auto [it, is_new] = images_.try_emplace(field(kImage), truth_.images.size());
     if (is_new) {
       const std::string name = paths_.images.empty() ? field(kImage) : name_in(paths_.images, field(kImage));
-      truth_.images.push_back(
-          {.id = std::ssize(truth_.images) + 1, .file_name = name, .place = {file_.file, line}});
+      add_image(truth_, name, 0, 0, {file_.file, line});
     }
     ImageInfo& image = truth_.images[it->second];
     if (columns_[kWidth] && columns_[kHeight]) {
