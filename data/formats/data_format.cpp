@@ -72,21 +72,6 @@ GroundTruth part_with_notes(GroundTruth truth, const DataPaths& paths) {
 // One set with all of its classes.
 bool is_plain(const DataPaths& paths) { return paths.sets.empty() && paths.choice.takes_all(); }
 
-// A set among those of `all`, as its format reads it.
-DataPaths plain_set(DataPaths set, const DataPaths& all) {
-  set.sets.clear();
-  set.choice = {};
-  set.most = 0;
-  set.allow_outside = all.allow_outside;
-  set.may_lack_annotations = all.may_lack_annotations;
-  const bool masks = set.wants.masks || all.wants.masks;
-  set.wants = all.wants;
-  set.wants.masks = masks;
-  set.label_maps = all.label_maps;
-  set.categories = {};
-  return set;
-}
-
 // Of several sets, or of some classes.
 GroundTruth read_joined(const DataPaths& paths, const ProblemReport& report) {
   std::vector<SetPart> parts;

@@ -78,13 +78,8 @@ GroundTruth join_folders(const DataPaths& paths, const ReadFolders& read) {
   const std::vector<std::string> known = names_of(paths.categories);
   std::vector<GroundTruth> parts;
   std::vector<std::string> names;
-  for (DataPaths set : sets) {
-    set.choice = {};
-    set.sets.clear();
-    set.most = 0;
-    set.allow_outside = paths.allow_outside;
-    set.wants = paths.wants;
-    set.categories = {};
+  for (const DataPaths& one : sets) {
+    DataPaths set = plain_set(one, paths);
     GroundTruth part = read(set);
     // Folders may stand for the classes by other names (WordNet's numbers): who knows the classes says so,
     // or what is wrong.

@@ -38,6 +38,20 @@ std::vector<DataPaths> sets_of(const DataPaths& paths) {
   return paths.sets.empty() ? std::vector<DataPaths>{paths} : paths.sets;
 }
 
+DataPaths plain_set(DataPaths set, const DataPaths& all) {
+  set.sets.clear();
+  set.choice = {};
+  set.most = 0;
+  set.allow_outside = all.allow_outside;
+  set.may_lack_annotations = all.may_lack_annotations;
+  const bool masks = set.wants.masks || all.wants.masks;
+  set.wants = all.wants;
+  set.wants.masks = masks;
+  set.label_maps = all.label_maps;
+  set.categories = {};
+  return set;
+}
+
 DataPaths unite_paths(const std::vector<DataPaths>& sets) {
   if (sets.size() == 1) return sets[0];
   DataPaths all{.annotations = names_of(sets), .images = "", .wants = sets[0].wants};

@@ -11,6 +11,8 @@ namespace saccade {
 
 // The sets that were united, or the one.
 std::vector<DataPaths> sets_of(const DataPaths& paths);
+// One of those of `all`, as its format reads it: with all of its classes.
+DataPaths plain_set(DataPaths set, const DataPaths& all);
 // One of several: named after their annotations, with the images below the folder that all of theirs lie in.
 // One stays as it is.
 DataPaths unite_paths(const std::vector<DataPaths>& sets);
