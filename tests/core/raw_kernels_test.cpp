@@ -6,7 +6,6 @@
 
 #include "core/kernels/batch_norm/batch_norm.h"
 #include "core/kernels/copy/copy.h"
-#include "core/kernels/copy/copy_parts.h"
 #include "core/kernels/match_cost/match_cost.h"
 #include "core/kernels/matched_iou/matched_iou.h"
 #include "core/kernels/ms_deform_attn/ms_deform_attn.h"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/kernels/copy/copy_parts.h"
+#include "core/kernels/copy/copy.h"
 #include "core/runtime/profile_range.h"
 #include "core/tensor/execution.h"
 #include "core/tensor/integers.h"

@@ -117,10 +117,18 @@ void join_generic(std::span<const Tensor> xs, int axis, Tensor& y) {
   }
 }
 
+void copy_parts_generic(Tensor& block, std::span<const Tensor> xs, std::span<const int64_t> begins) {
+  for (size_t i = 0; i < xs.size(); ++i) {
+    Tensor place = block.slice(0, begins[i], begins[i] + xs[i].numel()).reshape(xs[i].shape());
+    copy(xs[i], place);
+  }
+}
+
 SACCADE_REGISTER_KERNEL(copy, &copy_generic);
 SACCADE_REGISTER_KERNEL(join, &join_generic);
 SACCADE_REGISTER_KERNEL(fill, &fill_generic);
 SACCADE_REGISTER_KERNEL(copy_into_zeros, &copy_into_zeros_generic);
+SACCADE_REGISTER_KERNEL(copy_parts, &copy_parts_generic);
 SACCADE_REGISTER_KERNEL(stack_scalars, &stack_scalars_generic);
 
 }  // namespace

@@ -22,6 +22,9 @@ inline Kernel<void(const Tensor& x, Tensor* y)> copy_between_devices{"copy_betwe
 // given before. For what comes with every batch; its staging memory is kept.
 inline Kernel<void(const Tensor& x, Tensor* y)> start_upload{"start_upload"};
 
+// The elements of block (f32, contiguous) from begins[i] on = those of xs[i] (f32); all others stay.
+inline Kernel<void(Tensor& block, std::span<const Tensor> xs, std::span<const int64_t> begins)> copy_parts{
+    "copy_parts"};
 // out[i] = scalars[i], which have one element each; all f32 and of one device.
 inline Kernel<void(Tensor& out, std::span<const Tensor> scalars)> stack_scalars{"stack_scalars"};
 

@@ -1,6 +1,6 @@
 // Up to kMaxParts tensors a launch, whose places travel with it: a block of threads copies a chunk of one of
 // them.
-#include "core/kernels/copy/copy_parts.h"
+#include "core/kernels/copy/copy.h"
 
 #include <algorithm>
 
