@@ -43,19 +43,19 @@ void refuse_other_content(const std::string& folder, const Contents& wanted) {
   std::vector<std::string> places{folder};
   for (const SplitNames& split : split_names())
     for (const std::string& name : split.names) places.push_back(joined(folder, name));
-  bool has_lists = false;
-  for (const std::string& place : places)
-    for (const char* ending : {".json", ".yaml", ".yml", ".xml", ".csv"})
-      has_lists = has_lists || !list_files(place, ending).empty();
+  static const std::vector<const char*> kListEndings{".json", ".yaml", ".yml", ".xml", ".csv"};
+  const bool has_lists = std::ranges::any_of(places, [](const std::string& place) {
+    return std::ranges::any_of(kListEndings, [&](auto ending) { return !list_files(place, ending).empty(); });
+  });
   for (const auto& [name, format] : data_formats().all()) {
     if (format.find == nullptr || !format.offers().common(wanted).is_empty()) continue;
     if (!has_lists && !format.provides.label_maps) continue;
     const DataSplits other = format.find(folder);
     const auto& split = other.train ? other.train : other.val ? other.val : other.test;
     // A picture called like a label map of the one beside it may be of a class all the same.
-    if (!split || (format.provides.label_maps && split->annotations == split->images)) continue;
-    fail_input("{}: is a data set as {}, which has {}; the task needs {}", folder, name,
-               format.provides.text(), wanted.text());
+    if (split && (!format.provides.label_maps || split->annotations != split->images))
+      fail_input("{}: is a data set as {}, which has {}; the task needs {}", folder, name,
+                 format.provides.text(), wanted.text());
   }
 }
 
@@ -191,8 +191,6 @@ GroundTruth drawn_part(GroundTruth truth, const DataPaths& paths) {
 }
 
 }  // namespace
-
-bool SplitNames::has(const std::string& name) const { return std::ranges::find(names, name) != names.end(); }
 
 const std::vector<SplitNames>& split_names() {
   static const std::vector<SplitNames> kNames{

@@ -1,6 +1,7 @@
 // The parts of a data set that lies in one folder.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <optional>
 #include <string>
@@ -15,7 +16,7 @@ namespace saccade {
 struct SplitNames {
   std::optional<DataPaths> DataSplits::*split;
   std::vector<std::string> names;
-  bool has(const std::string& name) const;
+  bool has(const std::string& name) const { return std::ranges::find(names, name) != names.end(); }
 };
 const std::vector<SplitNames>& split_names();
 // The split that goes by this name; null: none.
