@@ -85,6 +85,7 @@ struct DataSplits {
   std::vector<std::string> drawn = {};  // which validation images were drawn (draw_validation), a line each
 
   bool is_empty() const { return !train && !val && !test; }
+  const std::optional<DataPaths>& first() const { return train ? train : val ? val : test; }  // that is there
 };
 
 struct DataFormat {

@@ -97,8 +97,7 @@ bool is_wordnet_number(const std::string& name) {
 // Folders beside those of the splits that have some of their classes.
 void note_other_class_folders(const std::string& folder, DataSplits& found) {
   std::unordered_set<std::string> classes;
-  const auto& first = found.train ? found.train : found.val ? found.val : found.test;
-  for (std::string& name : folders_in(first->images)) classes.insert(std::move(name));
+  for (std::string& name : folders_in(found.first()->images)) classes.insert(std::move(name));
   for (const std::string& name : folders_in(folder)) {
     const std::string own = joined(folder, name);
     if (std::ranges::any_of(folders_in(own), [&](auto& inner) { return classes.contains(inner); }))

@@ -51,7 +51,7 @@ void refuse_other_content(const std::string& folder, const Contents& wanted) {
     if (format.find == nullptr || !format.offers().common(wanted).is_empty()) continue;
     if (!has_lists && !format.provides.label_maps) continue;
     const DataSplits other = format.find(folder);
-    const auto& split = other.train ? other.train : other.val ? other.val : other.test;
+    const auto& split = other.first();
     // A picture called like a label map of the one beside it may be of a class all the same.
     if (split && (!format.provides.label_maps || split->annotations != split->images))
       fail_input("{}: is a data set as {}, which has {}; the task needs {}", folder, name,
@@ -122,7 +122,7 @@ void refuse_set_of_another_task(const std::string& folder, const std::string& na
           !format.offers().common(wanted).is_empty() || (!named.empty() && named != name))
         continue;
       const DataSplits found = splits_in(format, folder);
-      const auto& split = found.train ? found.train : found.val ? found.val : found.test;
+      const auto& split = found.first();
       if (!split || (contents.image_classes && !are_classes(split->images))) continue;
       fail_input("{}: holds {} ({}: {}), which {}; this model needs {}", folder, format.provides.text(), name,
                  split->name(), who, wanted.text());
