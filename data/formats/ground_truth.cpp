@@ -58,6 +58,12 @@ std::string GroundTruth::where(const Annotation& annotation, const std::string& 
   return fmt::format("{}: {}{}", list, name_of(annotation), image);
 }
 
+std::unordered_map<int64_t, const ImageInfo*> GroundTruth::images_by_id() const {
+  std::unordered_map<int64_t, const ImageInfo*> by_id;
+  for (const ImageInfo& image : images) by_id.emplace(image.id, &image);
+  return by_id;
+}
+
 void check_ids(const GroundTruth& truth, const std::string& name, const ProblemReport& report) {
   std::vector<int64_t> categories = unique_ids(truth.categories, name + ": category", report);
   std::vector<int64_t> images = unique_ids(truth.images, name + ": image", report);

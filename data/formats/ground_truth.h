@@ -91,6 +91,8 @@ struct GroundTruth {
   // with its image " (image 3)" behind.
   std::string where(const ImageInfo& image, const std::string& list) const;
   std::string where(const Annotation& annotation, const std::string& list, bool with_image = false) const;
+  // Of an id that several have, the first.
+  std::unordered_map<int64_t, const ImageInfo*> images_by_id() const;
 };
 
 // Takes one problem, a line that names the file and the place in it; may throw.

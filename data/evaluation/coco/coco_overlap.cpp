@@ -47,8 +47,7 @@ struct LackingMasks {
 
 // Throws for masks that cannot be compared. may_be_empty: one without a pixel is one.
 LackingMasks check_mask_sizes(const GroundTruth& truth, const std::string& name, bool may_be_empty) {
-  std::unordered_map<int64_t, const ImageInfo*> images;
-  for (const ImageInfo& image : truth.images) images.emplace(image.id, &image);
+  const auto images = truth.images_by_id();
   LackingMasks lacking;
   for (const Annotation& a : truth.annotations) {
     const auto image = images.find(a.image_id);

@@ -215,8 +215,7 @@ std::unordered_map<int64_t, int64_t> images_with_anothers_file(const std::vector
 void check_file_names(const GroundTruth& truth, const std::string& name, const ProblemReport& report) {
   const std::unordered_map<int64_t, int64_t> repeats = images_with_anothers_file(truth.images);
   if (repeats.empty()) return;
-  std::unordered_map<int64_t, const ImageInfo*> images;
-  for (const ImageInfo& image : truth.images) images.emplace(image.id, &image);
+  const auto images = truth.images_by_id();
   for (const ImageInfo& image : truth.images)
     if (const auto it = repeats.find(image.id); it != repeats.end())
       report(fmt::format("{}: its file \"{}\" is that of {}, too", truth.where(image, name), image.file_name,

@@ -35,11 +35,9 @@ Box box_of_mask(const Segmentation& segmentation, ImageSize size) {
 // Whether they share most of what they cover, or differ by rounding.
 bool fit_each_other(const Box& a, const Box& b) {
   constexpr double kLeastShared = 0.5, kPixels = 2;
-  const double width = std::min(a.x2, b.x2) - std::max(a.x1, b.x1),
-               height = std::min(a.y2, b.y2) - std::max(a.y1, b.y1),
-               both = std::max(width, 0.0) * std::max(height, 0.0),
-               farthest = std::max({std::abs(a.x1 - b.x1), std::abs(a.y1 - b.y1), std::abs(a.x2 - b.x2),
-                                    std::abs(a.y2 - b.y2)});
+  const double both = intersection(a, b);
+  const double farthest =
+      std::max({std::abs(a.x1 - b.x1), std::abs(a.y1 - b.y1), std::abs(a.x2 - b.x2), std::abs(a.y2 - b.y2)});
   return farthest <= kPixels || both >= kLeastShared * (a.area() + b.area() - both);
 }
 
@@ -150,8 +148,7 @@ namespace {
 // f(annotation, its image, or null) for objects without a mask that has pixels.
 template <class F>
 void for_each_without_mask(GroundTruth& truth, F f) {
-  std::unordered_map<int64_t, const ImageInfo*> images;
-  for (const ImageInfo& image : truth.images) images.emplace(image.id, &image);
+  const auto images = truth.images_by_id();
   for (Annotation& a : truth.annotations) {
     if (a.iscrowd) continue;
     const auto image = images.find(a.image_id);
