@@ -2,9 +2,13 @@
 // tests/train/checkpoints/d_fine_transformers_test.cpp.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
+#include "autograd/engine.h"
+#include "core/tensor/philox.h"
 #include "models/d_fine/distribution.h"
+#include "models/detection/loss_term.h"
 
 namespace saccade {
 namespace {
@@ -71,6 +75,72 @@ TEST(DFineBins, TargetsAreTheTwoBinsBesideASide) {
   EXPECT_NEAR(of(1, 21), 0.25, 1e-4);
   EXPECT_EQ(of(2, 0), 1);
   EXPECT_NEAR(of(3, 16), 1, 1e-4);
+}
+
+// Two layers of two images with four queries each, in f64; one query of the first image and two of the second
+// have an object, the same ones in both layers.
+struct SideCase {
+  static constexpr int64_t G = 2, N = 2, Q = 4, R = 6;
+  LayerPrediction predicted;
+  MatchedQueries matched;
+
+  SideCase() {
+    Rng rng(7);
+    auto random = [&](const Shape& shape, double low, double high) {
+      std::vector<double> values(static_cast<size_t>(shape.numel()));
+      for (double& value : values) value = rng.uniform(low, high);
+      return Tensor::from<double>(shape, values);
+    };
+    const BinScale bins =
+        make_bin_scale(Var(Tensor::from<float>({1}, {0.5F})), Var(Tensor::from<float>({1}, {4})), R);
+    predicted.logits = Var(random({G, N, Q, 3}, -2, 2));
+    predicted.boxes = Var(random({G, N, Q, 4}, 0.3, 0.5).to(DType::kF32));
+    predicted.sides = {Var(random({G, N, Q, kSides * (R + 1)}, -3, 3), true),
+                       Var(random({G, N, Q, 4}, 0.3, 0.5).to(DType::kF32)), bins.values, bins.scale};
+    for (int64_t g = 0; g < G; ++g)
+      for (int64_t row : {1, 4, 7}) matched.rows.push_back(g * N * Q + row);
+    const int64_t P = std::ssize(matched.rows);
+    matched.indices = Tensor::from<int64_t>({P}, matched.rows);
+    matched.truth = random({P, 4}, 0.3, 0.5).to(DType::kF32);
+    matched.boxes = index_select(reshape(predicted.boxes, {G * N * Q, 4}), matched.indices);
+    matched.shared_pairs = {1, 2};
+    matched.shared_queries = Q;
+  }
+
+  Var loss(const LossTerm& term) const { return sum(term.sum(predicted, matched)); }
+};
+
+// The gradient of a term with respect to the sides' logits of the layers before `layers` is that of central
+// differences. The last layer teaches: it is a constant for "ddf".
+void expect_gradient_of_differences(const char* name, int64_t layers) {
+  SideCase c;
+  const auto term = loss_terms().find(name).make(nullptr);
+  Var& logits = c.predicted.sides.logits;
+  backward(c.loss(*term));
+  const auto gradient = logits.grad().to_vector<double>();
+  const auto start = logits.value().to_vector<double>();
+  ASSERT_EQ(logits.grad().dtype(), DType::kF64);
+  const size_t per_layer = start.size() / SideCase::G;
+  double largest = 0;
+  for (size_t i = 0; i < per_layer * static_cast<size_t>(layers); ++i) {
+    const auto at = [&](double x) {
+      auto moved = start;
+      moved[i] = x;
+      logits = Var(Tensor::from<double>(logits.shape(), moved));
+      return c.loss(*term).value().to_vector<double>()[0];
+    };
+    const double step = 1e-4, slope = (at(start[i] + step) - at(start[i] - step)) / (2 * step);
+    EXPECT_NEAR(gradient[i], slope, 1e-7) << name << " " << i;
+    largest = std::max(largest, std::abs(slope));
+  }
+  EXPECT_GT(largest, 1e-3);
+}
+
+TEST(DFineLosses, LocalisationsGradientIsThatOfDifferences) {
+  expect_gradient_of_differences("fgl", SideCase::G);
+}
+TEST(DFineLosses, DistillationsGradientIsThatOfDifferences) {
+  expect_gradient_of_differences("ddf", SideCase::G - 1);
 }
 
 }  // namespace
