@@ -28,12 +28,15 @@ import onnxruntime
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TOLERANCE = 1e-4
-MASK_TOLERANCE = 1e-3  # of logits that are sums over hundreds of channels
+MASK_TOLERANCE = 1e-3  # of logits that are sums over hundreds of channels, and of regions' masks (see mask_differences)
 AP_TOLERANCE = 1e-3
 # Recipes whose queries are tokens, by falling score. Of 900 random scores some lie closer together than rounding errors: their
 # order would be left to chance, and with it the queries'. Of the first few they do not.
 CHOOSE_TOKENS = ("bccd.", "dino", "rt_detr", "two_stage", "dfine", "rf_detr", "lw_detr")
 QUERIES = 20
+# Where two tokens come so near to each other at the end of the list that either may be the last query, all queries differ; with
+# another number of them the end is elsewhere. What is wrong with the file is wrong then, too.
+OTHER_QUERIES = 15
 # Stages that move regions make their rounding errors larger, and of the overlaps of 1000 regions some lie as near to
 # the limit of the suppression (in cascade_mask_rcnn_dat_t 0.499996 here and 0.500004 there): another detection stays.
 # Of the first few none.
@@ -194,7 +197,10 @@ def check_postprocess(model, expected, images, arguments, folder):
     if detector:
         feed["orig_target_sizes"] = sizes
     made = dict(zip(names, session.run(names, feed), strict=True))
-    softmax = session.get_modelmeta().custom_metadata_map["scores"] == "softmax"
+    metadata = session.get_modelmeta().custom_metadata_map
+    if metadata["task"] == "segmentation":
+        return check_label_maps(made)
+    softmax = metadata["scores"] == "softmax"
     worst = 0
     for n in range(count):
         boxes = made["raw_boxes"][n] if detector else None
@@ -212,6 +218,22 @@ def check_postprocess(model, expected, images, arguments, folder):
     return float(worst)
 
 
+def resized(maps, size, axis):
+    """Bilinear along an axis, cells as areas: what is beyond the outermost centres has their values."""
+    cells = maps.shape[axis]
+    place = np.clip((np.arange(size) + 0.5) * cells / size - 0.5, 0, cells - 1)
+    low = np.minimum(place.astype(int), max(cells - 2, 0))
+    part = (place - low).reshape([-1 if i == axis else 1 for i in range(maps.ndim)])
+    return np.take(maps, low, axis) * (1 - part) + np.take(maps, np.minimum(low + 1, cells - 1), axis) * part
+
+
+def check_label_maps(made):
+    """The largest lead of another class over the one that the file chose for a pixel, by its raw logits."""
+    labels = made["labels"]
+    logits = resized(resized(made["logits"].astype(np.float64), labels.shape[1], 1), labels.shape[2], 2)
+    return float((logits.max(-1) - np.take_along_axis(logits, labels[..., None], -1)[..., 0]).max())
+
+
 def as_sets(made, expected):
     """made with each image's queries in the order of those of expected, by nearness; as it is where one is nearest to two."""
     rows = {name: np.empty_like(values) for name, values in made.items()}
@@ -227,6 +249,16 @@ def as_sets(made, expected):
     return rows
 
 
+def mask_differences(made, expected, boxes, expected_boxes):
+    """Masks [..., S, S] of regions: how far they differ beyond what follows from a region's place. One that is moved by a part
+    of its size, as rounding errors do, moves its mask by as many cells, each time the steepest step between two of them."""
+    steps = [np.abs(np.diff(expected, axis=axis)).max((-2, -1)) for axis in (-2, -1)]
+    size = np.maximum(np.abs(expected_boxes[..., 2:] - expected_boxes[..., :2]), 1e-9)
+    moved = np.abs(boxes - expected_boxes).reshape(*boxes.shape[:-1], 2, 2).max(-2) / size * expected.shape[-1]
+    allowed = moved[..., 1] * steps[0] + moved[..., 0] * steps[1]
+    return np.maximum(np.abs(made - expected).max((-2, -1)) - allowed, 0)
+
+
 def as_detections(made, expected):
     """made with each image's detections in the order of those of expected that they are, one to one, by label, score, box and
     mask: nearly equal scores are in any order. At the end of the list either of two may be the one that is left: such a pair
@@ -236,10 +268,13 @@ def as_detections(made, expected):
         count = len(scores)
         distances = np.where(made["labels"][n] != expected["labels"][n][:, None], np.inf, 0)
         for name in expected.keys() - {"labels"}:
-            ours, theirs = (x[name][n].reshape(count, -1) for x in (expected, made))
-            allowed = MASK_TOLERANCE if name == "masks" else TOLERANCE
+            ours, theirs = expected[name][n], made[name][n]
             for i, row in enumerate(ours):
-                distances[i] = np.maximum(distances[i], np.abs(theirs - row).max(-1) / allowed)
+                if name == "masks":
+                    far = mask_differences(theirs, row[None], made["boxes"][n], expected["boxes"][n][i : i + 1]) / MASK_TOLERANCE
+                else:
+                    far = np.abs(theirs - row).reshape(count, -1).max(-1) / TOLERANCE
+                distances[i] = np.maximum(distances[i], far)
         distances[(scores[:, None] == 0) & (made["scores"][n] == 0)] = 0
         order = np.full(count, -1)
         for i in range(count):
@@ -260,7 +295,7 @@ def as_detections(made, expected):
     return rows, ends
 
 
-def check(model, arguments, folder):
+def check(model, arguments, folder, queries=QUERIES):
     out, sample = folder / "model.onnx", folder / "sample.safetensors"
     command = [arguments.saccade, "export", str(model), str(out), "--sample", str(sample)]
     command += ["--batch", arguments.batch]
@@ -268,7 +303,7 @@ def check(model, arguments, folder):
         command += [flag, value] if value else []
     recipe = pathlib.Path(model).name if str(model).endswith(".textproto") else ""
     if any(part in recipe for part in CHOOSE_TOKENS):
-        command += ["--set", f"model.transformer.queries={QUERIES}"]
+        command += ["--set", f"model.transformer.queries={queries}"]
     if any(part in recipe for part in MOVE_REGIONS):
         command += ["--set", f"model.rcnn.proposals={QUERIES}"]
     begin = time.time()
@@ -295,6 +330,8 @@ def check(model, arguments, folder):
             made, ends = as_detections(made, expected)
         for name, values in expected.items():
             difference = np.abs(made[name] - values)
+            if finished and name == "masks":
+                difference = mask_differences(made[name], values, made["boxes"], expected["boxes"])
             worst[f"{runtime} {name}"] = float(difference.max())
     if not finished:
         worst["post-processing"] = check_postprocess(model, expected, images, arguments, folder)
@@ -304,8 +341,9 @@ def check(model, arguments, folder):
     if finished:
         text += f", {ends} of {expected['scores'].size} at the end of their list"
     costs = f"{len(proto.graph.node)} nodes, {size:.1f} MB, {exported:.0f} s"
-    print(f"{'ok  ' if ok else 'FAIL'} {model}: {text}; {costs}", flush=True)
-    return ok
+    again = not ok and queries == QUERIES and any(part in recipe for part in CHOOSE_TOKENS)
+    print(f"{'ok  ' if ok else 'tie?' if again else 'FAIL'} {model}: {text}; {costs}", flush=True)
+    return check(model, arguments, folder, OTHER_QUERIES) if again else ok
 
 
 def main():
