@@ -19,7 +19,7 @@ pick() { if [ $short = 1 ]; then echo "$2"; else echo "$1"; fi; }
 
 logs=build-nightly table=docs/nightly.md
 mkdir -p "$logs"
-commit=$(git rev-parse --short=12 HEAD)$(git diff --quiet HEAD || echo ' and changes')
+commit=$(git rev-parse --short=12 HEAD)$(git diff --quiet HEAD -- . ":!$table" || echo ' and changes')
 machine="$(nproc) x $(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -n 1)"
 rows=() failed=0 unknown=("${wanted[@]}")
 part() { # name, what it is, command...
