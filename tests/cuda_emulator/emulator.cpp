@@ -161,6 +161,7 @@ void Machine::launch(const std::string& name, Index3 grid, Index3 block, size_t 
     if (!fault_.empty()) break;
   }
   current_ = nullptr;
+  memory().clear_written();
   memory().close();
   if (!is_of_library) launch_log().add_accesses(name, threads, most_accesses_);
 }
@@ -438,7 +439,10 @@ void check_access(const void* address, size_t bytes, Access access) {
     return;
   }
   ++m.current().accesses;
-  if (dry()) return;
+  if (dry()) {
+    if (access != Access::kRead) memory().note_write(address, bytes);
+    return;
+  }
   const Observer& who = m.current().observer;
   std::string wrong = access == Access::kRead
                           ? memory().read(address, bytes, who)

@@ -38,19 +38,6 @@ void* reserve(size_t bytes, int protection) {
   return p;
 }
 
-void clear(void* p, size_t bytes) {
-  constexpr size_t kLarge = 1 << 16, kPage = 4096;
-  auto *begin = static_cast<char*>(p), *end = begin + bytes;
-  if (bytes >= kLarge) {  // whole pages go back to the system, which has zeros in their place
-    char* first = begin + (kPage - reinterpret_cast<uintptr_t>(begin) % kPage) % kPage;
-    const size_t pages = static_cast<size_t>(end - first) / kPage * kPage;
-    madvise(first, pages, MADV_DONTNEED);
-    std::memset(begin, 0, static_cast<size_t>(first - begin));
-    begin = first + pages;
-  }
-  std::memset(begin, 0, static_cast<size_t>(end - begin));
-}
-
 void hide([[maybe_unused]] void* p, [[maybe_unused]] size_t bytes) {
 #if defined(__SANITIZE_ADDRESS__)
   __asan_poison_memory_region(p, bytes);
@@ -106,7 +93,6 @@ void* Memory::allocate(size_t bytes) {
   if (auto it = freed_.find(size); it != freed_.end()) {
     p = it->second;
     freed_.erase(it);
-    if (runs_small_launches()) clear(p, size);
   } else {
     if (top_ + size + kGap > reserved_) return nullptr;
     p = base_ + top_;
@@ -246,6 +232,11 @@ std::string Memory::host_write(const void* p, size_t bytes) {
   return wrong;
 }
 
+void Memory::clear_written() {
+  for (const auto& [p, bytes] : written_) std::memset(p, 0, bytes);
+  written_.clear();
+}
+
 void Memory::forget(void* p, size_t bytes) {
   if (dry()) return;
   auto offset = static_cast<size_t>(static_cast<char*>(p) - base_);
@@ -261,10 +252,7 @@ void Memory::withdraw(void* p, size_t bytes) {
 }
 
 void Memory::renew(void* block, size_t size, size_t bytes) {
-  if (dry()) {
-    if (runs_small_launches()) clear(block, bytes);
-    return;
-  }
+  if (dry()) return;
   withdraw(block, size);
   std::memset(states_ + (static_cast<char*>(block) - base_), kFresh, bytes);
   show(block, bytes);

@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace saccade::emulator {
 
@@ -14,7 +15,8 @@ namespace saccade::emulator {
 // What is left of a program's time is the host's.
 bool dry();
 // SACCADE_EMULATOR_DRY=small: kernels of fewer than kFewThreads threads (launch_log.h) run nevertheless,
-// unchecked, on zeros and what others of them have written, so that their accesses are counted.
+// unchecked and on zeros, so that their accesses are counted. What they write is gone after the launch: an
+// index that one of them made of what a larger kernel had to prepare would lead another anywhere.
 bool runs_small_launches();
 
 // Who is looking: a thread of a running kernel.
@@ -50,6 +52,9 @@ class Memory {
   // The same for copies by the host, which no thread races with.
   std::string host_read(const void* p, size_t bytes) const;
   std::string host_write(const void* p, size_t bytes);
+  // Of a launch that runs on zeros: what it writes, and zeros in its place.
+  void note_write(const void* p, size_t bytes) { written_.emplace_back(const_cast<void*>(p), bytes); }
+  void clear_written();
   // As if just allocated, and as if outside of all allocations: the shared memory of a block. `p` is aligned
   // to 8.
   void forget(void* p, size_t bytes);
@@ -74,6 +79,7 @@ class Memory {
   size_t top_ = 0, used_ = 0, pooled_ = 0;
   std::map<void*, size_t> live_;
   std::multimap<size_t, void*> freed_;
+  std::vector<std::pair<void*, size_t>> written_;
 };
 
 Memory& memory();
