@@ -84,7 +84,7 @@ elseif(cuda_mode STREQUAL "emulated")
     set_source_files_properties(${emulator_sources} PROPERTIES COMPILE_OPTIONS -DSACCADE_EMULATOR_HOOKS)
     # Every access passes through these: they are to be quick.
     if(SACCADE_SANITIZE_ONLY)
-      foreach(source hooks memory block_order)
+      foreach(source hooks emulator memory block_order)
         set_source_files_properties(${CMAKE_SOURCE_DIR}/tests/cuda_emulator/${source}.cpp PROPERTIES
           COMPILE_OPTIONS "-DSACCADE_EMULATOR_HOOKS;-fno-sanitize=all;-O2")
       endforeach()

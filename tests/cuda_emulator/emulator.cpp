@@ -330,8 +330,8 @@ bool copy(void* to, const void* from, size_t bytes) {
   if (!machine().fault_.empty()) return false;
   if (bytes == 0) return true;
   std::string wrong;
-  if (memory().contains(from)) wrong = memory().host_read(from, bytes);
-  if (wrong.empty() && memory().contains(to)) wrong = memory().host_write(to, bytes);
+  if (device_addresses.contains(from)) wrong = memory().host_read(from, bytes);
+  if (wrong.empty() && device_addresses.contains(to)) wrong = memory().host_write(to, bytes);
   if (!wrong.empty()) {
     machine().fault_ = wrong;
     return false;
@@ -432,7 +432,7 @@ void* shared_array(const void* key, size_t bytes) { return machine().shared_arra
 void* dynamic_shared() { return machine().dynamic_shared(); }
 
 void check_access(const void* address, size_t bytes, Access access) {
-  if (!memory().contains(address)) return;
+  if (!device_addresses.contains(address)) return;
   Machine& m = machine();
   if (!m.running()) {
     m.report(fmt::format("host code touches device memory at {}", address));
@@ -452,7 +452,7 @@ void check_access(const void* address, size_t bytes, Access access) {
 }
 
 void check_alignment(const void* address, size_t bytes) {
-  if (reinterpret_cast<uintptr_t>(address) % bytes == 0 || !memory().contains(address)) return;
+  if (reinterpret_cast<uintptr_t>(address) % bytes == 0 || !device_addresses.contains(address)) return;
   machine().report(fmt::format("misaligned: {} bytes at {}", bytes, address));
 }
 

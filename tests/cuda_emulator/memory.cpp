@@ -59,6 +59,8 @@ struct Memory::Cell {
   uint8_t write_bytes, read_bytes;  // bit i: byte i
 };
 
+AddressRange device_addresses;
+
 bool dry() {
   static const bool dry = [] {
     const char* text = std::getenv("SACCADE_EMULATOR_DRY");
@@ -76,6 +78,7 @@ Memory::Memory()
     : reserved_(dry() ? kDryBytes : kCheckedBytes),
       base_(static_cast<char*>(
           reserve(reserved_, runs_small_launches() ? PROT_READ | PROT_WRITE : PROT_NONE))) {
+  device_addresses = {base_, reserved_};
   if (dry()) {
     limit = reserved_;
     return;
@@ -139,7 +142,7 @@ bool Memory::deallocate_pooled(void* pointer) {
 
 std::pair<const char*, size_t> Memory::allocation(const void* p) const {
   auto it = live_.upper_bound(const_cast<void*>(p));
-  if (!contains(p) || it == live_.begin()) return {};
+  if (!device_addresses.contains(p) || it == live_.begin()) return {};
   --it;
   const auto* begin = static_cast<const char*>(it->first);
   return static_cast<const char*>(p) < begin + it->second ? std::pair{begin, it->second}

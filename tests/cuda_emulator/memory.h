@@ -19,6 +19,16 @@ bool dry();
 // index that one of them made of what a larger kernel had to prepare would lead another anywhere.
 bool runs_small_launches();
 
+// The addresses of device memory. Most accesses that the hooks see are of the host's.
+struct AddressRange {
+  const char* begin = nullptr;
+  size_t bytes = 0;
+  bool contains(const void* p) const {
+    return static_cast<size_t>(static_cast<const char*>(p) - begin) < bytes;
+  }
+};
+extern AddressRange device_addresses;  // empty before the first allocation
+
 // Who is looking: a thread of a running kernel.
 struct Observer {
   uint32_t launch = 0;
@@ -37,9 +47,6 @@ class Memory {
   void* allocate_pooled(size_t bytes);
   bool deallocate_pooled(void* pointer);
   void trim() { pooled_ = 0; }
-  bool contains(const void* p) const {
-    return static_cast<size_t>(static_cast<const char*>(p) - base_) < reserved_;
-  }
   // The live allocation that p lies in: its begin and size; nullptr for none.
   std::pair<const char*, size_t> allocation(const void* p) const;
   // Whether host code may touch device memory now: while kernels and copies run.

@@ -82,7 +82,7 @@ struct Host {
   // A report, or "".
   std::string touch(const Touched& now) {
     // Tests use the default stream for what happens before and after everything else.
-    if (!memory().contains(now.begin)) return "";
+    if (!device_addresses.contains(now.begin)) return "";
     if (now.stream == &default_stream()) {
       uses.erase(memory().allocation(now.begin).first);
       return "";
@@ -286,7 +286,7 @@ bool free_pinned(void* pointer) {
 }
 
 bool copy_async(void* to, const void* from, size_t bytes, Stream& stream) {
-  const bool up = memory().contains(to), down = memory().contains(from);
+  const bool up = device_addresses.contains(to), down = device_addresses.contains(from);
   launch_log().add(up && down ? "copy" : up ? "copy to the GPU" : "copy to the host");
   if (dry()) {
     if (!up) std::memset(to, 0, bytes);
