@@ -1,7 +1,17 @@
 #include "train/checkpoints/infer_config.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "core/tensor/error.h"
 #include "models/build.h"
 #include "models/weights/inference.h"
+#include "models/weights/weight_naming.h"
+#include "train/checkpoints/load_model.h"
+#include "train/config/options.h"
+#include "train/config/recipes.h"
 
 namespace saccade {
 
@@ -22,6 +32,69 @@ std::optional<InferredConfig> infer_config(const WeightsFile& file, const Offici
     return out;
   }
   return std::nullopt;
+}
+
+namespace {
+
+using Names = std::set<std::string>;
+
+// The names of the file's tensors, translated in each way in which they may be meant.
+std::vector<Names> possible_names(const WeightsFile& file) {
+  std::vector<Names> all;
+  const auto add = [&](const std::string& naming) {
+    try {
+      Names names;
+      for (const NamedWeight& w : official_weights(file, naming).tensors) names.insert(w.name);
+      if (std::ranges::find(all, names) == all.end()) all.push_back(std::move(names));
+    } catch (const InputError&) {  // not by this naming
+    }
+  };
+  add("");
+  for (const auto& [name, naming] : weight_namings().all()) add(name);
+  return all;
+}
+
+Names names_of_model(const Config& config) {
+  const int64_t classes = std::max<int64_t>(config.model().num_classes(), 1);
+  Names names;
+  for (const NamedTensor& t : sketch_model(build_args(config), classes)->named_tensors())
+    names.insert(t.name);
+  return names;
+}
+
+}  // namespace
+
+std::string NearestModel::text() const {
+  if (missing.empty()) return fmt::format("a model as that of --model {}", recipe);
+  constexpr size_t kShown = 4;
+  std::string names;
+  for (size_t i = 0; i < std::min(kShown, missing.size()); ++i) names += (i ? ", " : "") + missing[i];
+  if (missing.size() > kShown) names += fmt::format(" and {} more", missing.size() - kShown);
+  return fmt::format("nearly a model as that of --model {}, but it lacks {} of {} tensors ({}){}", recipe,
+                     missing.size(), tensors, names,
+                     others == 0 ? "" : fmt::format(" and has {} others", others));
+}
+
+std::optional<NearestModel> nearest_model(const WeightsFile& file) {
+  constexpr int64_t kMostDifferent = 10;  // of a hundred
+  std::optional<NearestModel> nearest;
+  const std::vector<Names> possible = possible_names(file);
+  for (const Recipe& recipe : recipes()) {
+    const Config config = resolve_config(parse_config(recipe.text, recipe.name));
+    // A backbone without its class head is whole.
+    if (model_types().find(config.model().type()).parts.empty()) continue;
+    const Names wanted = names_of_model(config);
+    for (const Names& names : possible) {
+      NearestModel near{.recipe = recipe.name, .missing = {}, .tensors = std::ssize(wanted)};
+      std::ranges::set_difference(wanted, names, std::back_inserter(near.missing));
+      near.others = std::ssize(names) - (near.tensors - std::ssize(near.missing));
+      const int64_t different = std::ssize(near.missing) + near.others;
+      if (near.missing.empty() && near.others > 0) continue;
+      if (100 * different > kMostDifferent * near.tensors) continue;
+      if (!nearest || different < std::ssize(nearest->missing) + nearest->others) nearest = std::move(near);
+    }
+  }
+  return nearest;
 }
 
 }  // namespace saccade

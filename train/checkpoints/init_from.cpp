@@ -12,7 +12,7 @@
 #include "data/formats/listing.h"
 #include "models/weights/model_json.h"
 #include "train/checkpoints/checkpoint.h"
-#include "train/checkpoints/nearest_model.h"
+#include "train/checkpoints/infer_config.h"
 
 namespace saccade {
 namespace {

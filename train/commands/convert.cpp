@@ -18,7 +18,6 @@
 #include "train/checkpoints/infer_config.h"
 #include "train/checkpoints/init_from.h"
 #include "train/checkpoints/load_model.h"
-#include "train/checkpoints/nearest_model.h"
 #include "train/commands/commands.h"
 #include "train/config/task.h"
 #include "train/logs/print.h"
