@@ -10,7 +10,7 @@
 #include "data/formats/checks/image_check.h"
 #include "data/formats/checks/mask_check.h"
 #include "data/formats/checks/units.h"
-#include "data/formats/checks/unnamed_images.h"
+#include "data/formats/checks/unused_data.h"
 #include "data/formats/dataset.h"
 #include "data/formats/joining/united_paths.h"
 #include "data/formats/joining/united_truth.h"

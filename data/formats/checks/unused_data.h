@@ -1,4 +1,4 @@
-// Labelled data that lies in the folder of a data set without being read.
+// What lies in the folder of a data set without being read: labelled data, and images that no list names.
 #pragma once
 
 #include <string>
@@ -14,5 +14,11 @@ namespace saccade {
 // it is the folder that all of the sets lie in.
 std::vector<std::string> notes_on_unused(const std::string& place, const DataSplits& own,
                                          const std::vector<DataSplits>& all);
+
+// Adds a note on the images of the folder that neither these lists nor those of the splits beside them (with
+// `read`) name. Where looking takes more than so many seconds, that is told in its place.
+void note_unnamed_images(GroundTruth& truth, const DataPaths& paths,
+                         GroundTruth (*read)(const DataPaths& paths, const ProblemReport& report),
+                         double seconds = 10);
 
 }  // namespace saccade
