@@ -18,7 +18,6 @@
 #include "core/tensor/error.h"
 #include "train/commands/cli/cli_commands.h"
 #include "train/commands/shell/completion.h"
-#include "train/commands/shell/version.h"
 #include "train/config/habits.h"
 #include "train/logs/print.h"
 

@@ -12,6 +12,10 @@ void prepare_process();
 
 int run_command_line(int argc, const char* const* argv);
 
+// What --version says (train/commands/shell/version.cpp), lines: "saccade 0.2.0 (commit 1234abc)", then what
+// was built in.
+std::string version_text();
+
 // How the exception that is being handled ends a command; training is told what takes less memory.
 struct CommandFailure {
   int status;

@@ -1,4 +1,4 @@
-#include "train/commands/shell/version.h"
+#include "train/commands/cli/cli.h"
 
 #include <fmt/format.h>
 
