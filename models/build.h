@@ -44,7 +44,12 @@ struct ModelSpec {
 inline Registry<ModelSpec>& model_types() { return registry_of<ModelSpec>("model type"); }
 
 // As ModelSpec::build, of the type that the section names. criterion: that of a classifier is not read.
-std::shared_ptr<Module> build_model(const Args& model, int64_t classes, const Args& criterion = {});
+inline std::shared_ptr<Module> build_model(const Args& model, int64_t classes, const Args& criterion = {}) {
+  const ModelSpec& spec = model_types().find(model.get_string("type", ""), "model.type");
+  auto built = spec.build(model, classes, criterion);
+  model.finish(spec.summary);
+  return built;
+}
 // A model as what its task works with: a Detector, a Classifier, a Segmenter. Throws Error for another.
 template <class M, class AnyModule>
 M& model_as(AnyModule& module) {
