@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cstring>
 #include <map>
 #include <set>
 
+#include "core/files/text.h"
 #include "core/tensor/error.h"
 #include "data/formats/listing.h"
 #include "models/weights/model_json.h"
@@ -62,7 +62,7 @@ class Filling {
     if (!reinit_heads_ && !class_heads_.empty()) report_.other_classes = others;
     repeats_rows_ = repeats_rows_ && options.heads == ClassHeads::kTakeIfSame;
     if (reinit_heads_ && options.heads == ClassHeads::kTakeIfSame) match_classes(options.class_names);
-    for (const NamedWeight& w : weights_.tensors) plan(w);
+    for (const NamedWeight& w : weights_.tensors) plan(w, options.other_head);
     for (const auto& [state, sources] : sources_) check_shared(sources);
     repeat_first_heads();
     std::set<const VarState*> filled;
@@ -114,10 +114,6 @@ class Filling {
           it != places.end() && class_names[i] != "N/A")
         class_rows_.emplace_back(static_cast<int64_t>(i), it->second);
     classes_in_file_ = std::ssize(names);
-  }
-  static std::string lower_case(std::string text) {
-    for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-    return text;
   }
   // Rows of as many values.
   bool has_rows_of(const NamedTensor& t, const NamedWeight& w) const {
@@ -210,7 +206,7 @@ class Filling {
           wanted_.empty() ? "none" : wanted_[0].name, foreign.empty() ? "" : "; " + foreign);
   }
 
-  void plan(const NamedWeight& w) {
+  void plan(const NamedWeight& w, const char* other_head) {
     if (is_training_state(w.name)) {
       report_.has_averages = report_.has_averages || w.name.starts_with("ema.");
       return;
@@ -230,13 +226,12 @@ class Filling {
     const bool same =
         t->var.shape() == w.shape && (!is_table || groups == 0 || groups == query_tables_.groups);
     if (!is_float_dtype(dtype(w)) || (!same && !resize(*t, w) && !(is_table && cut_queries(*t, w, groups))))
-      fail_input(
-          "{}: tensor \"{}\" is {} {}, the model's \"{}\" has shape {}{}{}", file_.path(),
-          printable(w.parts[0]), dtype(w), w.shape.to_string(), t->name, t->var.shape().to_string(),
-          is_table ? fmt::format(" ({} groups of queries in the file, {} in the model)", groups,
-                                 query_tables_.groups)
-                   : "",
-          head ? "; --reinit-heads starts the class heads anew" : "; expected weights of the same model");
+      fail_input("{}: tensor \"{}\" is {} {}, the model's \"{}\" has shape {}{}; {}", file_.path(),
+                 printable(w.parts[0]), dtype(w), w.shape.to_string(), t->name, t->var.shape().to_string(),
+                 is_table ? fmt::format(" ({} groups of queries in the file, {} in the model)", groups,
+                                        query_tables_.groups)
+                          : "",
+                 head ? other_head : "expected weights of the same model");
     sources_[t->var.state().get()].push_back(&w);
   }
 

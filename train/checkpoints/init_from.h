@@ -36,13 +36,15 @@ struct InitOptions {
   ClassHeads heads = ClassHeads::kTake;
   std::vector<std::string> class_names = {};  // of the model; empty: not known
   std::string key = {};                       // of the tensors in a .pth file, see open_weights
+  // What is said of a class head that has another shape in the file.
+  const char* other_head = "--reinit-heads starts the class heads anew";
 };
 
 // Fills the model's tensors from those of the file with the same official name; a tensor that the model
 // shares among several names is filled from any of them. A file of a bare backbone fills a detector's, and a
 // detector's backbone a classifier. Positions that were learned on images of another size are resized
 // (layers/position_tables.h). Throws InputError when nothing fits, naming the tensor when one has
-// another shape or type in the file (with a hint at --reinit-heads when it is a class head), and when names
+// another shape or type in the file (with InitOptions::other_head when it is a class head), and when names
 // that the model shares differ in the file. The model is then unchanged.
 InitReport fill_model(const WeightsFile& file, const OfficialWeights& weights, Module& model,
                       const InitOptions& options = {});

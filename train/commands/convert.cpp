@@ -133,25 +133,14 @@ std::optional<Described> configuration(const ConvertArguments& arguments, const 
   return Described{config, inferred ? inferred->json.labels : std::vector<std::string>()};
 }
 
-// Of which model the file lacks some tensors.
-std::optional<NearestModel> nearly_which(const WeightsFile& file) {
-  std::optional<NearestModel> nearest = nearest_model(file);
-  if (nearest && nearest->missing.empty()) nearest.reset();
-  return nearest;
-}
-
-// Where tensors are missing, what those that are there seem to say may contradict itself.
-std::optional<Described> configuration_or_nearest(const ConvertArguments& arguments, const WeightsFile& file,
-                                                  const OfficialWeights& weights) {
-  try {
-    return configuration(arguments, file, weights);
-  } catch (const InputError&) {
-    if (!arguments.config.empty() || !arguments.set.empty()) throw;
-    constexpr size_t kFew = 8;
-    const std::optional<NearestModel> nearest = nearly_which(file);
-    if (!nearest || nearest->others > 0 || nearest->missing.size() > kFew) throw;
-    fail_input("{}: is {}; expected all of them", file.path(), nearest->text());
-  }
+// Throws InputError where the file is of a model that is known but for tensors that it lacks. `few`: and for
+// no more than a few of them.
+void refuse_incomplete(const WeightsFile& file, bool few) {
+  constexpr size_t kFew = 8;
+  const std::optional<NearestModel> nearest = nearest_model(file);
+  if (!nearest || nearest->missing.empty()) return;
+  if (few && (nearest->others > 0 || nearest->missing.size() > kFew)) return;
+  fail_input("{}: is {}; expected all of them", file.path(), nearest->text());
 }
 
 void write_checkpoint(const ConvertArguments& arguments, const WeightsFile& file,
@@ -163,7 +152,8 @@ void write_checkpoint(const ConvertArguments& arguments, const WeightsFile& file
   for (const std::string& note : notes) print_line(note);
   config = resolve_config(config);
   std::shared_ptr<Module> model = build_model(config, config.model().num_classes());
-  InitReport report = fill_model(file, weights, *model);
+  InitReport report = fill_model(
+      file, weights, *model, {.other_head = "expected as many classes (--set model.num_classes, --config)"});
   std::vector<std::string> unknown;
   std::copy_if(report.skipped.begin(), report.skipped.end(), std::back_inserter(unknown),
                [](const std::string& name) { return !of_mask_head(name); });
@@ -171,10 +161,6 @@ void write_checkpoint(const ConvertArguments& arguments, const WeightsFile& file
   if (!report.missing.empty())
     fail_input("{}: {} tensors of the model are not in the file, the first is \"{}\" {}", file.path(),
                report.missing.size(), report.missing[0], kHint);
-  if (!unknown.empty())
-    if (const std::optional<NearestModel> nearest = nearly_which(file); nearest && nearest->others == 0)
-      fail_input("{}: {} of its tensors have no place in a {}; it is {}", file.path(), unknown.size(),
-                 config.model().type(), nearest->text());
   if (!unknown.empty())
     fail_input("{}: {} tensors have no place in the model, the first is \"{}\" {}", file.path(),
                unknown.size(), unknown[0], kHint);
@@ -198,9 +184,7 @@ void write_plain(const ConvertArguments& arguments, const WeightsFile& file, con
     fail_input("{}: no detector or classifier that is known, so --set and --annotations have no meaning",
                file.path());
   const bool ours = file.metadata().contains("saccade.config");
-  if (!ours)
-    if (const std::optional<NearestModel> nearest = nearly_which(file))
-      fail_input("{}: is {}; expected all of them", file.path(), nearest->text());
+  if (!ours) refuse_incomplete(file, false);
   if (!ours && !fits_a_backbone(weights))
     fail_input(
         "{}: the names of its tensors belong to no model of this program (the first is \"{}\"), so it cannot be "
@@ -249,11 +233,15 @@ int run_convert(const ConvertArguments& given) {
                    : "");
   file->verify();
   std::optional<Described> described;
-  if (!ours) described = configuration_or_nearest(arguments, *file, weights);
-  if (described)
-    write_checkpoint(arguments, *file, weights, *described);
-  else
-    write_plain(arguments, *file, weights);
+  try {
+    if (!ours) described = configuration(arguments, *file, weights);
+    if (described) write_checkpoint(arguments, *file, weights, *described);
+  } catch (const InputError&) {
+    // Where tensors are missing, what those that are there seem to say may contradict itself.
+    if (arguments.config.empty() && arguments.set.empty()) refuse_incomplete(*file, true);
+    throw;
+  }
+  if (!described) write_plain(arguments, *file, weights);
   if (replaces) print_line("{}: replaces an existing file", arguments.output);
   return 0;
 }
