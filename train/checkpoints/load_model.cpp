@@ -9,6 +9,7 @@
 #include "train/checkpoints/checkpoint.h"
 #include "train/config/options.h"
 #include "train/config/quick_flags.h"
+#include "train/config/recipes.h"
 #include "train/config/schema/config_changes.h"
 #include "train/config/task.h"
 #include "train/config/text.h"
@@ -72,17 +73,6 @@ void edit_for_inference(Config& config, const std::vector<std::string>& sets) {
   validate_config(config);
 }
 
-// Which of the edits do nothing in such a configuration.
-std::vector<std::string> notes_on_idle_edits(const Config& config, const std::vector<std::string>& sets) {
-  std::vector<std::string> notes = idle_fields(resolve_config(config));
-  std::erase_if(notes, [&](const std::string& note) {
-    return std::ranges::none_of(sets, [&](const std::string& set) {
-      return note.starts_with("note: " + set.substr(0, set.find('=')));
-    });
-  });
-  return notes;
-}
-
 }  // namespace
 
 LoadedModel load_trained_model(const std::string& checkpoint, Device device, const std::string& precision,
@@ -103,7 +93,9 @@ LoadedModel load_trained_model(const std::string& checkpoint, Device device, con
   const std::vector<std::string> size = size_edits(loaded.config, image_size);
   sets.insert(sets.begin(), size.begin(), size.end());
   if (!sets.empty()) edit_for_inference(loaded.config, sets);
-  if (!given.empty()) loaded.notes = notes_on_idle_edits(loaded.config, given);
+  if (!given.empty())
+    for (const IdleField& idle : idle_fields(resolve_config(loaded.config)))
+      if (is_set(given, idle.field)) loaded.notes.push_back(idle.note);
   resolve_precision(loaded.config, device);
   const int64_t classes = check_classes(loaded, checkpoint);
   const BuildArgs args = with_name(checkpoint, [&] { return build_args(loaded.config); });

@@ -55,7 +55,7 @@ void TrainingRun::begin() {
   start();
   check_interrupt();
   describe();
-  for (const std::string& line : idle_fields(config_)) log_.message(line);
+  for (const IdleField& idle : idle_fields(config_)) log_.message(idle.note);
   for (const std::string& line : task_.describe_data()) log_.message(line);
   model_.set_training(true);
   if (info_.evaluation_due) {

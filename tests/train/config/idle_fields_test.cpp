@@ -9,7 +9,12 @@ namespace saccade {
 namespace {
 
 std::vector<std::string> idle_in(const std::string& text) {
-  return idle_fields(resolve_config(parse_config(text, "test")));
+  std::vector<std::string> notes;
+  for (const IdleField& idle : idle_fields(resolve_config(parse_config(text, "test")))) {
+    EXPECT_TRUE(idle.note.starts_with("note: " + idle.field + ": ")) << idle.note;
+    notes.push_back(idle.note);
+  }
+  return notes;
 }
 
 TEST(IdleFields, AreNamedWithWhatTheyBelongTo) {
@@ -88,8 +93,8 @@ TEST(IdleFields, WhatIsReadIsNotNamed) {
 TEST(IdleFields, NoRecipeHasAny) {
   for (const auto& file : std::filesystem::directory_iterator(SACCADE_SOURCE_DIR "/configs")) {
     if (file.path().extension() != ".textproto") continue;
-    const auto notes = idle_fields(resolve_config(load_config(file.path().string())));
-    EXPECT_TRUE(notes.empty()) << file.path() << ": " << notes.at(0);
+    const auto idle = idle_fields(resolve_config(load_config(file.path().string())));
+    EXPECT_TRUE(idle.empty()) << file.path() << ": " << idle.at(0).note;
   }
 }
 

@@ -27,6 +27,9 @@ std::string inference_fields();
 // A line for each field of a resolved configuration that differs from its default (of the model's family) and
 // that nobody reads as the others stand: "note: train.ema_tau: 2000 does nothing without train.ema_decay".
 // Fields that would spoil something are refused instead (validate_config).
-std::vector<std::string> idle_fields(const Config& config);
+struct IdleField {
+  std::string field, note;
+};
+std::vector<IdleField> idle_fields(const Config& config);
 
 }  // namespace saccade

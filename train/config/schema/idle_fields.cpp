@@ -184,12 +184,12 @@ Config defaults_beside(const Config& config) {
 
 }  // namespace
 
-std::vector<std::string> idle_fields(const Config& config) {
-  std::vector<std::string> notes;
+std::vector<IdleField> idle_fields(const Config& config) {
+  std::vector<IdleField> idle;
   for (const ConfigChange& set : config_changes(defaults_beside(config), config))
     if (const std::string where = idle_where(config, set.field); !where.empty())
-      notes.push_back(fmt::format("note: {}: {} does nothing {}", set.field, set.to, where));
-  return notes;
+      idle.push_back({set.field, fmt::format("note: {}: {} does nothing {}", set.field, set.to, where)});
+  return idle;
 }
 
 }  // namespace saccade
