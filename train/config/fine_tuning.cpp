@@ -24,8 +24,8 @@ class FineTuning {
 
   Config run() {
     fit_step();
-    const double epochs = config_.train().epochs(),
-                 steps = epochs * static_cast<double>(size_.images) / static_cast<double>(images_of_step());
+    const double epochs = config_.train().epochs(), steps = epochs * static_cast<double>(size_.images) /
+                                                            static_cast<double>(images_of_step(config_));
     fit_averages(steps);
     fit_rates(epochs, steps);
     fit_augmentation(epochs);
@@ -34,13 +34,9 @@ class FineTuning {
 
  private:
   bool is_free(std::string_view field) const { return !is_set(sets_, field); }
-  int64_t images_of_step() const {
-    const Config c = resolve_config(config_);
-    return int64_t{c.data().batch_size()} * c.train().accumulate();
-  }
 
   void fit_step() {
-    const int64_t before = images_of_step(),
+    const int64_t before = images_of_step(config_),
                   most = std::clamp<int64_t>(size_.images / kStepsAnEpoch, 1, kMaxOfTuningStep);
     if (before <= most || quick_.batch > 0 || !is_free("data.batch_size") || !is_free("train.accumulate"))
       return;
@@ -49,7 +45,7 @@ class FineTuning {
     config_.mutable_train()->set_accumulate(static_cast<int32_t>(most / batch));
     if (is_free("optimizer.learning_rate") && !quick_.learning_rate)
       config_.mutable_optimizer()->set_learning_rate(config_.optimizer().learning_rate() *
-                                                     static_cast<double>(images_of_step()) /
+                                                     static_cast<double>(images_of_step(config_)) /
                                                      static_cast<double>(before));
   }
 

@@ -28,12 +28,12 @@ bool is_set(const std::vector<std::string>& sets, std::string_view field) {
   return std::ranges::any_of(sets, [&](const std::string& set) { return changes(set, field); });
 }
 
-namespace {
-
 int64_t images_of_step(const Config& config) {
   const Config c = resolve_config(config);
   return int64_t{c.data().batch_size()} * c.train().accumulate();
 }
+
+namespace {
 
 bool is_frozen_resnet(const Config& config) {
   const config::Backbone backbone = resolve_config(config).model().backbone();

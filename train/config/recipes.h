@@ -24,6 +24,8 @@ const Recipe& find_recipe(const std::string& name, const std::string& where);
 
 // Whether one of the edits of --set changes the field, or a message that holds it.
 bool is_set(const std::vector<std::string>& sets, std::string_view field);
+// Of a step of the optimizer, on one process.
+int64_t images_of_step(const Config& config);
 
 struct FittedRecipe {
   Config config;
