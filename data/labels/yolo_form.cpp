@@ -69,28 +69,37 @@ Polygon whole_polygon(const Annotation& a, ImageSize size) {
   return {};
 }
 
-// The first object without one; null: all have one.
-const Annotation* first_without_polygon(const GroundTruth& truth) {
-  std::unordered_map<int64_t, ImageSize> sizes;
-  for (const ImageInfo& image : truth.images) sizes.emplace(image.id, ImageSize{image.height, image.width});
-  for (const Annotation& a : truth.annotations)
-    if (!a.iscrowd && whole_polygon(a, sizes.at(a.image_id)).empty()) return &a;
-  return nullptr;
+// Those of all objects. Where one has none, they are of no use: its name is told.
+using Polygons = std::unordered_map<const Annotation*, Polygon>;
+Polygons whole_polygons(std::span<const LabelList> lists, std::string& first_without) {
+  Polygons all;
+  for (const LabelList& list : lists) {
+    const auto images = list.truth.images_by_id();
+    for (const Annotation& a : list.truth.annotations) {
+      if (a.iscrowd) continue;
+      const ImageInfo& image = *images.at(a.image_id);
+      Polygon& whole = all[&a] = whole_polygon(a, {image.height, image.width});
+      if (!whole.empty()) continue;
+      first_without = list.truth.name_of(a);
+      return {};
+    }
+  }
+  return all;
 }
 
 bool has_mask(const Annotation& a) { return a.segmentation && !a.iscrowd; }
 
-// Twelve digits tell a millionth of a pixel of any image.
+// Twelve digits tell a millionth of a pixel of any image. No polygons: the boxes are written.
 std::string yolo_lines(const ImageInfo& image, const std::vector<const Annotation*>& annotations,
-                       const std::vector<Category>& categories, bool polygons) {
+                       const std::vector<Category>& categories, const Polygons& polygons) {
   const auto width = static_cast<double>(image.width), height = static_cast<double>(image.height);
   std::string text;
   for (const Annotation* a : annotations) {
     if (a->iscrowd) continue;
     const auto category = std::ranges::find(categories, a->category_id, &Category::id);
     text += std::to_string(category - categories.begin());
-    if (polygons) {
-      const Polygon points = whole_polygon(*a, {image.height, image.width});
+    if (!polygons.empty()) {
+      const Polygon& points = polygons.at(a);
       for (size_t i = 0; i < points.size(); ++i)
         text += fmt::format(" {:.12g}", points[i] / (i % 2 == 0 ? width : height));
     } else {
@@ -106,10 +115,7 @@ LabelFiles write_yolo(std::span<const LabelList> lists) {
   LabelFiles out;
   const std::vector<Category>& categories = lists[0].truth.categories;
   std::string first_without;
-  for (const LabelList& list : lists)
-    if (const Annotation* a = first_without_polygon(list.truth); a != nullptr && first_without.empty())
-      first_without = list.truth.name_of(*a);
-  const bool polygons = first_without.empty();
+  const Polygons polygons = whole_polygons(lists, first_without);
   const std::string why = fmt::format(
       "left out: YOLO has polygons only where every object has one, and its box is around it, which is not so "
       "of {}",
@@ -126,9 +132,9 @@ LabelFiles write_yolo(std::span<const LabelList> lists) {
     }
     note_left_out(out, list,
                   {{crowds_of(list), "crowd is", "crowds are", "left out: YOLO has none"},
-                   {own_areas(list, polygons), "area of an object is", "areas of objects are",
+                   {own_areas(list, !polygons.empty()), "area of an object is", "areas of objects are",
                     "left out: YOLO has none, those of the boxes count"},
-                   {polygons ? 0 : std::ranges::count_if(list.truth.annotations, has_mask), "mask is",
+                   {polygons.empty() ? std::ranges::count_if(list.truth.annotations, has_mask) : 0, "mask is",
                     "masks are", why.c_str()}});
     if (list.split.empty()) continue;
     out.pictures.push_back({"images" + folder, static_cast<size_t>(&list - lists.data())});
