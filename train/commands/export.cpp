@@ -190,8 +190,6 @@ int run_export(const ExportArguments& arguments) {
     fail_input("--image-size: {} beside --height or --width, expected only one of them",
                arguments.image_size);
   const bool recipe = arguments.checkpoint.ends_with(".textproto");
-  if (arguments.raw_outputs && !arguments.postprocess)
-    fail_input("--raw-outputs: without --postprocess the outputs are the raw ones");
   LoadedModel model = recipe ? untrained_model(arguments)
                              : load_trained_model(arguments.checkpoint, Device::kCpu, "", arguments.set,
                                                   arguments.image_size);
@@ -205,6 +203,8 @@ int run_export(const ExportArguments& arguments) {
                                   .postprocess = arguments.postprocess,
                                   .raw_outputs = arguments.raw_outputs},
                                  *model.module);
+  if (arguments.raw_outputs && !arguments.postprocess)
+    fail_input("--raw-outputs: without --postprocess the outputs are the raw ones");
   ExportedModel exported;
   // The model runs with 2 and 4 images where any number shall do.
   with_model_of(arguments.checkpoint, {options.height, options.width}, "--height, --width, --batch", [&] {

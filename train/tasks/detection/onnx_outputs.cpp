@@ -220,8 +220,8 @@ std::string DetectorOutputs::note() const {
        const ResultForm form = model_as<const Detector>(model).result_form();
        if (form.finished && choice.raw_outputs)
          fail_input(
-             "--raw-outputs: a {} chooses its detections itself, so there are no raw outputs, expected "
-             "--postprocess alone",
+             "--raw-outputs: a {} chooses its detections itself, so there are no raw outputs, with or without "
+             "--postprocess",
              config.model().type());
        return std::make_shared<DetectorOutputs>(
            choice, class_losses().find(config::ClassLoss_Name(config.criterion().class_loss())).make({}),
