@@ -31,6 +31,12 @@ Var fill_reach(const Var& images) {
   return filled;
 }
 
+Var rows_of_levels(const Vars& levels, int64_t columns) {
+  Vars flat;
+  for (const Var& level : levels) flat.push_back(reshape(level, {level.value().numel() / columns, columns}));
+  return concat(flat, 0);
+}
+
 Anchors::Anchors(const AnchorOptions& options) : options_(options) {
   SACCADE_CHECK(!options.strides.empty() && per_cell() > 0, "[anchors] {} levels of {} anchors a cell",
                 options.strides.size(), per_cell());
@@ -57,6 +63,17 @@ FeatureLevels Anchors::maps(ImageSize image) const {
   for (int64_t stride : options_.strides)
     maps.push_back({ceil_div(reach.height, stride), ceil_div(reach.width, stride)});
   return maps;
+}
+
+Tensor Anchors::padding(int64_t level, MapSize map, const std::vector<ImageSize>& images,
+                        int64_t times) const {
+  Tensor padded = Tensor::zeros({std::ssize(images), map.height, map.width, times}, DType::kBool);
+  for (int64_t n = 0; n < std::ssize(images); ++n) {
+    const MapSize own = maps(images[static_cast<size_t>(n)])[level];
+    padded.select(0, n).slice(0, own.height, map.height).fill(1);
+    padded.select(0, n).slice(1, own.width, map.width).fill(1);
+  }
+  return padded;
 }
 
 int64_t Anchors::step(int64_t level, int64_t pixels) const {

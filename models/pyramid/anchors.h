@@ -19,6 +19,8 @@ inline constexpr int64_t kImageMultiple = 32;
 ImageSize reach_of(ImageSize image);
 // images [N, H, W, 3] with zeros at the right and below, where their sizes are no multiples.
 Var fill_reach(const Var& images);
+// Predictions of all levels, [N, H, W, A * columns] each, as rows [.., columns]: level by level, image by image.
+Var rows_of_levels(const Vars& levels, int64_t columns);
 
 struct AnchorOptions {
   std::vector<int64_t> strides;              // pixels from cell to cell, a level each
@@ -39,6 +41,8 @@ class Anchors {
   // The maps of an image or a padded image: a cell for every stride that has begun in its reach. What pads an
   // image further adds cells, but moves none.
   FeatureLevels maps(ImageSize image) const;
+  // Which cells of a level's map of a batch lie in the padding of their image: bool [N, H, W, times].
+  Tensor padding(int64_t level, MapSize map, const std::vector<ImageSize>& images, int64_t times) const;
   // The anchors of all cells of an image, [maps(image).tokens() * per_cell(), 4] as corners in pixels: by
   // level, row, column, ratio, scale. They are not cut to the image.
   std::vector<float> boxes(ImageSize image) const;

@@ -11,19 +11,6 @@
 namespace saccade {
 namespace {
 
-// In the padding, bool [N, cells * anchors] of a level.
-Tensor padded_anchors(const Anchors& anchors, int64_t level, MapSize map,
-                      const std::vector<ImageSize>& sizes) {
-  const int64_t N = std::ssize(sizes), A = anchors.per_cell();
-  Tensor hidden = Tensor::zeros({N, map.height, map.width, A}, DType::kBool);
-  for (int64_t n = 0; n < N; ++n) {
-    const MapSize own = anchors.maps(sizes[static_cast<size_t>(n)])[level];
-    hidden.select(0, n).slice(0, own.height, map.height).fill(1);
-    hidden.select(0, n).slice(1, own.width, map.width).fill(1);
-  }
-  return hidden.reshape({N, map.cells() * A});
-}
-
 // The anchors that were drawn, as rows of the predictions of all levels,
 // level by level and of each image by image.
 struct DrawnAnchors {
@@ -135,9 +122,12 @@ Tensors Rpn::padding_of(const RpnOutput& output, const std::vector<ImageSize>& s
   key.add(static_cast<int>(device), output.maps[0].height, output.maps[0].width);
   for (const ImageSize& size : sizes) key.add(size.height, size.width);
   return constants_.get(key, [&] {
+    const int64_t N = std::ssize(sizes), A = options_.anchors.per_cell();
     Tensors levels;
-    for (int64_t l = 0; l < output.maps.size(); ++l)
-      levels.push_back(padded_anchors(options_.anchors, l, output.maps[l], sizes).to(device));
+    for (int64_t l = 0; l < output.maps.size(); ++l) {
+      const Tensor padding = options_.anchors.padding(l, output.maps[l], sizes, A);
+      levels.push_back(padding.reshape({N, output.maps[l].cells() * A}).to(device));
+    }
     return levels;
   });
 }
@@ -192,9 +182,7 @@ RpnLoss Rpn::loss(const RpnOutput& output, const std::vector<Target>& targets, c
   upload.add(Shape{P}, drawn.object_weights);
   const std::vector<Tensor> t = upload.upload(output.logits[0].device());
   auto rows_of = [](const Vars& all, int64_t columns, const Tensor& rows) {
-    Vars flat;
-    for (const Var& v : all) flat.push_back(reshape(v, {v.value().numel() / columns, columns}));
-    return index_select(concat(flat, 0), rows);
+    return index_select(rows_of_levels(all, columns), rows);
   };
   const double parts = 1 / static_cast<double>(std::max<int64_t>(step.images(), 1));
   return {weighted_binary_cross_entropy(rows_of(output.logits, 1, t[0]), t[1], t[2], parts),

@@ -10,28 +10,21 @@ namespace {
 const std::string kTorchvisionRcnn = "torchvision R-CNN";
 
 // Of its versions from 0.13 on, and before.
-const WeightRules kTorchvisionRcnnNames{
-    {"backbone.body.", "backbone."},
-    {"backbone.fpn.inner_blocks.*.0.", "neck.lateral_convs.*.conv."},
-    {"backbone.fpn.inner_blocks.*.", "neck.lateral_convs.*.conv."},
-    {"backbone.fpn.layer_blocks.*.0.", "neck.fpn_convs.*.conv."},
-    {"backbone.fpn.layer_blocks.*.", "neck.fpn_convs.*.conv."},
-    {"rpn.head.conv.0.0.", "rpn_head.rpn_conv."},
-    {"rpn.head.conv.", "rpn_head.rpn_conv."},
-    {"rpn.head.cls_logits.", "rpn_head.rpn_cls."},
-    {"rpn.head.bbox_pred.", "rpn_head.rpn_reg."},
-    {"roi_heads.box_head.fc6.", "roi_head.bbox_head.shared_fcs.0."},
-    {"roi_heads.box_head.fc7.", "roi_head.bbox_head.shared_fcs.1."},
-    {"roi_heads.box_predictor.cls_score.", "roi_head.bbox_head.fc_cls."},
-    {"roi_heads.box_predictor.bbox_pred.", "roi_head.bbox_head.fc_reg."},
-    {"roi_heads.mask_head.mask_fcn1.", "roi_head.mask_head.convs.0.conv."},
-    {"roi_heads.mask_head.mask_fcn2.", "roi_head.mask_head.convs.1.conv."},
-    {"roi_heads.mask_head.mask_fcn3.", "roi_head.mask_head.convs.2.conv."},
-    {"roi_heads.mask_head.mask_fcn4.", "roi_head.mask_head.convs.3.conv."},
-    {"roi_heads.mask_head.*.0.", "roi_head.mask_head.convs.*.conv."},
-    {"roi_heads.mask_predictor.conv5_mask.", "roi_head.mask_head.upsample."},
-    {"roi_heads.mask_predictor.mask_fcn_logits.", "roi_head.mask_head.conv_logits."},
-};
+const WeightRules kTorchvisionRcnnNames = weight_rules(
+    {
+        {"rpn.head.conv.(0.0.|)", "rpn_head.rpn_conv."},
+        {"rpn.head.cls_logits.", "rpn_head.rpn_cls."},
+        {"rpn.head.bbox_pred.", "rpn_head.rpn_reg."},
+        {"roi_heads.box_head.fc6.", "roi_head.bbox_head.shared_fcs.0."},
+        {"roi_heads.box_head.fc7.", "roi_head.bbox_head.shared_fcs.1."},
+        {"roi_heads.box_predictor.cls_score.", "roi_head.bbox_head.fc_cls."},
+        {"roi_heads.box_predictor.bbox_pred.", "roi_head.bbox_head.fc_reg."},
+        {"roi_heads.mask_head.mask_fcn*.", "roi_head.mask_head.convs.-.conv."},
+        {"roi_heads.mask_head.*.0.", "roi_head.mask_head.convs.*.conv."},
+        {"roi_heads.mask_predictor.conv5_mask.", "roi_head.mask_head.upsample."},
+        {"roi_heads.mask_predictor.mask_fcn_logits.", "roi_head.mask_head.conv_logits."},
+    },
+    torchvision_pyramid_rules());
 
 [[maybe_unused]] const bool torchvision_rcnn =
     weight_namings().add({.name = kTorchvisionRcnn,

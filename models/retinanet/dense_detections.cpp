@@ -183,13 +183,7 @@ std::vector<std::vector<ImageDetection>> dense_detections(const DenseOutput& out
     logits.push_back(output.logits[level].value().to(DType::kF32).contiguous());
     deltas.push_back(output.deltas[level].value().to(DType::kF32).contiguous());
     if (logits.back().device() == Device::kCpu) continue;
-    Tensor hidden =
-        Tensor::full({static_cast<int64_t>(N), search.map.height, search.map.width, 1, 1}, 1, DType::kBool);
-    for (size_t n = 0; n < N; ++n)
-      hidden.select(0, static_cast<int64_t>(n))
-          .slice(0, 0, valid.back()[n].height)
-          .slice(1, 0, valid.back()[n].width)
-          .fill(0);
+    const Tensor hidden = o.anchors.padding(l, search.map, output.sizes, 1).unsqueeze(-1);
     on_gpu.emplace_back(search, logits.back(), deltas.back(), hidden);
   }
   // What was started last is there last.

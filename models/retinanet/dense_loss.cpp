@@ -55,10 +55,7 @@ AnchorTables make_tables(const DenseOutput& output, const std::vector<Target>& t
 
 // `rows`, or what they are made of.
 Var rows_of(const Var& rows, const Vars& levels, int64_t columns) {
-  if (rows.defined()) return rows;
-  Vars flat;
-  for (const Var& level : levels) flat.push_back(reshape(level, {level.value().numel() / columns, columns}));
-  return concat(flat, 0);
+  return rows.defined() ? rows : rows_of_levels(levels, columns);
 }
 
 }  // namespace

@@ -203,33 +203,27 @@ constexpr int64_t kAnchors = 9;
 constexpr int64_t kTorchvisionDetections = 300;
 const std::string kTorchvisionRetinaNet = "torchvision RetinaNet";
 
-// Of its versions from 0.13 on, and before.
-const WeightRules kTorchvisionNames{
-    {"backbone.body.", "backbone."},
-    {"backbone.fpn.inner_blocks.*.0.", "neck.lateral_convs.*.conv."},
-    {"backbone.fpn.inner_blocks.*.", "neck.lateral_convs.*.conv."},
-    {"backbone.fpn.layer_blocks.*.0.", "neck.fpn_convs.*.conv."},
-    {"backbone.fpn.layer_blocks.*.", "neck.fpn_convs.*.conv."},
-    {"backbone.fpn.extra_blocks.p6.", "neck.fpn_convs.3.conv."},
-    {"backbone.fpn.extra_blocks.p7.", "neck.fpn_convs.4.conv."},
-    {"head.classification_head.conv.*.0.", "bbox_head.cls_convs.*.conv."},
-    {"head.classification_head.conv.0.", "bbox_head.cls_convs.0.conv."},
-    {"head.classification_head.conv.2.", "bbox_head.cls_convs.1.conv."},
-    {"head.classification_head.conv.4.", "bbox_head.cls_convs.2.conv."},
-    {"head.classification_head.conv.6.", "bbox_head.cls_convs.3.conv."},
-    {"head.classification_head.cls_logits.", "bbox_head.retina_cls."},
-    {"head.regression_head.conv.*.0.", "bbox_head.reg_convs.*.conv."},
-    {"head.regression_head.conv.0.", "bbox_head.reg_convs.0.conv."},
-    {"head.regression_head.conv.2.", "bbox_head.reg_convs.1.conv."},
-    {"head.regression_head.conv.4.", "bbox_head.reg_convs.2.conv."},
-    {"head.regression_head.conv.6.", "bbox_head.reg_convs.3.conv."},
-    {"head.regression_head.bbox_reg.", "bbox_head.retina_reg."},
-};
+// Of its versions from 0.13 on, whose convolutions are in blocks, and before, where ReLUs are counted too.
+WeightRules torchvision_names() {
+  WeightRules rules = torchvision_pyramid_rules();
+  rules.push_back({"backbone.fpn.extra_blocks.p6.", "neck.fpn_convs.3.conv."});
+  rules.push_back({"backbone.fpn.extra_blocks.p7.", "neck.fpn_convs.4.conv."});
+  rules.push_back({"head.classification_head.cls_logits.", "bbox_head.retina_cls."});
+  rules.push_back({"head.regression_head.bbox_reg.", "bbox_head.retina_reg."});
+  for (const auto& [head, tower] : {std::pair{"classification", "cls"}, std::pair{"regression", "reg"}}) {
+    const std::string from = fmt::format("head.{}_head.conv.", head),
+                      to = fmt::format("bbox_head.{}_convs.", tower);
+    rules.push_back({from + "*.0.", to + "*.conv."});
+    for (int i = 0; i < 4; ++i)
+      rules.push_back({fmt::format("{}{}.", from, 2 * i), fmt::format("{}{}.conv.", to, i)});
+  }
+  return rules;
+}
 
 [[maybe_unused]] const bool torchvision_retinanet =
     weight_namings().add({.name = kTorchvisionRetinaNet,
                           .markers = {"head.classification_head.cls_logits.weight"},
-                          .rules = kTorchvisionNames,
+                          .rules = torchvision_names(),
                           .scope = WeightNaming::kDetector});
 
 bool infer_retinanet(Inference& in) {

@@ -237,6 +237,12 @@ WeightRules vision_block_rules(const std::string& from, const std::string& to) {
                        {from + "layernorm_after.", to + "norm2."}});
 }
 
+WeightRules torchvision_pyramid_rules() {
+  return weight_rules({{"backbone.body.", "backbone."},
+                       {"backbone.fpn.inner_blocks.(*.0|*).", "neck.lateral_convs.*.conv."},
+                       {"backbone.fpn.layer_blocks.(*.0|*).", "neck.fpn_convs.*.conv."}});
+}
+
 const NamedWeight* OfficialWeights::find(const std::string& name) const {
   for (const NamedWeight& w : tensors)
     if (w.name == name) return &w;

@@ -15,7 +15,7 @@ namespace saccade {
 constexpr const char* kOfficialBackbone = "backbone.0.body.";
 constexpr const char* kPlainBackbone = "backbone.";
 
-// A rule replaces the start of a name. In `from`, a star stands for what is between two dots. In `to`, the
+// A rule replaces the start of a name. In `from`, a star stands for all up to the next dot. In `to`, the
 // stars' texts follow in order: * as it is, + and - as the number one higher or lower. `part`: the tensor is
 // this one of the `parts` of a fused one. `is_unfolded`: its last axis is of patches of 2 x 2 as
 // torch.nn.Unfold gives them (channels before places), not as Swin joins them.
@@ -33,6 +33,8 @@ WeightRules weight_rules(const std::vector<std::pair<std::string, std::string>>&
 // Those of Hugging Face for a vision transformer's block, whose name begins with `from` there and with `to`
 // here.
 WeightRules vision_block_rules(const std::string& from, const std::string& to);
+// Those of torchvision for a backbone and the feature pyramid on it, of its versions from 0.13 on, and before.
+WeightRules torchvision_pyramid_rules();
 
 struct WeightNaming {
   std::string name;  // for messages: "Hugging Face DETR"
