@@ -29,7 +29,7 @@ std::vector<size_t> pair_up(const ImageLists& lists, const coco::Overlap& overla
     for (size_t g = 0; g < lists.objects.size(); ++g)
       if (const double iou = overlaps[d * lists.objects.size() + g]; iou >= min_iou)
         pairs.push_back({iou, lists.found[d]->score, d, g});
-  std::stable_sort(pairs.begin(), pairs.end(), [](const Pair& a, const Pair& b) {
+  std::ranges::stable_sort(pairs, [](const Pair& a, const Pair& b) {
     return std::tie(a.overlap, a.score) > std::tie(b.overlap, b.score);
   });
   std::vector<size_t> object_of(lists.found.size(), lists.objects.size());
@@ -49,7 +49,7 @@ ConfusionMatrix confusion_matrix(const GroundTruth& truth, std::span<const Detec
                                  IouType iou) {
   const std::vector<int64_t> categories = coco::sorted_ids(truth.categories);
   auto class_of = [&](int64_t id) {
-    const auto at = std::lower_bound(categories.begin(), categories.end(), id);
+    const auto at = std::ranges::lower_bound(categories, id);
     return at != categories.end() && *at == id ? static_cast<size_t>(at - categories.begin())
                                                : categories.size();
   };
@@ -57,9 +57,7 @@ ConfusionMatrix confusion_matrix(const GroundTruth& truth, std::span<const Detec
   ConfusionMatrix matrix;
   for (int64_t id : categories)
     matrix.names.push_back(
-        std::find_if(truth.categories.begin(), truth.categories.end(), [&](const Category& c) {
-          return c.id == id;
-        })->name);
+        std::ranges::find_if(truth.categories, [&](const Category& c) { return c.id == id; })->name);
   matrix.counts.assign(background + 1, std::vector<int64_t>(background + 1, 0));
   std::unordered_map<int64_t, size_t> places;
   for (size_t i = 0; i < truth.images.size(); ++i) places.emplace(truth.images[i].id, i);

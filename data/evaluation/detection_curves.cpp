@@ -74,10 +74,9 @@ DetectionCurves detection_curves(const GroundTruth& truth, std::span<const Detec
   for (size_t c = 0; c < categories.size(); ++c) {
     ClassCurve& curve = curves.classes.emplace_back();
     curve.category_id = categories[c];
-    curve.name =
-        std::find_if(truth.categories.begin(), truth.categories.end(), [&](const Category& category) {
-          return category.id == categories[c];
-        })->name;
+    curve.name = std::ranges::find_if(truth.categories, [&](const Category& category) {
+                   return category.id == categories[c];
+                 })->name;
     std::vector<Scored> found;
     for (size_t i = matches.first_cell[c]; i < matches.first_cell[c + 1]; ++i) {
       const coco::Cell& cell = matches.cells[i];

@@ -26,13 +26,12 @@ Dataset::Dataset(std::string name, std::string images_dir, GroundTruth truth, La
   if (truth_.images.empty()) fail_input("{}: the list of images is empty", name_);
   if (truth_.categories.empty()) fail_input("{}: the list of categories is empty", name_);
   check_ids(truth_, name_, [](const std::string& problem) { fail_input("{}", problem); });
-  if (!std::ranges::is_sorted(truth_.images, by_id))
-    std::sort(truth_.images.begin(), truth_.images.end(), by_id);
-  std::sort(truth_.categories.begin(), truth_.categories.end(), by_id);
+  if (!std::ranges::is_sorted(truth_.images, by_id)) std::ranges::sort(truth_.images, by_id);
+  std::ranges::sort(truth_.categories, by_id);
   number_classes(labels);
 
-  std::stable_sort(truth_.annotations.begin(), truth_.annotations.end(),
-                   [](const auto& a, const auto& b) { return a.image_id < b.image_id; });
+  std::ranges::stable_sort(truth_.annotations,
+                           [](const auto& a, const auto& b) { return a.image_id < b.image_id; });
   size_t next = 0;
   for (const ImageInfo& image : truth_.images) {
     begin_.push_back(next);
@@ -75,9 +74,9 @@ std::span<const Annotation> Dataset::annotations_of(int64_t index) const {
 
 int64_t Dataset::class_of(int64_t category_id) const {
   const std::vector<Category>& known = truth_.categories;
-  auto it = std::lower_bound(known.begin(), known.end(), Category{category_id, ""}, by_id);
+  auto it = std::ranges::lower_bound(known, Category{category_id, ""}, by_id);
   SACCADE_CHECK(it != known.end() && it->id == category_id, "[dataset] unknown category {}", category_id);
-  return std::lower_bound(category_ids_.begin(), category_ids_.end(), category_id) - category_ids_.begin();
+  return std::ranges::lower_bound(category_ids_, category_id) - category_ids_.begin();
 }
 
 std::vector<int64_t> Dataset::labels_of(int64_t index) const {

@@ -43,8 +43,8 @@ std::vector<ClassCounts> count_classes(const Dataset& data) {
       }
   }
   for (ClassCounts& c : counts) {
-    std::sort(c.sizes.begin(), c.sizes.end());
-    std::sort(c.ratios.begin(), c.ratios.end());
+    std::ranges::sort(c.sizes);
+    std::ranges::sort(c.ratios);
   }
   return counts;
 }
@@ -57,9 +57,7 @@ double quantile(const std::vector<double>& values, double share) {
 
 double share_between(const std::vector<double>& values, double low, double high) {
   if (values.empty()) return NAN;
-  const auto at = [&](double v) {
-    return std::lower_bound(values.begin(), values.end(), v) - values.begin();
-  };
+  const auto at = [&](double v) { return std::ranges::lower_bound(values, v) - values.begin(); };
   return static_cast<double>(at(high) - at(low)) / static_cast<double>(values.size());
 }
 

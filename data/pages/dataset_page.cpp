@@ -13,8 +13,7 @@ namespace saccade {
 namespace report {
 
 size_t Dataset::class_of(int64_t category_id) const {
-  const auto at = std::lower_bound(categories.begin(), categories.end(), category_id,
-                                   [](const Category& c, int64_t id) { return c.id < id; });
+  const auto at = std::ranges::lower_bound(categories, category_id, {}, &Category::id);
   return at != categories.end() && at->id == category_id ? static_cast<size_t>(at - categories.begin())
                                                          : class_names.size();
 }
@@ -39,8 +38,7 @@ Dataset make_dataset(const std::vector<ReportedSplit>& splits, const ImageLooks&
   std::map<int64_t, std::vector<std::string>> names;  // several where splits differ
   for (const ReportedSplit& split : splits) {
     for (const Category& c : split.truth.categories)
-      if (std::vector<std::string>& known = names[c.id];
-          std::find(known.begin(), known.end(), c.name) == known.end())
+      if (std::vector<std::string>& known = names[c.id]; std::ranges::find(known, c.name) == known.end())
         known.push_back(c.name);
     data.has_labels = data.has_labels || !split.pixels.empty();
     if (!split.image_classes.empty() || data.has_labels) data.has_boxes = false;

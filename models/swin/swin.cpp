@@ -58,9 +58,8 @@ class SwinStage : public Module {
  public:
   SwinStage(const SwinOptions& o, size_t stage, bool shrink, const std::vector<double>& rates) {
     int64_t dim = o.embed_dim << stage, number = static_cast<int64_t>(stage) + 1;
-    bool chosen =
-        o.attention_stages.empty() ||
-        std::find(o.attention_stages.begin(), o.attention_stages.end(), number) != o.attention_stages.end();
+    bool chosen = o.attention_stages.empty() ||
+                  std::ranges::find(o.attention_stages, number) != o.attention_stages.end();
     for (size_t b = 0; b < rates.size(); ++b) {
       Args window;
       window.set("window", o.window);

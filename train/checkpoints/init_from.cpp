@@ -91,8 +91,7 @@ class Filling {
     return it == by_name_.end() ? nullptr : it->second;
   }
   bool is_class_head(const std::string& name) const {
-    return std::any_of(class_heads_.begin(), class_heads_.end(),
-                       [&](const std::string& head) { return name.starts_with(head); });
+    return std::ranges::any_of(class_heads_, [&](const std::string& head) { return name.starts_with(head); });
   }
   const std::string& dtype(const NamedWeight& w) const { return file_.find(w.parts[0])->dtype; }
 
@@ -281,7 +280,7 @@ class Filling {
   void repeat_first_heads() {
     for (const std::string& list : repeated_heads_) {
       auto is_first = [&](const NamedWeight& w) { return w.name.starts_with(list + "0."); };
-      if (std::any_of(weights_.tensors.begin(), weights_.tensors.end(), [&](const NamedWeight& w) {
+      if (std::ranges::any_of(weights_.tensors, [&](const NamedWeight& w) {
             return w.name.find(list) != std::string::npos && !is_first(w);
           }))
         continue;

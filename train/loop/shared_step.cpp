@@ -140,9 +140,8 @@ void TrainingRun::share_batches(PendingStep& now, const std::string& problem) {
   for (size_t r = 0; r < all.size(); ++r) {
     const std::vector<std::string> fields = fields_of(all[r]);
     if (!fields.at(1).empty()) {
-      const bool is_alike = std::all_of(all.begin(), all.end(), [&](const std::string& other) {
-        return fields_of(other).at(1) == fields[1];
-      });
+      const bool is_alike = std::ranges::all_of(
+          all, [&](const std::string& other) { return fields_of(other).at(1) == fields[1]; });
       fail_input("{}{}", is_alike ? "" : fmt::format("rank {}: ", r), fields[1]);
     }
     SharedNumbers numbers(fields.at(0));

@@ -102,8 +102,7 @@ std::vector<std::string> GradientSum::finish(Tensor& losses, const std::string& 
   for (const Slot& slot : slots_) used += slot.parameter.grad().defined() ? '1' : '0';
   std::vector<std::string> words = group_.exchange(used + word);
   for (size_t i = 0; i < slots_.size(); ++i) {
-    const bool any =
-        std::any_of(words.begin(), words.end(), [&](const std::string& w) { return w.at(i) == '1'; });
+    const bool any = std::ranges::any_of(words, [&](const std::string& w) { return w.at(i) == '1'; });
     slots_[i].parameter.set_grad(any ? slots_[i].place : Tensor());
   }
   for (std::string& w : words) w.erase(0, slots_.size());

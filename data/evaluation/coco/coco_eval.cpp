@@ -138,10 +138,9 @@ CocoMetrics evaluate_coco(const GroundTruth& truth, std::span<const Detection> d
     metrics.AP_by_iou[static_cast<size_t>(t)] = precision(curves, 0, t, t + 1);
   std::vector<const Category*> by_id;
   for (const Category& c : truth.categories) by_id.push_back(&c);
-  std::stable_sort(by_id.begin(), by_id.end(), [](auto* a, auto* b) { return a->id < b->id; });
+  std::ranges::stable_sort(by_id, {}, &Category::id);
   for (size_t c = 0; c < categories.size(); ++c) {
-    auto it = std::lower_bound(by_id.begin(), by_id.end(), categories[c],
-                               [](auto* a, int64_t id) { return a->id < id; });
+    auto it = std::ranges::lower_bound(by_id, categories[c], {}, &Category::id);
     metrics.classes.push_back(
         {averages({curves[c]}, options.areas.size()), (*it)->id, (*it)->name, curves[c].areas[0].objects});
   }

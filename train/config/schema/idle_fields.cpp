@@ -35,7 +35,7 @@ bool mixes(const Config& c) { return c.data().mix().mixup_alpha() > 0 || c.data(
 bool is_softmax(const Config& c) { return c.criterion().class_loss() == config::softmax; }
 bool warms_up(const Config& c) { return c.schedule().warmup_steps() > 0 || c.schedule().warmup_epochs() > 0; }
 bool has_type(const std::string& type, std::initializer_list<const char*> types) {
-  return std::find(types.begin(), types.end(), type) != types.end();
+  return std::ranges::find(types, type) != types.end();
 }
 
 // Fields that do something only where `works`; else they do nothing "`without`".
@@ -167,8 +167,7 @@ std::string unread_where(const Config& config, const std::string& field) {
 std::string idle_where(const Config& config, const std::string& field) {
   if (std::string where = unread_where(config, field); !where.empty()) return where;
   for (const Dependence& d : kDependences)
-    if (std::find(d.fields.begin(), d.fields.end(), field) != d.fields.end() && !d.works(config))
-      return d.without;
+    if (std::ranges::find(d.fields, field) != d.fields.end() && !d.works(config)) return d.without;
   return "";
 }
 
