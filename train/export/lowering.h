@@ -1,8 +1,7 @@
-// How an op becomes ONNX operators: a function that reads a Lowering and gives it the name of the result, and
-// a line that registers it under the op's name:
+// How an op becomes ONNX operators: a function of the op's name that reads a Lowering, `l`, and gives it the
+// name of the result:
 //
-//   void lower_sigmoid(Lowering& l) { l.result(l.node("Sigmoid", {l.input(0)})); }
-//   SACCADE_REGISTER_LOWERING("sigmoid", lower_sigmoid);
+//   SACCADE_LOWERING(sigmoid) { l.result(l.node("Sigmoid", {l.input(0)})); }
 //
 // Only ops that depend on the images are lowered; what follows from weights and sizes alone is computed
 // beforehand, a constant.
@@ -150,9 +149,11 @@ struct OpLowering {
 
 inline Registry<OpLowering>& op_lowerings() { return registry_of<OpLowering>("op"); }
 
-// SACCADE_REGISTER_LOWERING(op, function[, f32])
-#define SACCADE_REGISTER_LOWERING(op, function, ...)         \
-  [[maybe_unused]] static const bool function##_registered = \
-      ::saccade::op_lowerings().add({op, __FILE__, function __VA_OPT__(, ) __VA_ARGS__})
+// Begins, and registers, the function of an op: void lower_op(Lowering& l). SACCADE_LOWERING(op[, f32])
+#define SACCADE_LOWERING(op, ...)                                                            \
+  void lower_##op(Lowering& l);                                                              \
+  [[maybe_unused]] static const bool lower_##op##_registered =                               \
+      ::saccade::op_lowerings().add({#op, __FILE__, lower_##op __VA_OPT__(, ) __VA_ARGS__}); \
+  void lower_##op(Lowering& l)
 
 }  // namespace saccade

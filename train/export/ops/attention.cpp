@@ -21,7 +21,7 @@ void refuse_mask(const Lowering& l) {
   if (l.has_tensor("mask")) l.refuse("images with padding cannot be exported; the size is fixed");
 }
 
-void lower_attention(Lowering& l) {
+SACCADE_LOWERING(attention) {
   refuse_mask(l);
   if (l.number("dropout") > 0) l.refuse("dropout is for training");
   const int64_t heads = l.integer("heads"), queries = l.shape(0)[1], keys = l.shape(1)[1];
@@ -34,7 +34,6 @@ void lower_attention(Lowering& l) {
   const std::string y = l.node("MatMul", {softmax(l, scores), split(2, keys, {0, 2, 1, 3})});
   l.result(l.reshape(l.transpose(y, {0, 2, 1, 3}), {0, queries, l.shape(2)[2]}));
 }
-SACCADE_REGISTER_LOWERING("attention", lower_attention);
 
 // The relative position bias [heads, T, T] of the tokens of a window, from the table (window_attention.h).
 Tensor window_bias(const Tensor& table, int64_t window, int64_t heads) {
@@ -72,7 +71,7 @@ std::string part_of_qkv(Lowering& l, const std::string& qkv, int64_t i) {
 }
 
 // The windows' tokens are picked by index, and put back by index.
-void lower_window_attention(Lowering& l) {
+SACCADE_LOWERING(window_attention) {
   refuse_mask(l);
   const kernels::WindowParams params{l.integer("heads"), l.integer("window"), l.integer("shift"),
                                      l.number("scale")};
@@ -112,10 +111,9 @@ void lower_window_attention(Lowering& l) {
   l.result(
       l.reshape(l.node("Gather", {rows, l.graph().ints(put, "map_tokens")}, {{"axis", 1}}), {0, H, W, C}));
 }
-SACCADE_REGISTER_LOWERING("window_attention", lower_window_attention);
 
 // Every query's window of keys and values is picked by index.
-void lower_neighbourhood_attention(Lowering& l) {
+SACCADE_LOWERING(neighbourhood_attention) {
   refuse_mask(l);
   const int64_t heads = l.integer("heads"), window = l.integer("window"), side = 2 * window - 1;
   const int64_t H = l.shape(0)[1], W = l.shape(0)[2], C = l.shape(0)[3] / 3, keys = window * window;
@@ -148,7 +146,6 @@ void lower_neighbourhood_attention(Lowering& l) {
       l.reshape(l.node("MatMul", {softmax(l, scores), windows(2)}), {0, heads, H * W, C / heads});
   l.result(l.reshape(l.transpose(y, {0, 2, 1, 3}), {0, H, W, C}));
 }
-SACCADE_REGISTER_LOWERING("neighbourhood_attention", lower_neighbourhood_attention);
 
 }  // namespace
 }  // namespace saccade

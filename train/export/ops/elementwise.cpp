@@ -58,33 +58,28 @@ void lower_same(Lowering& l) {
   return true;
 }();
 
-void lower_add_relu(Lowering& l) {
+SACCADE_LOWERING(add_relu) {
   lower_elementwise(l, [&](const auto& in) { return l.node("Relu", {l.node("Add", in)}); });
 }
-SACCADE_REGISTER_LOWERING("add_relu", lower_add_relu);
 
-void lower_square(Lowering& l) {
+SACCADE_LOWERING(square) {
   lower_one(l, [&](const std::string& x) { return l.node("Mul", {x, x}); });
 }
-SACCADE_REGISTER_LOWERING("square", lower_square);
 
-void lower_silu(Lowering& l) {
+SACCADE_LOWERING(silu) {
   lower_one(l, [&](const std::string& x) { return l.activate(Activation::kSilu, x); });
 }
-SACCADE_REGISTER_LOWERING("silu", lower_silu);
 
-void lower_gelu(Lowering& l) {
+SACCADE_LOWERING(gelu) {
   lower_one(l, [&](const std::string& x) { return l.activate(Activation::kGelu, x); });
 }
-SACCADE_REGISTER_LOWERING("gelu", lower_gelu);
 
-void lower_scale_shift(Lowering& l) {
+SACCADE_LOWERING(scale_shift) {
   lower_one(l, [&](std::string x) {
     if (l.number("scale") != 1) x = l.node("Mul", {x, l.graph().scalar(l.number("scale"))});
     return l.number("shift") == 0 ? x : l.node("Add", {x, l.graph().scalar(l.number("shift"))});
   });
 }
-SACCADE_REGISTER_LOWERING("scale_shift", lower_scale_shift);
 
 // A bound that is infinite is none.
 std::string clip(Lowering& l, const std::string& x, double low, double high) {
@@ -95,35 +90,31 @@ std::string clip(Lowering& l, const std::string& x, double low, double high) {
   return l.node("Clip", in);
 }
 
-void lower_clamp(Lowering& l) {
+SACCADE_LOWERING(clamp) {
   lower_one(l, [&](const std::string& x) { return clip(l, x, l.number("low"), l.number("high")); });
 }
-SACCADE_REGISTER_LOWERING("clamp", lower_clamp);
 
-void lower_inverse_sigmoid(Lowering& l) {
+SACCADE_LOWERING(inverse_sigmoid, true) {
   const double eps = l.number("eps");
   lower_one(l, [&](const std::string& x) {
     const std::string rest = l.node("Sub", {l.graph().scalar(1), x});
     return l.node("Log", {l.node("Div", {clip(l, x, eps, 1), clip(l, rest, eps, 1)})});
   });
 }
-SACCADE_REGISTER_LOWERING("inverse_sigmoid", lower_inverse_sigmoid, true);
 
 // Everything that floats is f32 while a model is traced.
-void lower_cast(Lowering& l) {
+SACCADE_LOWERING(cast) {
   if (l.traced(0).dtype != l.result_traced().dtype)
     l.refuse(fmt::format("from {} to {}", name_of(l.traced(0).dtype), name_of(l.result_traced().dtype)));
   lower_one(l, [](const std::string& x) { return x; });
 }
-SACCADE_REGISTER_LOWERING("cast", lower_cast);
 
-void lower_masked_fill(Lowering& l) {
+SACCADE_LOWERING(masked_fill) {
   const std::string mask =
       l.depends_on_images("mask") ? l.tensor("mask") : l.graph().constant(l.constant("mask"), "mask");
   l.result(
       l.node("Where", {mask, l.graph().constant(Tensor::scalar(l.number("value")), "value"), l.input(0)}));
 }
-SACCADE_REGISTER_LOWERING("masked_fill", lower_masked_fill);
 
 }  // namespace
 }  // namespace saccade

@@ -29,17 +29,15 @@ void scale_channels(Lowering& l, const Tensor& scale, const Tensor& shift) {
   set_result(l, l.activate(activation, scaled_channels(l, scale, shift, first)), first);
 }
 
-void lower_channel_affine(Lowering& l) { scale_channels(l, l.constant("scale"), l.constant("shift")); }
-SACCADE_REGISTER_LOWERING("channel_affine", lower_channel_affine);
+SACCADE_LOWERING(channel_affine) { scale_channels(l, l.constant("scale"), l.constant("shift")); }
 
-void lower_affine_add_relu(Lowering& l) {
+SACCADE_LOWERING(affine_add_relu) {
   const bool first = l.has_channels_first(0);
   const std::string x = scaled_channels(l, l.constant("scale"), l.constant("shift"), first);
   set_result(l, l.node("Relu", {l.node("Add", {x, first ? l.channels_first(1) : l.input(1)})}), first);
 }
-SACCADE_REGISTER_LOWERING("affine_add_relu", lower_affine_add_relu);
 
-void lower_batch_norm(Lowering& l) {
+SACCADE_LOWERING(batch_norm) {
   if (l.integer("training")) l.refuse("the statistics of a batch are for training");
   const auto mean = l.constant("mean").to_vector<double>(),
              variance = l.constant("variance").to_vector<double>();
@@ -52,11 +50,10 @@ void lower_batch_norm(Lowering& l) {
   scale_channels(l, Tensor::from<double>(channels, scale).to(DType::kF32),
                  Tensor::from<double>(channels, shift).to(DType::kF32));
 }
-SACCADE_REGISTER_LOWERING("batch_norm", lower_batch_norm);
 
 // As an instance norm of [N, groups, all numbers of a group]: GroupNormalization came with opset 18,
 // and was wrong until 21.
-void lower_group_norm(Lowering& l) {
+SACCADE_LOWERING(group_norm, true) {
   const Shape& x = l.shape(0);
   const int64_t groups = l.integer("groups"), channels = x[-1];
   std::string first;  // [N, C, ..]
@@ -84,10 +81,9 @@ void lower_group_norm(Lowering& l) {
   for (int axis = 1; axis < x.rank(); ++axis) sizes.push_back(x[axis]);
   l.result(l.reshape(l.transpose(y, {0, 2, 1}), sizes));
 }
-SACCADE_REGISTER_LOWERING("group_norm", lower_group_norm, true);
 
 // In the operators that runtimes know as a layer norm; LayerNormalization itself came with opset 17.
-void lower_layer_norm(Lowering& l) {
+SACCADE_LOWERING(layer_norm, true) {
   std::string x = l.input(0);
   if (l.has(3)) x = l.node("Add", {x, l.input(3)});
   auto mean = [&](const std::string& of) {
@@ -100,19 +96,15 @@ void lower_layer_norm(Lowering& l) {
   const std::string normal = l.node("Div", {centred, deviation});
   l.result(l.node("Add", {l.node("Mul", {normal, l.input(1)}), l.input(2)}));
 }
-SACCADE_REGISTER_LOWERING("layer_norm", lower_layer_norm, true);
 
-void lower_dropout_norm(Lowering& l) {
+SACCADE_LOWERING(dropout_norm, true) {
   if (l.number("p") > 0) l.refuse("dropout is for training");
   lower_layer_norm(l);
 }
-SACCADE_REGISTER_LOWERING("dropout_norm", lower_dropout_norm, true);
 
-void lower_softmax(Lowering& l) { l.result(l.node("Softmax", {l.input(0)}, {{"axis", -1}})); }
-SACCADE_REGISTER_LOWERING("softmax", lower_softmax, true);
+SACCADE_LOWERING(softmax, true) { l.result(l.node("Softmax", {l.input(0)}, {{"axis", -1}})); }
 
-void lower_log_softmax(Lowering& l) { l.result(l.node("LogSoftmax", {l.input(0)}, {{"axis", -1}})); }
-SACCADE_REGISTER_LOWERING("log_softmax", lower_log_softmax, true);
+SACCADE_LOWERING(log_softmax, true) { l.result(l.node("LogSoftmax", {l.input(0)}, {{"axis", -1}})); }
 
 }  // namespace
 }  // namespace saccade

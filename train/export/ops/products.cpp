@@ -20,20 +20,18 @@ std::string conv_node(Lowering& l) {
                  {"group", l.integer("groups")}});
 }
 
-void lower_conv2d(Lowering& l) {
+SACCADE_LOWERING(conv2d) {
   const std::string y = conv_node(l);
   l.result_channels_first(l.activate(static_cast<Activation>(l.integer("activation")), y));
 }
-SACCADE_REGISTER_LOWERING("conv2d", lower_conv2d);
 
-void lower_conv2d_add_relu(Lowering& l) {
+SACCADE_LOWERING(conv2d_add_relu) {
   const std::string y = conv_node(l);
   l.result_channels_first(l.node("Relu", {l.node("Add", {y, l.channels_first(3)})}));
 }
-SACCADE_REGISTER_LOWERING("conv2d_add_relu", lower_conv2d_add_relu);
 
 // y = act(x weight^T + bias)
-void lower_linear(Lowering& l) {
+SACCADE_LOWERING(linear) {
   const auto activation = static_cast<Activation>(l.integer("activation"));
   if (l.shape(0).rank() == 2) {
     std::vector<std::string> in{l.input(0), l.input(1, "weight")};
@@ -46,21 +44,18 @@ void lower_linear(Lowering& l) {
   if (l.has(2)) y = l.node("Add", {y, l.input(2, "bias")});
   l.result(l.activate(activation, y));
 }
-SACCADE_REGISTER_LOWERING("linear", lower_linear);
 
-void lower_matmul(Lowering& l) { l.result(l.node("MatMul", {l.input(0), l.input(1)})); }
-SACCADE_REGISTER_LOWERING("matmul", lower_matmul);
+SACCADE_LOWERING(matmul) { l.result(l.node("MatMul", {l.input(0), l.input(1)})); }
 
-void lower_max_pool2d(Lowering& l) {
+SACCADE_LOWERING(max_pool2d) {
   const int64_t kernel = l.integer("kernel"), stride = l.integer("stride"), padding = l.integer("padding");
   l.result_channels_first(l.node("MaxPool", {l.channels_first(0)},
                                  {{"kernel_shape", Sizes{kernel, kernel}},
                                   {"strides", Sizes{stride, stride}},
                                   {"pads", Sizes{padding, padding, padding, padding}}}));
 }
-SACCADE_REGISTER_LOWERING("max_pool2d", lower_max_pool2d);
 
-void lower_avg_pool2d(Lowering& l) {
+SACCADE_LOWERING(avg_pool2d) {
   const int64_t window = l.integer("window");
   l.result_channels_first(l.node("AveragePool", {l.channels_first(0)},
                                  {{"kernel_shape", Sizes{window, window}},
@@ -68,7 +63,6 @@ void lower_avg_pool2d(Lowering& l) {
                                   {"ceil_mode", 1},
                                   {"count_include_pad", 0}}));
 }
-SACCADE_REGISTER_LOWERING("avg_pool2d", lower_avg_pool2d);
 
 // What each of `after` cells takes of each of `before`: [after, before].
 Tensor averages(int64_t before, int64_t after) {
@@ -82,13 +76,12 @@ Tensor averages(int64_t before, int64_t after) {
 }
 
 // ONNX pools to one cell or by equal windows alone; two products are exact for all sizes.
-void lower_adaptive_avg_pool2d(Lowering& l) {
+SACCADE_LOWERING(adaptive_avg_pool2d) {
   const Tensor rows = averages(l.shape(0)[1], l.integer("height")),
                columns = averages(l.shape(0)[2], l.integer("width")).transpose(0, 1).contiguous();
   const std::string wide = l.node("MatMul", {l.channels_first(0), l.graph().constant(columns, "averages")});
   l.result_channels_first(l.node("MatMul", {l.graph().constant(rows, "averages"), wide}));
 }
-SACCADE_REGISTER_LOWERING("adaptive_avg_pool2d", lower_adaptive_avg_pool2d);
 
 }  // namespace
 }  // namespace saccade

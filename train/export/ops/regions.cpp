@@ -14,7 +14,7 @@ std::string cast_to(Lowering& l, const std::string& x, onnx::TensorProto::DataTy
 
 // levels [N, H, W, C], rois [R, 4], level and image of each [R] -> [R, size, size, C]: every level gives all
 // regions, of which those of other levels count 0 times.
-void lower_roi_align(Lowering& l) {
+SACCADE_LOWERING(roi_align) {
   const int64_t size = l.integer("size");
   const Sizes& strides = l.integers("strides");
   const std::string rois = l.tensor("rois"), levels = l.tensor("level_of_roi"),
@@ -39,10 +39,9 @@ void lower_roi_align(Lowering& l) {
   }
   l.result_channels_first(sum);
 }
-SACCADE_REGISTER_LOWERING("roi_align", lower_roi_align);
 
 // boxes [R, 4] -> i64 [R]: how many of the sides 2, 4, .. times `side` a box reaches
-void lower_roi_levels(Lowering& l) {
+SACCADE_LOWERING(roi_levels, true) {
   const std::string sides = l.node("Sub", {l.slice(l.input(0), 1, 2, 4), l.slice(l.input(0), 1, 0, 2)});
   const std::string area = l.node("Mul", {l.slice(sides, 1, 0, 1), l.slice(sides, 1, 1, 2)});
   const std::string own = l.node(
@@ -57,11 +56,10 @@ void lower_roi_levels(Lowering& l) {
       onnx::TensorProto::INT64);
   l.result(l.node("ReduceSum", {reached, l.graph().ints({1}, "axes")}, {{"keepdims", 0}}));
 }
-SACCADE_REGISTER_LOWERING("roi_levels", lower_roi_levels, true);
 
 // boxes [N, K, 4], scores [N, K], groups [N, K] of numbers below `groups` -> keep bool [N, K]: what ONNX
 // calls classes are the groups
-void lower_nms(Lowering& l) {
+SACCADE_LOWERING(nms, true) {
   const int64_t K = l.shape(1)[1], groups = l.integer("groups");
   std::vector<float> numbers;
   for (int64_t g = 0; g < groups; ++g) numbers.push_back(static_cast<float>(g));
@@ -82,20 +80,17 @@ void lower_nms(Lowering& l) {
   l.result(l.node("ScatterND", {l.node("Less", {l.input(1), l.input(1)}), places,
                                 l.node("Equal", {first, first})}));  // none, and as many times true
 }
-SACCADE_REGISTER_LOWERING("nms", lower_nms, true);
 
 // rows [N, K] -> i64 [N K]: the image of each
-void lower_images_of_rows(Lowering& l) {
+SACCADE_LOWERING(images_of_rows) {
   auto number = [&](int64_t value) {
     return l.graph().constant(Tensor::scalar(static_cast<double>(value), DType::kI64), "number");
   };
   const std::string count = l.node("Squeeze", {l.shape_of(l.result_traced()), l.graph().ints({0}, "axes")});
   l.result(l.node("Div", {l.node("Range", {number(0), count, number(1)}), number(l.shape(0)[1])}));
 }
-SACCADE_REGISTER_LOWERING("images_of_rows", lower_images_of_rows);
 
-void lower_whole_numbers(Lowering& l) { l.result(cast_to(l, l.input(0), onnx::TensorProto::INT64)); }
-SACCADE_REGISTER_LOWERING("whole_numbers", lower_whole_numbers);
+SACCADE_LOWERING(whole_numbers) { l.result(cast_to(l, l.input(0), onnx::TensorProto::INT64)); }
 
 void resize(Lowering& l, const OnnxAttributes& attributes) {
   TracedValue result = l.result_traced();
@@ -104,17 +99,15 @@ void resize(Lowering& l, const OnnxAttributes& attributes) {
   l.result_channels_first(l.node("Resize", {l.channels_first(0), "", "", l.shape_of(result)}, attributes));
 }
 
-void lower_resize_nearest(Lowering& l) {
+SACCADE_LOWERING(resize_nearest) {
   resize(l, {{"mode", std::string("nearest")},
              {"coordinate_transformation_mode", std::string("asymmetric")},
              {"nearest_mode", std::string("floor")}});
 }
-SACCADE_REGISTER_LOWERING("resize_nearest", lower_resize_nearest);
 
-void lower_resize_bilinear(Lowering& l) {
+SACCADE_LOWERING(resize_bilinear) {
   resize(l, {{"mode", std::string("linear")}, {"coordinate_transformation_mode", std::string("half_pixel")}});
 }
-SACCADE_REGISTER_LOWERING("resize_bilinear", lower_resize_bilinear);
 
 }  // namespace
 }  // namespace saccade

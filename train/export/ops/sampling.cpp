@@ -57,7 +57,7 @@ std::string sampling_grid(Lowering& l, const FeatureLevels& levels, int64_t poin
 
 // value [N, S, M, D], reference points [N, Q, L, 2 or 4], offsets [N, Q, M, L, P, 2], logits
 // [N, Q, M, L P] -> [N, Q, M D]
-void lower_ms_deform_attn(Lowering& l) {
+SACCADE_LOWERING(ms_deform_attn) {
   const FeatureLevels levels = levels_of(l);
   const int64_t L = levels.size(), S = levels.tokens(), M = l.shape(0)[2], D = l.shape(0)[3];
   const int64_t Q = l.shape(2)[1], P = l.shape(2)[4];
@@ -83,11 +83,10 @@ void lower_ms_deform_attn(Lowering& l) {
              {{"keepdims", 0}});  // [N M, D, Q]
   l.result(l.transpose(l.reshape(sums, {-1, M * D, Q}), {0, 2, 1}));
 }
-SACCADE_REGISTER_LOWERING("ms_deform_attn", lower_ms_deform_attn);
 
 // reference points [N, Q, L, 2 or 4], offsets [N, Q, M, L, P, 2] -> the centres of the cells that the points
 // lie in, in cells
-void lower_ms_deform_cells(Lowering& l) {
+SACCADE_LOWERING(ms_deform_cells, true) {
   const FeatureLevels levels = levels_of(l);
   const int64_t Q = l.shape(0)[1], L = levels.size(), P = l.shape(1)[4];
   const bool boxes = l.shape(0)[3] == 4;
@@ -104,10 +103,9 @@ void lower_ms_deform_cells(Lowering& l) {
   const std::string inside = l.node("Min", {l.node("Max", {whole, l.graph().scalar(0)}), last});
   l.result(l.node("Add", {inside, half}));
 }
-SACCADE_REGISTER_LOWERING("ms_deform_cells", lower_ms_deform_cells, true);
 
 // x [N, H, W, C], grid [N, P, 2] or [N, G, P, 2] -> [N, P, C]
-void lower_grid_sample(Lowering& l) {
+SACCADE_LOWERING(grid_sample) {
   const Shape &x = l.shape(0), &grid = l.shape(1);
   const int64_t groups = grid.rank() == 4 ? grid[1] : 1, points = grid[-2], channels = x[3];
   std::string maps = l.channels_first(0);
@@ -116,11 +114,10 @@ void lower_grid_sample(Lowering& l) {
   const std::string y = sample(l, maps, places, l.integer("align_corners") != 0);
   l.result(l.transpose(l.reshape(y, {-1, channels, points}), {0, 2, 1}));
 }
-SACCADE_REGISTER_LOWERING("grid_sample", lower_grid_sample);
 
 // table [H, rows, columns] sampled at (query point [N or 1, Q, 2] - key point [N, G, S, 2]) / 2 ->
 // [N, H, Q, S]
-void lower_sampled_position_bias(Lowering& l) {
+SACCADE_LOWERING(sampled_position_bias, true) {
   const Shape &table = l.shape(0), &keys = l.shape(2);
   const int64_t heads = table[0], groups = keys[1], S = keys[2], Q = l.shape(1)[1];
   const std::string half = l.graph().scalar(0.5);
@@ -132,7 +129,6 @@ void lower_sampled_position_bias(Lowering& l) {
       l.reshape(l.for_every_image(one, "table"), {-1, heads / groups, table[1], table[2]});
   l.result(l.reshape(sample(l, tables, grid, true), {-1, heads, Q, S}));
 }
-SACCADE_REGISTER_LOWERING("sampled_position_bias", lower_sampled_position_bias, true);
 
 }  // namespace
 }  // namespace saccade

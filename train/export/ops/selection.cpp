@@ -9,7 +9,7 @@ namespace {
 
 // logits [N, S, columns] -> the indices [N, K] of the tokens whose best class scores highest. TopK leaves the
 // order of equal scores open; ours is by rising index.
-void lower_best_tokens(Lowering& l) {
+SACCADE_LOWERING(best_tokens) {
   const int64_t classes = l.integer("classes"), count = l.result_shape()[1];
   std::string logits = l.input(0);
   if (classes < l.shape(0)[2]) logits = l.slice(logits, 2, 0, classes);
@@ -19,10 +19,9 @@ void lower_best_tokens(Lowering& l) {
                                             {{"axis", -1}, {"largest", 1}, {"sorted", 1}}, 2);
   l.result(values + ":1");
 }
-SACCADE_REGISTER_LOWERING("best_tokens", lower_best_tokens);
 
 // x [.., K] -> [.., K C]: of each number, sine and cosine in turns.
-void lower_sine_encoding(Lowering& l) {
+SACCADE_LOWERING(sine_encoding, true) {
   const int64_t channels = l.integer("channels"), pairs = channels / 2;
   const double temperature = l.number("temperature");
   std::vector<float> turns;
@@ -43,7 +42,6 @@ void lower_sine_encoding(Lowering& l) {
   sizes.push_back(x[-1] * channels);
   l.result(l.reshape(l.node("Concat", {part("Sin"), part("Cos")}, {{"axis", -1}}), sizes));
 }
-SACCADE_REGISTER_LOWERING("sine_encoding", lower_sine_encoding, true);
 
 }  // namespace
 }  // namespace saccade

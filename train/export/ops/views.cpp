@@ -10,7 +10,7 @@ namespace {
 // Axes of [N, H, W, C] in [N, C, H, W].
 constexpr std::array<int64_t, 4> kInChannelsFirst{0, 2, 3, 1};
 
-void lower_reshape(Lowering& l) {
+SACCADE_LOWERING(reshape) {
   const TracedValue& to = l.result_traced();
   std::vector<int64_t> sizes(to.shape.begin(), to.shape.end());
   if (std::ranges::count(to.grows, true) > 1) l.refuse("two axes grow with the batch");
@@ -18,16 +18,14 @@ void lower_reshape(Lowering& l) {
     if (to.grows[axis]) sizes[axis] = -1;
   l.result(l.reshape(l.input(0), sizes));
 }
-SACCADE_REGISTER_LOWERING("reshape", lower_reshape);
 
-void lower_permute(Lowering& l) {
+SACCADE_LOWERING(permute) {
   std::vector<int64_t> axes;
   for (int64_t axis : l.integers("axes")) axes.push_back(l.shape(0).axis(static_cast<int>(axis)));
   l.result(l.transpose(l.input(0), axes));
 }
-SACCADE_REGISTER_LOWERING("permute", lower_permute);
 
-void lower_slice(Lowering& l) {
+SACCADE_LOWERING(slice) {
   const int axis = l.shape(0).axis(static_cast<int>(l.integer("axis")));
   const int64_t begin = l.integer("begin"), end = l.integer("end");
   const std::vector<bool>& grows = l.traced(0).grows;
@@ -39,12 +37,10 @@ void lower_slice(Lowering& l) {
   else
     l.result(l.slice(l.input(0), axis, begin, end));
 }
-SACCADE_REGISTER_LOWERING("slice", lower_slice);
 
-void lower_expand(Lowering& l) { l.result(l.node("Expand", {l.input(0), l.shape_of(l.result_traced())})); }
-SACCADE_REGISTER_LOWERING("expand", lower_expand);
+SACCADE_LOWERING(expand) { l.result(l.node("Expand", {l.input(0), l.shape_of(l.result_traced())})); }
 
-void lower_concat(Lowering& l) {
+SACCADE_LOWERING(concat) {
   int64_t axis = l.result_shape().axis(static_cast<int>(l.integer("axis")));
   bool first = true;
   for (size_t i = 0; i < l.inputs(); ++i) first = first && l.has_channels_first(i);
@@ -53,15 +49,13 @@ void lower_concat(Lowering& l) {
   if (!first) return l.result(l.node("Concat", in, {{"axis", axis}}));
   l.result_channels_first(l.node("Concat", in, {{"axis", kInChannelsFirst[static_cast<size_t>(axis)]}}));
 }
-SACCADE_REGISTER_LOWERING("concat", lower_concat);
 
 // x [N, S, C], indices [N, K] -> [N, K, C]
-void lower_gather(Lowering& l) {
+SACCADE_LOWERING(gather) {
   const std::string rows = l.node("Unsqueeze", {l.tensor("indices"), l.graph().ints({2}, "axes")});
   const std::string all = l.node("Expand", {rows, l.graph().ints({1, 1, l.shape(0)[2]})});
   l.result(l.node("GatherElements", {l.input(0), all}, {{"axis", 1}}));
 }
-SACCADE_REGISTER_LOWERING("gather", lower_gather);
 
 std::vector<int64_t> reduced_axes(const Lowering& l) {
   std::vector<int64_t> axes;
@@ -73,7 +67,7 @@ std::vector<int64_t> reduced_axes(const Lowering& l) {
   return axes;
 }
 
-void lower_mean(Lowering& l) {
+SACCADE_LOWERING(mean, true) {
   std::vector<int64_t> axes = reduced_axes(l);
   // The mean over the cells of a map.
   const bool cells = l.has_channels_first(0) && axes == std::vector<int64_t>{1, 2} && !l.integer("keep_dims");
@@ -81,13 +75,11 @@ void lower_mean(Lowering& l) {
   l.result(l.node("ReduceMean", {cells ? l.channels_first(0) : l.input(0)},
                   {{"axes", axes}, {"keepdims", l.integer("keep_dims")}}));
 }
-SACCADE_REGISTER_LOWERING("mean", lower_mean, true);
 
-void lower_sum(Lowering& l) {
+SACCADE_LOWERING(sum, true) {
   l.result(l.node("ReduceSum", {l.input(0), l.graph().ints(reduced_axes(l), "axes")},
                   {{"keepdims", l.integer("keep_dims")}}));
 }
-SACCADE_REGISTER_LOWERING("sum", lower_sum, true);
 
 }  // namespace
 }  // namespace saccade
