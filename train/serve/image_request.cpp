@@ -11,6 +11,7 @@
 
 #include "core/files/nearest.h"
 #include "core/files/text.h"
+#include "data/formats/listing.h"
 #include "train/config/text.h"
 
 namespace saccade {
@@ -43,12 +44,6 @@ std::string decoded(std::string_view text, bool plus_is_space) {
     }
   }
   return out;
-}
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
-  return text;
 }
 
 // "/predict" of "http://host:8080/predict", as clients write it that believe to speak to a proxy
