@@ -1,6 +1,7 @@
 // What lies in a folder of a data set, and what of it nobody reads.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <limits>
@@ -103,5 +104,12 @@ std::string_view trimmed(std::string_view text);
 std::string_view without_mark(std::string_view text);
 // "3 files are", "1 file is".
 std::string count_of(int64_t count, const std::string& one, const std::string& many);
+// "a, b and 12 more": the first `most` of them.
+inline std::string some_of(const std::vector<std::string>& words, size_t most) {
+  std::string text;
+  for (size_t i = 0; i < std::min(words.size(), most); ++i) text += (i == 0 ? "" : ", ") + words[i];
+  if (words.size() > most) text += " and " + std::to_string(words.size() - most) + " more";
+  return text;
+}
 
 }  // namespace saccade

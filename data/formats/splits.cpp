@@ -143,15 +143,10 @@ std::map<std::string, int64_t> objects_of(const GroundTruth& truth) {
 // "a" 7, "b" 3: the first ten of those that `other` lacks, and how many they are.
 std::pair<std::string, size_t> lacking(const std::map<std::string, int64_t>& objects,
                                        const std::map<std::string, int64_t>& other) {
-  constexpr size_t kNamed = 10;
-  std::string text;
-  size_t count = 0;
-  for (const auto& [name, n] : objects) {
-    if (other.contains(name)) continue;
-    if (++count <= kNamed) text += fmt::format("{}\"{}\" {}", count == 1 ? "" : ", ", printable(name), n);
-  }
-  if (count > kNamed) text += fmt::format(" and {} more", count - kNamed);
-  return {text, count};
+  std::vector<std::string> names;
+  for (const auto& [name, n] : objects)
+    if (!other.contains(name)) names.push_back(fmt::format("\"{}\" {}", printable(name), n));
+  return {some_of(names, 10), names.size()};
 }
 
 void keep_first(GroundTruth& truth, int64_t most) {

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "core/tensor/error.h"
+#include "data/formats/listing.h"
 #include "models/build.h"
 #include "models/weights/inference.h"
 #include "models/weights/weight_naming.h"
@@ -66,12 +67,8 @@ Names names_of_model(const Config& config) {
 
 std::string NearestModel::text() const {
   if (missing.empty()) return fmt::format("a model as that of --model {}", recipe);
-  constexpr size_t kShown = 4;
-  std::string names;
-  for (size_t i = 0; i < std::min(kShown, missing.size()); ++i) names += (i ? ", " : "") + missing[i];
-  if (missing.size() > kShown) names += fmt::format(" and {} more", missing.size() - kShown);
   return fmt::format("nearly a model as that of --model {}, but it lacks {} of {} tensors ({}){}", recipe,
-                     missing.size(), tensors, names,
+                     missing.size(), tensors, some_of(missing, 4),
                      others == 0 ? "" : fmt::format(" and has {} others", others));
 }
 

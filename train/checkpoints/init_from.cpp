@@ -18,11 +18,7 @@ namespace saccade {
 namespace {
 
 std::string summary_line(const char* what, const std::vector<std::string>& names) {
-  constexpr size_t kShown = 6;
-  std::string out = fmt::format("{}: {}", what, count_of(std::ssize(names), "tensor", "tensors"));
-  for (size_t i = 0; i < std::min(names.size(), kShown); ++i) out += (i ? ", " : ": ") + names[i];
-  if (names.size() > kShown) out += fmt::format(", and {} more", names.size() - kShown);
-  return out;
+  return fmt::format("{}: {}: {}", what, count_of(std::ssize(names), "tensor", "tensors"), some_of(names, 6));
 }
 
 // How the file's names relate to the model's; the relation with the most matches is taken for the whole file.

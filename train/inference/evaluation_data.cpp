@@ -88,21 +88,16 @@ std::string remark_on_training(const Dataset& set, const DataPaths& paths,
 
 // About classes with objects, of a list with ids of its own; "": the model knows all of them.
 std::string remark_on_unknown_classes(const GroundTruth& truth, const LoadedModel& model) {
-  constexpr size_t kNamed = 10;
   std::map<int64_t, int64_t> objects;
   for (const Annotation& a : truth.annotations) objects[a.category_id] += !a.iscrowd;
-  std::string names;
-  size_t unknown = 0;
-  for (const Category& c : truth.categories) {
-    if (objects[c.id] == 0 || std::ranges::find(model.category_ids, c.id) != model.category_ids.end())
-      continue;
-    if (++unknown <= kNamed)
-      names += fmt::format("{}\"{}\" {}", unknown == 1 ? "" : ", ", printable(c.name), objects[c.id]);
-  }
-  if (unknown == 0) return "";
-  return fmt::format("{} objects here, but the model lacks {}, whose figures are 0: {}{}",
-                     count_of(static_cast<int64_t>(unknown), "class has", "classes have"),
-                     unknown == 1 ? "it" : "them", names, unknown > kNamed ? ", ..." : "");
+  std::vector<std::string> unknown;
+  for (const Category& c : truth.categories)
+    if (objects[c.id] > 0 && std::ranges::find(model.category_ids, c.id) == model.category_ids.end())
+      unknown.push_back(fmt::format("\"{}\" {}", printable(c.name), objects[c.id]));
+  if (unknown.empty()) return "";
+  return fmt::format("{} objects here, but the model lacks {}, whose figures are 0: {}",
+                     count_of(std::ssize(unknown), "class has", "classes have"),
+                     unknown.size() == 1 ? "it" : "them", some_of(unknown, 10));
 }
 
 }  // namespace

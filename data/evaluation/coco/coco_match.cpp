@@ -1,4 +1,6 @@
 // Which detections hit which objects: evaluateImg of cocoeval.py.
+#include <fmt/ranges.h>
+
 #include <cmath>
 #include <numeric>
 #include <set>
@@ -196,10 +198,8 @@ std::string unknown_categories(std::span<const Detection> detections, const std:
   std::set<int64_t> unknown;
   for (const Detection& d : detections)
     if (unknown.size() < 6 && position(categories, d.category_id) < 0) unknown.insert(d.category_id);
-  std::string ids;
-  for (int64_t id : unknown) ids += fmt::format("{}{}", ids.empty() ? "" : ", ", id);
   return fmt::format("{}: {} of {} entries left out: their category_id ({}) is not in the annotations",
-                     source, left_out, detections.size(), ids);
+                     source, left_out, detections.size(), fmt::join(unknown, ", "));
 }
 
 // The form of the boxes, by the images that they are of; where no size is known,

@@ -195,16 +195,13 @@ std::vector<std::string> remarks_on_classes(const GroundTruth& file) {
     remarks.push_back("all annotations are crowds, which training leaves out");
   std::set<int64_t> used;
   for (const Annotation& a : file.annotations) used.insert(a.category_id);
-  std::string unused;
-  int64_t unused_count = 0;
-  for (const Category& c : file.categories) {
-    if (used.contains(c.id) || file.annotations.empty()) continue;
-    if (++unused_count <= 5) unused += fmt::format("{}{} (\"{}\")", unused.empty() ? "" : ", ", c.id, c.name);
-  }
-  if (unused_count > 0)
-    remarks.push_back(
-        fmt::format("{} of {} categories have no annotation: {}{}; each is a class of the model",
-                    unused_count, file.categories.size(), unused, unused_count > 5 ? ", ..." : ""));
+  std::vector<std::string> unused;
+  for (const Category& c : file.categories)
+    if (!used.contains(c.id) && !file.annotations.empty())
+      unused.push_back(fmt::format("{} (\"{}\")", c.id, c.name));
+  if (!unused.empty())
+    remarks.push_back(fmt::format("{} of {} categories have no annotation: {}; each is a class of the model",
+                                  unused.size(), file.categories.size(), some_of(unused, 5)));
   for (std::string& remark : remarks_on_names(file.categories)) remarks.push_back(std::move(remark));
   return remarks;
 }
@@ -232,13 +229,10 @@ std::string range_of(const Items& items, Side width, Side height) {
 
 // Of the first twenty, most frequent first.
 std::string frequencies(std::vector<std::pair<std::string, int64_t>> counts) {
-  constexpr size_t kShown = 20;
   std::ranges::stable_sort(counts, std::ranges::greater(), &std::pair<std::string, int64_t>::second);
-  std::string text;
-  for (size_t i = 0; i < std::min(kShown, counts.size()); ++i)
-    text += fmt::format("{}\"{}\" {}", i == 0 ? "" : ", ", counts[i].first, counts[i].second);
-  if (counts.size() > kShown) text += fmt::format(" and {} more", counts.size() - kShown);
-  return text;
+  std::vector<std::string> words;
+  for (const auto& [name, count] : counts) words.push_back(fmt::format("\"{}\" {}", name, count));
+  return some_of(words, 20);
 }
 
 // Masks of images whose size only their file says.
@@ -377,22 +371,19 @@ void check_label_images(const GroundTruth& truth, const DataPaths& paths, int th
       all += count;
     }
   std::vector<std::pair<std::string, int64_t>> named;
-  std::string missing;
-  int64_t missing_count = 0;
+  std::vector<std::string> missing;
   for (const Category& c : truth.categories) {
     named.emplace_back(c.name, pixels[c.id]);
-    if (pixels[c.id] == 0 && ++missing_count <= 5)
-      missing += fmt::format("{}\"{}\"", missing.empty() ? "" : ", ", c.name);
+    if (pixels[c.id] == 0) missing.push_back(fmt::format("\"{}\"", c.name));
   }
   report.summary = truth.told;
   report.summary.push_back(fmt::format("{} pixels, {} of them of no class", all, pixels[-1]));
   report.summary.push_back("pixels by class: " + frequencies(named));
   report.remarks = remarks_on_names(truth.categories);
   if (all == pixels[-1]) report.remarks.emplace_back("no pixel has a class to learn from or to judge by");
-  if (missing_count > 0)
-    report.remarks.push_back(fmt::format("{} of {} classes have no pixel: {}{}; each is a class of the model",
-                                         missing_count, truth.categories.size(), missing,
-                                         missing_count > 5 ? ", ..." : ""));
+  if (!missing.empty())
+    report.remarks.push_back(fmt::format("{} of {} classes have no pixel: {}; each is a class of the model",
+                                         missing.size(), truth.categories.size(), some_of(missing, 5)));
   if (!paths.images.empty() && paths.look_at_images)
     tell_of_images(inspect_images(truth, paths, threads), truth, paths, report);
 }

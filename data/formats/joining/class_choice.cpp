@@ -16,15 +16,7 @@
 namespace saccade {
 namespace {
 
-constexpr size_t kListed = 10;  // of a list in a line
-
-// "a", "b" and 12 more.
-std::string some_of(const std::vector<std::string>& words) {
-  std::string text;
-  for (size_t i = 0; i < std::min(words.size(), kListed); ++i) text += (i == 0 ? "" : ", ") + words[i];
-  if (words.size() > kListed) text += fmt::format(" and {} more", words.size() - kListed);
-  return text;
-}
+constexpr size_t kListed = 10;  // names of classes in a line
 
 void refuse_unknown(const std::string& name, const std::vector<std::string>& known, const char* field,
                     const std::string& data) {
@@ -32,7 +24,7 @@ void refuse_unknown(const std::string& name, const std::vector<std::string>& kno
   std::vector<std::string> quoted;
   for (const std::string& k : known) quoted.push_back(fmt::format("\"{}\"", printable(k)));
   fail_input("{}: {}: has no class \"{}\", did you mean \"{}\"? Its classes are {}", data, field,
-             printable(name), printable(nearest_name(name, known)), some_of(quoted));
+             printable(name), printable(nearest_name(name, known)), some_of(quoted, kListed));
 }
 
 }  // namespace
@@ -131,18 +123,20 @@ std::vector<std::string> ChoiceCounts::lines(const char* what) const {
       renamed.push_back(fmt::format("{} as \"{}\"", named(c), printable(c.as)));
     }
   }
-  if (!renamed.empty()) out.push_back(fmt::format("{} taken for others: {}", what, some_of(renamed)));
+  if (!renamed.empty())
+    out.push_back(fmt::format("{} taken for others: {}", what, some_of(renamed, kListed)));
   if (left.empty()) return out;
   std::ranges::stable_sort(left, std::ranges::greater(), &Count::count);
   std::vector<std::string> words;
   for (const Count& c : left) words.push_back(named(c));
   const std::string classes = count_of(std::ssize(left), "class", "classes");
   if (!are_counted) {
-    out.push_back(fmt::format("pixels of {} count as pixels of no class: {}", classes, some_of(words)));
+    out.push_back(
+        fmt::format("pixels of {} count as pixels of no class: {}", classes, some_of(words, kListed)));
     return out;
   }
-  out.push_back(
-      fmt::format("{} of {} {} left out, those of {}: {}", count, all_, what, classes, some_of(words)));
+  out.push_back(fmt::format("{} of {} {} left out, those of {}: {}", count, all_, what, classes,
+                            some_of(words, kListed)));
   return out;
 }
 

@@ -1,9 +1,10 @@
 #include "train/config/schema/moved_fields.h"
 
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 #include <google/protobuf/text_format.h>
 
 #include "core/tensor/error.h"
+#include "data/formats/listing.h"
 #include "train/config/schema/config_fields.h"
 #include "train/config/schema/rules.h"
 #include "train/config/text.h"
@@ -94,11 +95,7 @@ void move_fields(Config& config, const std::string& file, std::vector<std::strin
     names.push_back(fmt::format("{} is now {}", old_path, path));
   }
   if (!notes || names.empty()) return;
-  constexpr size_t kNamed = 3;
-  const size_t more = names.size() - std::min(names.size(), kNamed);
-  names.resize(names.size() - more);
-  notes->push_back(fmt::format("note: {}: {}{}", file, fmt::join(names, ", "),
-                               more > 0 ? fmt::format(", and {} more", more) : ""));
+  notes->push_back(fmt::format("note: {}: {}", file, some_of(names, 3)));
 }
 
 }  // namespace saccade

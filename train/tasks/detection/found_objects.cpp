@@ -7,6 +7,7 @@
 #include "core/files/text.h"
 #include "core/formats/json.h"
 #include "core/tensor/error.h"
+#include "data/formats/listing.h"
 #include "models/build.h"
 #include "train/config/config.h"
 
@@ -21,12 +22,9 @@ std::vector<bool> shown_labels(const std::vector<std::string>& wanted, const Loa
     for (size_t k = 0; k < names.size(); ++k)
       if (names[k] == name || std::to_string(model.category_ids.at(k)) == name) found = shown[k] = true;
     if (found) continue;
-    constexpr size_t kNamed = 20;
-    std::string known;
-    for (size_t k = 0; k < std::min(names.size(), kNamed); ++k)
-      known += (k ? ", " : "") + printable(names[k]);
-    fail_input("{} has no class \"{}\", expected some of {}{}", what, printable(name), known,
-               names.size() > kNamed ? fmt::format(" and {} more", names.size() - kNamed) : "");
+    std::vector<std::string> known;
+    for (const std::string& k : names) known.push_back(printable(k));
+    fail_input("{} has no class \"{}\", expected some of {}", what, printable(name), some_of(known, 20));
   }
   return shown;
 }
