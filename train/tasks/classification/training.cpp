@@ -10,9 +10,8 @@
 #include "data/formats/splits.h"
 #include "models/build.h"
 #include "train/checkpoints/load_model.h"
-#include "train/config/options.h"
-#include "train/inference/largest_batch.h"
 #include "train/inference/model_input.h"
+#include "train/tasks/evaluated_training.h"
 
 namespace saccade {
 namespace {
@@ -43,14 +42,10 @@ double hits(const HostCopy& logits, const std::vector<int64_t>& labels) {
   return count;
 }
 
-class ClassifierTraining final : public ImageTrainingTask {
+class ClassifierTraining final : public EvaluatedTraining {
  public:
   explicit ClassifierTraining(const Config& config)
-      : ImageTrainingTask(config),
-        normalization_(image_normalization(config)),
-        evaluation_(evaluator_options(config)),
-        evaluator_(evaluator_of(config)),
-        smoothing_(config.criterion().label_smoothing()) {
+      : EvaluatedTraining(config), smoothing_(config.criterion().label_smoothing()) {
     const int64_t classes = train_set_->num_classes();
     if (int64_t wanted = config.model().num_classes(); wanted > 0 && wanted != classes)
       fail_input("model.num_classes: {} for {} class folders in {}, expected as many, or 0", wanted, classes,
@@ -60,10 +55,6 @@ class ClassifierTraining final : public ImageTrainingTask {
 
   Module& model() override { return *model_; }
   std::vector<int64_t> category_ids() const override { return {}; }
-  std::optional<Batch> largest_batch() const override {
-    const std::vector<ImageSize> unknown(static_cast<size_t>(train_set_->num_images()));
-    return saccade::largest_batch(config_, unknown, 0);
-  }
   TrainingLoss loss(const Batch& batch, const StepImages& step,
                     const std::function<void()>& forward_done) override {
     Var logits = call(*model_, normalized_images(batch, normalization_, model_->device()));
@@ -79,19 +70,12 @@ class ClassifierTraining final : public ImageTrainingTask {
     return {total, {{"class", total.value()}}, metrics};
   }
 
-  std::vector<std::string> primary_metrics() const override {
-    if (!val_set_) return {};
-    return evaluator_.primary;
-  }
   Metrics evaluate(bool quiet) override {
     evaluation_.quiet = quiet;
     return evaluate_classifier(*model_, val_set_, evaluator_, evaluation_).metrics;
   }
 
  private:
-  kernels::ImageNormalization normalization_;
-  EvaluatorOptions evaluation_;
-  const EvaluatorSpec& evaluator_;
   double smoothing_;
   std::shared_ptr<Classifier> model_;
 };

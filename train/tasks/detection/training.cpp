@@ -7,19 +7,17 @@
 #include "core/distributed/process_group.h"
 #include "core/runtime/parallel.h"
 #include "data/evaluation/coco/coco_overlap.h"
-#include "data/evaluation/evaluators.h"
 #include "data/formats/checks/dataset_check.h"
 #include "data/formats/checks/units.h"
 #include "data/formats/data_format.h"
 #include "data/formats/splits.h"
 #include "models/build.h"
 #include "train/checkpoints/load_model.h"
-#include "train/config/options.h"
-#include "train/inference/largest_batch.h"
 #include "train/inference/model_input.h"
 #include "train/tasks/detection/evaluate.h"
 #include "train/tasks/detection/found_objects.h"
 #include "train/tasks/detection/report_pictures.h"
+#include "train/tasks/evaluated_training.h"
 
 namespace saccade {
 namespace {
@@ -28,14 +26,9 @@ constexpr double kPictureThreshold = 0.3;
 // Of each evaluation, for TensorBoard.
 constexpr int64_t kPictures = 4, kPictureSide = 400;
 
-class DetectorTraining final : public ImageTrainingTask {
+class DetectorTraining final : public EvaluatedTraining {
  public:
-  explicit DetectorTraining(const Config& config)
-      : ImageTrainingTask(config),
-        normalization_(image_normalization(config)),
-        evaluation_(evaluator_options(config)),
-        evaluator_(evaluator_of(config)),
-        figures_(figures_of(config)) {
+  explicit DetectorTraining(const Config& config) : EvaluatedTraining(config), figures_(figures_of(config)) {
     int64_t known = train_set_->num_classes();
     int64_t classes = config.model().num_classes() > 0 ? config.model().num_classes() : known;
     if (classes < known)
@@ -72,12 +65,6 @@ class DetectorTraining final : public ImageTrainingTask {
     return notes;
   }
 
-  std::optional<Batch> largest_batch() const override {
-    const GroundTruth& truth = train_set_->ground_truth();
-    std::vector<ImageSize> sizes;
-    for (const ImageInfo& image : truth.images) sizes.push_back({image.height, image.width});
-    return saccade::largest_batch(config_, sizes, std::max<int64_t>(fullest_image().first, 1));
-  }
   StepImages images_of(const Batch& batch) const override {
     std::vector<int64_t> counts(batch.targets.size());
     parallel_for(std::ssize(counts), 1, [&](int64_t begin, int64_t end) {
@@ -104,9 +91,8 @@ class DetectorTraining final : public ImageTrainingTask {
   }
 
   std::vector<std::string> primary_metrics() const override {
-    if (!val_set_) return {};
-    std::vector<std::string> names = evaluator_.primary;
-    if (figures_.iou == IouType::kBoth)
+    std::vector<std::string> names = EvaluatedTraining::primary_metrics();
+    if (val_set_ && figures_.iou == IouType::kBoth)
       for (const std::string& name : evaluator_.primary) names.push_back(kOfMasks + name);
     return names;
   }
@@ -128,9 +114,7 @@ class DetectorTraining final : public ImageTrainingTask {
     if (detections_.empty())
       if (const std::string note = note_on_nothing_found(config_); !note.empty())
         evaluation_notes_.push_back(note);
-    evaluation.metrics.insert(evaluation.metrics.end(), evaluation.of_classes.begin(),
-                              evaluation.of_classes.end());
-    return evaluation.metrics;
+    return with_classes(std::move(evaluation));
   }
   std::vector<std::string> evaluation_notes() const override { return evaluation_notes_; }
   std::vector<std::pair<std::string, Image>> pictures() override {
@@ -146,6 +130,7 @@ class DetectorTraining final : public ImageTrainingTask {
   }
 
  private:
+  int64_t most_objects() const override { return std::max<int64_t>(fullest_image().first, 1); }
   // Ids are only those of a list that has some.
   std::string image_name(int64_t id) const {
     const std::vector<ImageInfo>& images = train_set_->ground_truth().images;
@@ -163,9 +148,6 @@ class DetectorTraining final : public ImageTrainingTask {
     return most;
   }
 
-  kernels::ImageNormalization normalization_;
-  EvaluatorOptions evaluation_;
-  const EvaluatorSpec& evaluator_;
   FigureOptions figures_;
   std::shared_ptr<Detector> model_;
   std::vector<Detection> detections_;  // of the last evaluation

@@ -7,10 +7,9 @@
 #include "data/images/image.h"
 #include "data/pages/label_picture.h"
 #include "models/build.h"
-#include "train/config/options.h"
 #include "train/inference/evaluation_data.h"
-#include "train/inference/largest_batch.h"
 #include "train/inference/model_input.h"
+#include "train/tasks/evaluated_training.h"
 #include "train/tasks/segmentation/segmentation.h"
 
 namespace saccade {
@@ -18,13 +17,9 @@ namespace {
 
 constexpr int64_t kShownPictures = 4, kShownPictureSide = 480;
 
-class SegmenterTraining final : public ImageTrainingTask {
+class SegmenterTraining final : public EvaluatedTraining {
  public:
-  explicit SegmenterTraining(const Config& config)
-      : ImageTrainingTask(config),
-        normalization_(image_normalization(config)),
-        evaluation_(evaluator_options(config)),
-        evaluator_(evaluator_of(config)) {
+  explicit SegmenterTraining(const Config& config) : EvaluatedTraining(config) {
     for (const auto& images : {train_set_, val_set_})
       if (images) check_label_classes(*images);
     if (config.data().sampling() != config::uniform && !train_set_->ground_truth().drawn_labels)
@@ -41,12 +36,6 @@ class SegmenterTraining final : public ImageTrainingTask {
   }
 
   Module& model() override { return *model_; }
-  std::optional<Batch> largest_batch() const override {
-    std::vector<ImageSize> sizes;
-    for (const ImageInfo& image : train_set_->ground_truth().images)
-      sizes.push_back({image.height, image.width});
-    return saccade::largest_batch(config_, sizes, 0);
-  }
   // What an image adds to the divisor of the loss: its pixels with its padding, or those that have a class.
   StepImages images_of(const Batch& batch) const override {
     StepImages images;
@@ -70,9 +59,6 @@ class SegmenterTraining final : public ImageTrainingTask {
     return {loss.total, loss.parts};
   }
 
-  std::vector<std::string> primary_metrics() const override {
-    return val_set_ ? evaluator_.primary : std::vector<std::string>();
-  }
   Metrics evaluate(bool quiet) override {
     evaluation_.quiet = quiet;
     pictures_.clear();
@@ -81,11 +67,8 @@ class SegmenterTraining final : public ImageTrainingTask {
       for (int64_t k = 0; k < wanted; ++k)
         if (index == k * count / wanted) pictures_.push_back({index, truth, found});
     };
-    Evaluation evaluation =
-        evaluate_segmenter(*model_, config_, category_ids(), val_set_, evaluator_, evaluation_, false, keep);
-    evaluation.metrics.insert(evaluation.metrics.end(), evaluation.of_classes.begin(),
-                              evaluation.of_classes.end());
-    return evaluation.metrics;
+    return with_classes(
+        evaluate_segmenter(*model_, config_, category_ids(), val_set_, evaluator_, evaluation_, false, keep));
   }
   std::vector<std::pair<std::string, Image>> pictures() override {
     std::vector<std::pair<std::string, Image>> drawn;
@@ -103,9 +86,6 @@ class SegmenterTraining final : public ImageTrainingTask {
     LabelMap truth, found;
   };
 
-  kernels::ImageNormalization normalization_;
-  EvaluatorOptions evaluation_;
-  const EvaluatorSpec& evaluator_;
   std::shared_ptr<Segmenter> model_;
   std::vector<Shown> pictures_;  // of the last evaluation
 };
