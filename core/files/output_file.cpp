@@ -205,6 +205,11 @@ void OutputFile::commit() {
   if (sync_ == Sync::kYes) sync_folder(folder_);
 }
 
+bool is_there(const std::string& path) {
+  std::error_code error;
+  return fs::exists(fs::symlink_status(path, error));
+}
+
 void sync_folder(const std::string& path) {
   const int folder = open_descriptor(path, O_RDONLY | O_DIRECTORY);
   if (folder < 0) return;

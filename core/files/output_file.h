@@ -67,6 +67,8 @@ class OutputFile {
   int file_ = -1;
 };
 
+// Whether a file, a folder or a link has this name; a link that leads nowhere is there, too.
+bool is_there(const std::string& path);
 // What was renamed in a folder is on the disk when this returns, as far as the file system can.
 void sync_folder(const std::string& path);
 

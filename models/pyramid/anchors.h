@@ -19,7 +19,8 @@ inline constexpr int64_t kImageMultiple = 32;
 ImageSize reach_of(ImageSize image);
 // images [N, H, W, 3] with zeros at the right and below, where their sizes are no multiples.
 Var fill_reach(const Var& images);
-// Predictions of all levels, [N, H, W, A * columns] each, as rows [.., columns]: level by level, image by image.
+// Predictions of all levels, [N, H, W, A * columns] each, as rows [.., columns]: level by level, image by
+// image.
 Var rows_of_levels(const Vars& levels, int64_t columns);
 
 struct AnchorOptions {

@@ -33,7 +33,7 @@ WeightRules weight_rules(const std::vector<std::pair<std::string, std::string>>&
 // Those of Hugging Face for a vision transformer's block, whose name begins with `from` there and with `to`
 // here.
 WeightRules vision_block_rules(const std::string& from, const std::string& to);
-// Those of torchvision for a backbone and the feature pyramid on it, of its versions from 0.13 on, and before.
+// Those of torchvision for a backbone and the feature pyramid on it, of its versions from 0.13 on and before.
 WeightRules torchvision_pyramid_rules();
 
 struct WeightNaming {

@@ -37,11 +37,6 @@ void rename_file(const std::string& from, const std::string& to) {
     fail("{}: cannot rename to {}: {}", from, to, std::strerror(errno));
 }
 
-bool is_there(const std::string& path) {
-  std::error_code error;
-  return fs::exists(fs::symlink_status(path, error));
-}
-
 // A checkpoint from which training can go on.
 ResumePoint open_resume_point(const std::string& path) {
   ResumePoint point;

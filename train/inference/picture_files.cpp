@@ -61,11 +61,6 @@ bool is_drawn_by_us(const std::string& path) {
           std::string_view(start).substr(kAfterJpegHeader).starts_with(kJpegDrawnByUs));
 }
 
-bool exists(const std::string& path) {
-  std::error_code error;
-  return fs::exists(fs::symlink_status(path, error));
-}
-
 // What fits into a file name of the system with so many more bytes, no character of UTF-8 cut.
 std::string shortened_stem(const std::string& stem, size_t more) {
   constexpr size_t kLongestName = 255;
@@ -146,7 +141,7 @@ std::string PictureNames::name(const std::string& stem, const std::string& exten
     picture = numbered(stem, i, extension);
     if (taken_.contains(picture)) continue;
     const std::string path = output_ + "/" + picture;
-    if (!exists(path)) break;
+    if (!is_there(path)) break;
     if (may_go(path)) break;
     if (in_the_way.empty()) in_the_way = picture;
   }
@@ -169,7 +164,7 @@ int64_t PictureNames::remove_rest(const std::string& stem, const std::string& ex
     const std::string picture = numbered(stem, i, extension), path = output_ + "/" + picture;
     if (taken_.contains(picture)) continue;
     std::error_code error;
-    if (!exists(path)) return removed;
+    if (!is_there(path)) return removed;
     if (may_go(path)) removed += fs::remove(path, error);
   }
 }
@@ -183,7 +178,7 @@ std::string PictureNames::note() const {
 
 void check_list(const std::string& output, const std::string& name) {
   const std::string path = output + "/" + name;
-  if (!exists(path)) return;
+  if (!is_there(path)) return;
   constexpr std::string_view kBegin = "[\n{\"file_name\": ", kEmpty = "[\n]\n";
   const std::string start = beginning_of(path, kBegin.size());
   if (start != kBegin && start != kEmpty)

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 
+#include "core/files/output_file.h"
 #include "data/formats/label_maps/pairs.h"
 #include "data/formats/listing.h"
 #include "data/images/image.h"
@@ -100,12 +101,6 @@ bool is_address(const std::string& path) {
   return scheme != std::string::npos && scheme > 1 &&
          std::all_of(path.begin(), path.begin() + static_cast<std::ptrdiff_t>(scheme),
                      [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); });
-}
-
-// A link that leads nowhere is there, too.
-bool is_there(const std::string& path) {
-  std::error_code error;
-  return fs::exists(fs::symlink_status(path, error));
 }
 
 }  // namespace

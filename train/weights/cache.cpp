@@ -53,10 +53,7 @@ std::string weights_folder() {
 CachedWeights::CachedWeights(const PublishedWeights& weights)
     : weights_(weights), path_(weights_folder() + "/" + weights.name() + extension_of(weights.url())) {}
 
-bool CachedWeights::is_there() const {
-  std::error_code error;
-  return fs::exists(fs::symlink_status(path_, error));
-}
+bool CachedWeights::is_there() const { return saccade::is_there(path_); }
 
 std::string CachedWeights::recorded_sum() const {
   std::error_code error;
