@@ -32,8 +32,8 @@ Config preset_of(const Config& config) {
 
 }  // namespace
 
-std::vector<const google::protobuf::FieldDescriptor*> other_parts(const config::Model& model) {
-  std::vector<const google::protobuf::FieldDescriptor*> others;
+std::vector<const pb::FieldDescriptor*> other_parts(const config::Model& model) {
+  std::vector<const pb::FieldDescriptor*> others;
   const auto type = model_types().all().find(model.type());
   if (type == model_types().all().end()) return others;  // reported where the fields are checked
   for (const auto* f : fields_of(model.GetDescriptor()))
@@ -55,17 +55,16 @@ Config resolve_config(const Config& config) {
   // What other models read may stand at its defaults.
   config::Model &model = *resolved.mutable_model(), defaults;
   write_defaults(defaults);
-  const google::protobuf::Reflection* r = model.GetReflection();
+  const pb::Reflection* r = model.GetReflection();
   for (const auto* part : other_parts(model))
-    if (google::protobuf::util::MessageDifferencer::Equals(r->GetMessage(model, part),
-                                                           r->GetMessage(defaults, part)))
+    if (pb::util::MessageDifferencer::Equals(r->GetMessage(model, part), r->GetMessage(defaults, part)))
       r->ClearField(&model, part);
   return resolved;
 }
 
 std::string config_text(const Config& config) {
   std::string text;
-  google::protobuf::TextFormat::Printer printer;
+  pb::TextFormat::Printer printer;
   printer.SetUseShortRepeatedPrimitives(true);
   printer.PrintToString(resolve_config(config), &text);
   return text;

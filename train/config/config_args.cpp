@@ -10,8 +10,6 @@
 
 namespace saccade {
 
-namespace pb = google::protobuf;
-
 namespace {
 
 void copy_arg(const config::Arg& arg, Args& out) {

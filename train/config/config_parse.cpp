@@ -15,8 +15,6 @@
 
 namespace saccade {
 
-namespace pb = google::protobuf;
-
 namespace {
 
 std::string line_of(const std::string& text, int number) {

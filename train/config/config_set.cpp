@@ -11,8 +11,6 @@
 
 namespace saccade {
 
-namespace pb = google::protobuf;
-
 namespace {
 
 // "[a, b]" and "a,b" as their elements.

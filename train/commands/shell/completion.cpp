@@ -20,8 +20,6 @@
 
 namespace saccade {
 
-namespace pb = google::protobuf;
-
 namespace {
 
 using Words = std::vector<std::string>;

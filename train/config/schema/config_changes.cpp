@@ -9,8 +9,6 @@
 
 namespace saccade {
 
-namespace pb = google::protobuf;
-
 namespace {
 
 std::string short_text(const pb::Message& m) {

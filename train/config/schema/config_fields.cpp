@@ -11,8 +11,6 @@
 
 namespace saccade {
 
-namespace pb = google::protobuf;
-
 namespace {
 
 bool has_defaults(const pb::Descriptor* type) {

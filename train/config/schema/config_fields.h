@@ -12,11 +12,13 @@
 
 namespace saccade {
 
+namespace pb = google::protobuf;
+
 // Keeps the first error of a parse.
-struct FirstError : google::protobuf::io::ErrorCollector {
+struct FirstError : pb::io::ErrorCollector {
   std::string message;  // "": none so far
   int line = 0, column = 0;
-  void AddError(int at_line, google::protobuf::io::ColumnNumber at_column, const std::string& text) override {
+  void AddError(int at_line, pb::io::ColumnNumber at_column, const std::string& text) override {
     if (!message.empty()) return;
     message = text;
     line = at_line;
@@ -30,35 +32,30 @@ std::string explain(const FirstError& error, const std::string& text);
 // The path of the field that an unknown name in a message of this type probably means, where the message is
 // at `path` ("": the configuration itself, or its place is not known): a field of that name elsewhere, one
 // whose words begin with its letters ("lr": learning_rate), else the nearest name in the message.
-std::string nearest_field(const std::string& name, const google::protobuf::Descriptor* type,
-                          const std::string& path);
+std::string nearest_field(const std::string& name, const pb::Descriptor* type, const std::string& path);
 // Those of the schema, without names of before (Rule::moved_to).
-std::vector<const google::protobuf::FieldDescriptor*> fields_of(const google::protobuf::Descriptor* type);
-std::vector<std::string> field_names(const google::protobuf::Descriptor* type);
-std::string enum_names(const google::protobuf::EnumDescriptor* type);  // "f32, tf32, bf16"
+std::vector<const pb::FieldDescriptor*> fields_of(const pb::Descriptor* type);
+std::vector<std::string> field_names(const pb::Descriptor* type);
+std::string enum_names(const pb::EnumDescriptor* type);  // "f32, tf32, bf16"
 
-bool is_number(const google::protobuf::FieldDescriptor* field);
+bool is_number(const pb::FieldDescriptor* field);
 // One value of a field, index < 0 for a field that is not a list: a number (of a bool 0 or 1), and any scalar
 // as text (strings without quotes).
-double number_of(const google::protobuf::Message& message, const google::protobuf::FieldDescriptor* field,
-                 int index);
+double number_of(const pb::Message& message, const pb::FieldDescriptor* field, int index);
 // The value of a field, or those of a list.
-std::vector<double> numbers_of(const google::protobuf::Message& message,
-                               const google::protobuf::FieldDescriptor* field);
-std::string value_text(const google::protobuf::Message& message,
-                       const google::protobuf::FieldDescriptor* field, int index);
+std::vector<double> numbers_of(const pb::Message& message, const pb::FieldDescriptor* field);
+std::string value_text(const pb::Message& message, const pb::FieldDescriptor* field, int index);
 
 // The default of a field in textproto syntax; "" without one.
-std::string default_text(const google::protobuf::FieldDescriptor* field);
+std::string default_text(const pb::FieldDescriptor* field);
 // Reads a value in textproto syntax into the field (appending to a list); "" or what is wrong.
-std::string parse_value(google::protobuf::Message& message, const google::protobuf::FieldDescriptor* field,
-                        const std::string& text);
+std::string parse_value(pb::Message& message, const pb::FieldDescriptor* field, const std::string& text);
 
 // Sets every unset field that has an explicit default, recursively. Messages in which nothing has a default
 // (Layer, Split) stay absent: their absence means something.
-void write_defaults(google::protobuf::Message& message);
+void write_defaults(pb::Message& message);
 
 // The messages of `model`, set or not, that its type does not read (ModelSpec::parts).
-std::vector<const google::protobuf::FieldDescriptor*> other_parts(const config::Model& model);
+std::vector<const pb::FieldDescriptor*> other_parts(const config::Model& model);
 
 }  // namespace saccade

@@ -10,7 +10,6 @@
 
 namespace saccade {
 
-namespace pb = google::protobuf;
 using pb::FieldDescriptor;
 
 namespace {

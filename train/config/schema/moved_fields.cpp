@@ -11,8 +11,6 @@
 
 namespace saccade {
 
-namespace pb = google::protobuf;
-
 namespace {
 
 struct FieldPlace {

@@ -19,7 +19,6 @@
 
 namespace saccade {
 
-namespace pb = google::protobuf;
 using pb::FieldDescriptor;
 
 std::vector<std::string> registered_names(const std::string& registry) {
