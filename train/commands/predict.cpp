@@ -133,11 +133,7 @@ void check_labels(const PredictArguments& arguments, const Predictor& predictor,
     fail_input("{}: is there already, expected another --output", labels_folder(arguments));
   if (!arguments.wants_labels()) return;
   GroundTruth names;
-  for (const PredictInput& image : images) {
-    ImageInfo info;
-    info.file_name = image.name;
-    names.images.push_back(std::move(info));
-  }
+  for (const PredictInput& image : images) names.images.push_back({.file_name = image.name});
   if (label_forms().find(arguments.to).of_each_image) check_label_names(names, "", arguments.to);
 }
 

@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "train/config/recipes.h"
 #include "train/config/schema/config_changes.h"
 #include "train/logs/progress.h"
 
@@ -60,10 +61,6 @@ void add_outcomes(Page& page, const std::vector<ComparedRun>& runs) {
   page.add(html_table(columns, rows));
 }
 
-int64_t images_of_step(const ComparedRun& run) {
-  return run.config.data().batch_size() * std::max<int64_t>(1, run.config.train().accumulate());
-}
-
 // Over the epochs at which they were logged.
 std::vector<ChartPoint> by_epoch(const MetricCurves& curves, const std::vector<ChartPoint>& points) {
   const auto it = curves.find("epoch");
@@ -80,7 +77,7 @@ class ComparisonCharts {
  public:
   explicit ComparisonCharts(const std::vector<ComparedRun>& runs)
       : runs_(runs), over_epochs_(std::ranges::any_of(runs, [&](const ComparedRun& run) {
-          return images_of_step(run) != images_of_step(runs[0]);
+          return images_of_step(run.config) != images_of_step(runs[0].config);
         })) {}
 
   // Of one metric, where any run has logged it.

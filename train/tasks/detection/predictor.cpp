@@ -289,24 +289,21 @@ class BoxPredictor : public Predictor {
   }
 
   void add_labels_image(const PredictInput& input, const Image& image) {
-    ImageInfo info;
-    info.id = std::ssize(labels_.images) + 1;
-    info.file_name = input.name;
-    info.width = image.width;
-    info.height = image.height;
-    labels_.images.push_back(std::move(info));
+    labels_.images.push_back({.id = std::ssize(labels_.images) + 1,
+                              .file_name = input.name,
+                              .width = image.width,
+                              .height = image.height});
   }
 
   // Of the image that was added last.
   void add_label(const Instance& found) {
-    Annotation label;
-    label.id = std::ssize(labels_.annotations) + 1;
-    label.image_id = labels_.images.back().id;
-    label.category_id = model_.category_ids[static_cast<size_t>(found.label)];
-    label.bbox = {found.box.x1, found.box.y1, found.box.width(), found.box.height()};
-    label.area =
-        found.mask ? static_cast<double>(found.mask->area()) : found.box.width() * found.box.height();
-    label.score = found.score;
+    const double width = found.box.width(), height = found.box.height();
+    Annotation label{.id = std::ssize(labels_.annotations) + 1,
+                     .image_id = labels_.images.back().id,
+                     .category_id = model_.category_ids[static_cast<size_t>(found.label)],
+                     .bbox = {found.box.x1, found.box.y1, width, height},
+                     .area = found.mask ? static_cast<double>(found.mask->area()) : width * height,
+                     .score = found.score};
     if (found.mask) {
       auto segmentation = std::make_shared<Segmentation>();
       segmentation->runs = *found.mask;
