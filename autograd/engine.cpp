@@ -22,7 +22,7 @@ const Tensor& Context::saved(size_t i) const {
   const Saved& s = saved_[i];
   SACCADE_CHECK(!s.tensor.defined() || s.tensor.storage()->version() == s.version,
                 "[{}] a tensor saved for backward (number {}, shape {}) was changed in place", name_, i,
-                s.tensor.shape().to_string());
+                s.tensor.shape());
   return s.tensor;
 }
 
@@ -169,10 +169,9 @@ void check_gradient(const Node& node, size_t i, const Tensor& g, bool finite) {
   SACCADE_CHECK(g.defined(), "[backward] op {} returned no gradient for input {}", node.name(), i);
   SACCADE_CHECK(g.shape() == shape,
                 "[backward] op {} returned a gradient of shape {} for input {} of shape {}", node.name(),
-                g.shape().to_string(), i, shape.to_string());
+                g.shape(), i, shape);
   if (finite && !is_finite(g))
-    fail("[backward] op {} made a non-finite gradient for its input {} of shape {}", node.name(), i,
-         shape.to_string());
+    fail("[backward] op {} made a non-finite gradient for its input {} of shape {}", node.name(), i, shape);
 }
 
 // Which leaves of a graph are still to be given something.
@@ -214,11 +213,11 @@ void run(const Var& root, const Tensor& seed, bool checked, const LeafObserver* 
   Tensor start = seed;
   if (!start.defined()) {
     SACCADE_CHECK(root.value().numel() == 1, "[backward] a root of shape {} needs a seed gradient",
-                  root.shape().to_string());
+                  root.shape());
     start = Tensor::full(root.shape(), 1.0, root.dtype(), root.device());
   }
   SACCADE_CHECK(start.shape() == root.shape(), "[backward] seed of shape {} for a root of shape {}",
-                start.shape().to_string(), root.shape().to_string());
+                start.shape(), root.shape());
   struct Pending {
     std::shared_ptr<Node> node;
     Tensor grad;

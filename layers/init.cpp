@@ -11,8 +11,7 @@ struct Fans {
 };
 
 Fans fans(const Shape& shape) {
-  SACCADE_CHECK(shape.rank() >= 2, "[init] fan-in and fan-out need a rank of 2 or more, got {}",
-                shape.to_string());
+  SACCADE_CHECK(shape.rank() >= 2, "[init] fan-in and fan-out need a rank of 2 or more, got {}", shape);
   double receptive = 1;
   for (int i = 2; i < shape.rank(); ++i) receptive *= static_cast<double>(shape[i]);
   return {static_cast<double>(shape[1]) * receptive, static_cast<double>(shape[0]) * receptive};
@@ -68,7 +67,7 @@ Initializer linear_default(int64_t fan_in) {
 Initializer values(std::vector<float> values) {
   return [values = std::move(values)](Tensor& t, Rng&) {
     SACCADE_CHECK(static_cast<int64_t>(values.size()) == t.numel(), "[init] {} values for shape {}",
-                  values.size(), t.shape().to_string());
+                  values.size(), t.shape());
     std::copy(values.begin(), values.end(), t.data<float>());
   };
 }

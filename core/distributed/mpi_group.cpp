@@ -181,7 +181,7 @@ class MpiGroup final : public ProcessGroup {
 
   void start_sum(Tensor block) override {
     SACCADE_CHECK(block.dtype() == DType::kF32 && block.is_contiguous() && block.numel() % size() == 0,
-                  "[mpi] sum of {} {}", name_of(block.dtype()), block.shape().to_string());
+                  "[mpi] sum of {} {}", block.dtype(), block.shape());
     {
       std::lock_guard lock(mutex_);
       waiting_.push_back(std::move(block));

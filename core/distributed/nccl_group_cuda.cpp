@@ -87,7 +87,7 @@ class NcclGroup final : public ProcessGroup {
 
   void gather(const Tensor& part, Tensor& all) override {
     SACCADE_CHECK(part.device() == Device::kCuda && part.is_contiguous() && all.is_contiguous(),
-                  "[nccl] gather of {} on {}", part.shape().to_string(), name_of(part.device()));
+                  "[nccl] gather of {} on {}", part.shape(), name_of(part.device()));
     ++cuda::launches;
     cuda::check(
         cuda::nccl().ncclAllGather(part.raw(), all.raw(), part.bytes(), ncclUint8, layers_, cuda::stream()),
@@ -97,7 +97,7 @@ class NcclGroup final : public ProcessGroup {
   void start_sum(Tensor block) override {
     SACCADE_CHECK(block.dtype() == DType::kF32 && block.is_contiguous() && block.numel() % size() == 0 &&
                       block.device() == Device::kCuda,
-                  "[nccl] sum of {} {}", name_of(block.dtype()), block.shape().to_string());
+                  "[nccl] sum of {} {}", block.dtype(), block.shape());
     const bool in_order = execution().deterministic;
     if (in_order) make_room(block.numel());
     Times& times = times_[turn_];

@@ -75,7 +75,7 @@ Placed read_tensor(const std::string& path, std::string_view key, simdjson::dom:
   }
   // The product of the other sizes must not overflow either: shapes are multiplied in any order later.
   if (too_large || bytes > (uint64_t{1} << 62))
-    fail_input("{}: tensor \"{}\" is too large: shape {}", path, name, e.shape.to_string());
+    fail_input("{}: tensor \"{}\" is too large: shape {}", path, name, e.shape);
   if (has_zero) bytes = 0;
   uint64_t bounds[2];
   if (offsets.size() != 2 || offsets.at(0).get(bounds[0]) != simdjson::SUCCESS ||
@@ -85,8 +85,8 @@ Placed read_tensor(const std::string& path, std::string_view key, simdjson::dom:
     fail_input("{}: tensor \"{}\": bytes [{}, {}) are outside of the file's {} data bytes (cut short?)", path,
                name, bounds[0], bounds[1], file_size - data_start);
   if (bounds[1] - bounds[0] != bytes)
-    fail_input("{}: tensor \"{}\": shape {} of {} needs {} bytes, got {}", path, name, e.shape.to_string(),
-               e.dtype, bytes, bounds[1] - bounds[0]);
+    fail_input("{}: tensor \"{}\": shape {} of {} needs {} bytes, got {}", path, name, e.shape, e.dtype,
+               bytes, bounds[1] - bounds[0]);
   placed.begin = data_start + bounds[0];
   placed.end = data_start + bounds[1];
   return placed;

@@ -15,7 +15,7 @@ class PackedUpload {
   template <class T>
   size_t add(const Shape& shape, const std::vector<T>& values) {
     SACCADE_CHECK(std::ssize(values) == shape.numel(), "[upload] {} values for shape {}", values.size(),
-                  shape.to_string());
+                  shape);
     const size_t begin = bytes_.size(), size = values.size() * sizeof(T);
     bytes_.resize(static_cast<size_t>(round_up(static_cast<int64_t>(begin + size), kAlignment)));
     if (size > 0) std::memcpy(bytes_.data() + begin, values.data(), size);

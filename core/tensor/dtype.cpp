@@ -7,23 +7,8 @@ size_t size_of(DType dtype) {
 }
 
 std::string_view name_of(DType dtype) {
-  switch (dtype) {
-    case DType::kF32:
-      return "f32";
-    case DType::kBF16:
-      return "bf16";
-    case DType::kF64:
-      return "f64";
-    case DType::kI32:
-      return "i32";
-    case DType::kI64:
-      return "i64";
-    case DType::kU8:
-      return "u8";
-    case DType::kBool:
-      return "bool";
-  }
-  return "unknown";
+  constexpr std::string_view kNames[] = {"f32", "bf16", "f64", "i32", "i64", "u8", "bool"};
+  return kNames[static_cast<size_t>(dtype)];
 }
 
 DType widest(DType a, DType b) {

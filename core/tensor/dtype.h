@@ -55,6 +55,18 @@ constexpr bool is_float(DType dtype) {
 // The wider of two floating types: bf16 < f32 < f64.
 DType widest(DType a, DType b);
 
+}  // namespace saccade
+
+// In messages: {} of a dtype is its name.
+template <>
+struct fmt::formatter<saccade::DType> : fmt::formatter<std::string_view> {
+  auto format(saccade::DType dtype, fmt::format_context& context) const {
+    return fmt::formatter<std::string_view>::format(saccade::name_of(dtype), context);
+  }
+};
+
+namespace saccade {
+
 // Calls f.template operator()<T>() with the C++ type T of `dtype`, which is one of T, Rest...; `tag` names
 // the caller in the error.
 template <class T, class... Rest, class F>
@@ -62,7 +74,7 @@ decltype(auto) dispatch_dtype(DType dtype, std::string_view tag, F&& f) {
   if constexpr (sizeof...(Rest) > 0) {
     if (dtype != dtype_of<T>) return dispatch_dtype<Rest...>(dtype, tag, f);
   } else {
-    SACCADE_CHECK(dtype == dtype_of<T>, "[{}] does not take {}", tag, name_of(dtype));
+    SACCADE_CHECK(dtype == dtype_of<T>, "[{}] does not take {}", tag, dtype);
   }
   return f.template operator()<T>();
 }

@@ -22,8 +22,7 @@ Shape broadcast_shapes(const Shape& a, const Shape& b, std::string_view tag) {
   for (int i = 1; i <= rank; ++i) {
     int64_t da = i <= a.rank() ? a[-i] : 1;
     int64_t db = i <= b.rank() ? b[-i] : 1;
-    SACCADE_CHECK(da == db || da == 1 || db == 1, "[{}] shapes {} and {} do not broadcast", tag,
-                  a.to_string(), b.to_string());
+    SACCADE_CHECK(da == db || da == 1 || db == 1, "[{}] shapes {} and {} do not broadcast", tag, a, b);
     out[-i] = da == 1 ? db : da;
   }
   return out;

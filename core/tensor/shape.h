@@ -75,3 +75,11 @@ Shape contiguous_strides(const Shape& shape);
 Shape broadcast_shapes(const Shape& a, const Shape& b, std::string_view tag);
 
 }  // namespace saccade
+
+// In messages: {} of a shape is its to_string().
+template <>
+struct fmt::formatter<saccade::Shape> : fmt::formatter<std::string> {
+  auto format(const saccade::Shape& shape, fmt::format_context& context) const {
+    return fmt::formatter<std::string>::format(shape.to_string(), context);
+  }
+};

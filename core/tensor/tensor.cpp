@@ -39,7 +39,7 @@ Tensor Tensor::scalar(double value, DType dtype, Device device) {
 
 Tensor Tensor::from_bytes(const Shape& shape, DType dtype, const void* values, size_t count, Device device) {
   SACCADE_CHECK(static_cast<int64_t>(count) == shape.numel(), "[tensor] {} values for shape {}", count,
-                shape.to_string());
+                shape);
   Tensor t = empty(shape, dtype, Device::kCpu);
   if (count > 0) std::memcpy(t.raw(), values, t.bytes());
   return t.to(device);
@@ -61,8 +61,7 @@ void* Tensor::raw() const {
 }
 
 void Tensor::check_dtype(DType dtype) const {
-  SACCADE_CHECK(dtype == dtype_, "[tensor] data<{}>() of a {} tensor of shape {}", name_of(dtype),
-                name_of(dtype_), shape_.to_string());
+  SACCADE_CHECK(dtype == dtype_, "[tensor] data<{}>() of a {} tensor of shape {}", dtype, dtype_, shape_);
 }
 
 namespace {
@@ -100,13 +99,13 @@ Tensor Tensor::reshape(const Shape& wanted) const {
       known *= shape[i];
       continue;
     }
-    SACCADE_CHECK(unknown == -1, "[reshape] more than one -1 in {}", wanted.to_string());
+    SACCADE_CHECK(unknown == -1, "[reshape] more than one -1 in {}", wanted);
     unknown = i;
   }
   if (unknown >= 0 && known > 0) shape[unknown] = numel() / known;
   if (unknown >= 0 && known == 0) shape[unknown] = 0;
-  SACCADE_CHECK(shape.numel() == numel(), "[reshape] {} does not fit {} elements of {}", wanted.to_string(),
-                numel(), shape_.to_string());
+  SACCADE_CHECK(shape.numel() == numel(), "[reshape] {} does not fit {} elements of {}", wanted, numel(),
+                shape_);
   std::optional<Shape> strides = view_strides(shape_, strides_, shape);
   Tensor t = strides ? *this : contiguous();
   t.shape_ = shape;
@@ -116,7 +115,7 @@ Tensor Tensor::reshape(const Shape& wanted) const {
 
 Tensor Tensor::permute(std::span<const int> axes) const {
   SACCADE_CHECK(static_cast<int>(axes.size()) == rank(), "[permute] {} axes for shape {}", axes.size(),
-                shape_.to_string());
+                shape_);
   Tensor t = *this;
   unsigned seen = 0;
   for (int i = 0; i < rank(); ++i) {
@@ -139,7 +138,7 @@ Tensor Tensor::transpose(int a, int b) const {
 Tensor Tensor::slice(int axis, int64_t begin, int64_t end) const {
   axis = shape_.axis(axis);
   SACCADE_CHECK(begin >= 0 && begin <= end && end <= shape_[axis], "[slice] [{}, {}) of axis {} of {}", begin,
-                end, axis, shape_.to_string());
+                end, axis, shape_);
   Tensor t = *this;
   t.offset_ += begin * strides_[axis];
   t.shape_[axis] = end - begin;
@@ -149,13 +148,12 @@ Tensor Tensor::slice(int axis, int64_t begin, int64_t end) const {
 Tensor Tensor::select(int axis, int64_t index) const { return slice(axis, index, index + 1).squeeze(axis); }
 
 Tensor Tensor::expand(const Shape& shape) const {
-  SACCADE_CHECK(shape.rank() >= rank(), "[expand] {} to {}", shape_.to_string(), shape.to_string());
+  SACCADE_CHECK(shape.rank() >= rank(), "[expand] {} to {}", shape_, shape);
   Tensor t = *this;
   t.shape_ = shape;
   t.strides_ = Shape::filled(shape.rank(), 0);
   for (int i = 1; i <= rank(); ++i) {
-    SACCADE_CHECK(shape_[-i] == shape[-i] || shape_[-i] == 1, "[expand] {} to {}", shape_.to_string(),
-                  shape.to_string());
+    SACCADE_CHECK(shape_[-i] == shape[-i] || shape_[-i] == 1, "[expand] {} to {}", shape_, shape);
     t.strides_[-i] = shape_[-i] == shape[-i] ? strides_[-i] : 0;
   }
   return t;
@@ -163,7 +161,7 @@ Tensor Tensor::expand(const Shape& shape) const {
 
 Tensor Tensor::unsqueeze(int axis) const {
   int at = axis < 0 ? axis + rank() + 1 : axis;
-  SACCADE_CHECK(at >= 0 && at <= rank(), "[unsqueeze] axis {} of {}", axis, shape_.to_string());
+  SACCADE_CHECK(at >= 0 && at <= rank(), "[unsqueeze] axis {} of {}", axis, shape_);
   Tensor t = *this;
   t.shape_ = Shape{};
   t.strides_ = Shape{};
@@ -182,7 +180,7 @@ Tensor Tensor::unsqueeze(int axis) const {
 
 Tensor Tensor::squeeze(int axis) const {
   axis = shape_.axis(axis);
-  SACCADE_CHECK(shape_[axis] == 1, "[squeeze] axis {} of {}", axis, shape_.to_string());
+  SACCADE_CHECK(shape_[axis] == 1, "[squeeze] axis {} of {}", axis, shape_);
   Tensor t = *this;
   t.shape_ = Shape{};
   t.strides_ = Shape{};
@@ -235,7 +233,7 @@ void Tensor::copy_from(const Tensor& src) {
 }
 
 double Tensor::item() const {
-  SACCADE_CHECK(numel() == 1, "[item] needs one element, got shape {}", shape_.to_string());
+  SACCADE_CHECK(numel() == 1, "[item] needs one element, got shape {}", shape_);
   return to(Device::kCpu).to(DType::kF64).contiguous().data<double>()[0];
 }
 

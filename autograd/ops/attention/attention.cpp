@@ -63,28 +63,27 @@ struct Attention {
 
 Var attention(const Var& query, const Var& key, const Var& value, const Tensor& key_padding_mask,
               const Var& bias, const AttentionOptions& options) {
-  SACCADE_CHECK(query.rank() == 3, "[attention] query, got {}, expected [N, Q, E]",
-                query.shape().to_string());
+  SACCADE_CHECK(query.rank() == 3, "[attention] query, got {}, expected [N, Q, E]", query.shape());
   int64_t N = query.dim(0), Q = query.dim(1), E = query.dim(2), H = options.heads;
   SACCADE_CHECK(key.rank() == 3 && key.dim(0) == N && key.dim(2) == E,
-                "[attention] key, got {}, expected [{}, S, {}]", key.shape().to_string(), N, E);
+                "[attention] key, got {}, expected [{}, S, {}]", key.shape(), N, E);
   int64_t S = key.dim(1);
   SACCADE_CHECK(value.rank() == 3 && value.dim(0) == N && value.dim(1) == S,
-                "[attention] value, got {}, expected [{}, {}, Ev]", value.shape().to_string(), N, S);
+                "[attention] value, got {}, expected [{}, {}, Ev]", value.shape(), N, S);
   SACCADE_CHECK(H > 0 && E % H == 0 && value.dim(2) % H == 0,
                 "[attention] {} heads, expected a divisor of the channels {} and {}", H, E, value.dim(2));
   SACCADE_CHECK(options.dropout >= 0 && options.dropout < 1, "[attention] dropout, got {}, expected [0, 1)",
                 options.dropout);
   SACCADE_CHECK(!key_padding_mask.defined() ||
                     (key_padding_mask.dtype() == DType::kBool && key_padding_mask.shape() == (Shape{N, S})),
-                "[attention] key padding mask, got {} {}, expected bool [{}, {}]",
-                name_of(key_padding_mask.dtype()), key_padding_mask.shape().to_string(), N, S);
+                "[attention] key padding mask, got {} {}, expected bool [{}, {}]", key_padding_mask.dtype(),
+                key_padding_mask.shape(), N, S);
   if (bias.defined()) {
     const Shape& b = bias.shape();
     bool fits = (b.rank() == 3 || (b.rank() == 4 && (b[0] == N || b[0] == 1))) &&
                 (b[-3] == H || b[-3] == 1) && b[-2] == Q && b[-1] == S;
-    SACCADE_CHECK(fits, "[attention] bias, got {}, expected [{} or 1, {}, {}] or [{}, {} or 1, {}, {}]",
-                  b.to_string(), H, Q, S, N, H, Q, S);
+    SACCADE_CHECK(fits, "[attention] bias, got {}, expected [{} or 1, {}, {}] or [{}, {} or 1, {}, {}]", b, H,
+                  Q, S, N, H, Q, S);
   }
   Attention op;
   if (key_padding_mask.defined()) op.mask = key_padding_mask.to(query.device());

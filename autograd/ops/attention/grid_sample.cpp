@@ -38,10 +38,10 @@ struct GridSample {
 }  // namespace
 
 Var grid_sample(const Var& x, const Var& grid, bool align_corners) {
-  SACCADE_CHECK(x.rank() == 4, "[grid_sample] x, got {}, expected [N, H, W, C]", x.shape().to_string());
+  SACCADE_CHECK(x.rank() == 4, "[grid_sample] x, got {}, expected [N, H, W, C]", x.shape());
   SACCADE_CHECK((grid.rank() == 3 || grid.rank() == 4) && grid.dim(0) == x.dim(0) && grid.dim(-1) == 2,
-                "[grid_sample] grid, got {}, expected [{}, P, 2] or [{}, G, P, 2]", grid.shape().to_string(),
-                x.dim(0), x.dim(0));
+                "[grid_sample] grid, got {}, expected [{}, P, 2] or [{}, G, P, 2]", grid.shape(), x.dim(0),
+                x.dim(0));
   SACCADE_CHECK(grid.rank() == 3 || (grid.dim(1) > 0 && x.dim(3) % grid.dim(1) == 0),
                 "[grid_sample] {} groups of points, expected a divisor of the {} channels", grid.dim(1),
                 x.dim(3));

@@ -69,12 +69,12 @@ struct MsDeformCells {
 void check_points(const char* op, const Var& reference_points, const Var& offsets, int64_t L) {
   SACCADE_CHECK(L > 0, "[{}] no levels, expected at least one", op);
   SACCADE_CHECK(offsets.rank() == 6 && offsets.dim(3) == L && offsets.dim(4) > 0 && offsets.dim(5) == 2,
-                "[{}] offsets, got {}, expected [N, Q, M, {}, P, 2]", op, offsets.shape().to_string(), L);
+                "[{}] offsets, got {}, expected [N, Q, M, {}, P, 2]", op, offsets.shape(), L);
   SACCADE_CHECK(reference_points.rank() == 4 && reference_points.dim(0) == offsets.dim(0) &&
                     reference_points.dim(1) == offsets.dim(1) && reference_points.dim(2) == L &&
                     (reference_points.dim(3) == 2 || reference_points.dim(3) == 4),
-                "[{}] reference points, got {}, expected [{}, {}, {}, 2 or 4]", op,
-                reference_points.shape().to_string(), offsets.dim(0), offsets.dim(1), L);
+                "[{}] reference points, got {}, expected [{}, {}, {}, 2 or 4]", op, reference_points.shape(),
+                offsets.dim(0), offsets.dim(1), L);
 }
 
 }  // namespace
@@ -91,19 +91,19 @@ Var ms_deform_attn(const Var& value, const Var& reference_points, const Var& off
   SACCADE_CHECK(
       value.rank() == 4 && value.dim(1) == levels.tokens(),
       "[ms_deform_attn] value, got {}, expected [N, S, M, D] with S = {}, the sum of the level sizes",
-      value.shape().to_string(), levels.tokens());
+      value.shape(), levels.tokens());
   SACCADE_CHECK(offsets.rank() == 6 && offsets.dim(0) == value.dim(0) && offsets.dim(2) == value.dim(2) &&
                     offsets.dim(3) == L && offsets.dim(4) > 0 && offsets.dim(5) == 2,
-                "[ms_deform_attn] offsets, got {}, expected [{}, Q, {}, {}, P, 2]",
-                offsets.shape().to_string(), value.dim(0), value.dim(2), L);
+                "[ms_deform_attn] offsets, got {}, expected [{}, Q, {}, {}, P, 2]", offsets.shape(),
+                value.dim(0), value.dim(2), L);
   Shape expected{value.dim(0), offsets.dim(1), value.dim(2), L * offsets.dim(4)};
-  SACCADE_CHECK(logits.shape() == expected, "[ms_deform_attn] logits, got {}, expected {}",
-                logits.shape().to_string(), expected.to_string());
+  SACCADE_CHECK(logits.shape() == expected, "[ms_deform_attn] logits, got {}, expected {}", logits.shape(),
+                expected);
   SACCADE_CHECK(reference_points.rank() == 4 && reference_points.dim(0) == value.dim(0) &&
                     reference_points.dim(1) == offsets.dim(1) && reference_points.dim(2) == L &&
                     (reference_points.dim(3) == 2 || reference_points.dim(3) == 4),
                 "[ms_deform_attn] reference points, got {}, expected [{}, {}, {}, 2 or 4]",
-                reference_points.shape().to_string(), value.dim(0), offsets.dim(1), L);
+                reference_points.shape(), value.dim(0), offsets.dim(1), L);
   return run_op(MsDeformAttn{levels}, {value, reference_points, offsets, logits});
 }
 

@@ -56,18 +56,18 @@ Var neighbourhood_attention(const Var& qkv, const Var& table, const Tensor& mask
   SACCADE_CHECK(
       qkv.rank() == 4 && heads > 0 && qkv.dim(3) % (3 * heads) == 0,
       "[neighbourhood_attention] qkv, got {} with {} heads, expected [N, H, W, 3C], C divisible by the heads",
-      qkv.shape().to_string(), heads);
+      qkv.shape(), heads);
   SACCADE_CHECK(
       window > 0 && window % 2 == 1 && qkv.dim(1) >= window && qkv.dim(2) >= window,
       "[neighbourhood_attention] a window of {} in a map of {} x {}, expected an odd one that fits in",
       window, qkv.dim(1), qkv.dim(2));
   SACCADE_CHECK(!table.defined() || table.shape() == (Shape{heads, side, side}),
-                "[neighbourhood_attention] table, got {}, expected [{}, {}, {}]", table.shape().to_string(),
-                heads, side, side);
+                "[neighbourhood_attention] table, got {}, expected [{}, {}, {}]", table.shape(), heads, side,
+                side);
   SACCADE_CHECK(!mask.defined() || (mask.dtype() == DType::kBool &&
                                     mask.shape() == (Shape{qkv.dim(0), qkv.dim(1), qkv.dim(2)})),
-                "[neighbourhood_attention] mask, got {} {}, expected bool [{}, {}, {}]",
-                name_of(mask.dtype()), mask.shape().to_string(), qkv.dim(0), qkv.dim(1), qkv.dim(2));
+                "[neighbourhood_attention] mask, got {} {}, expected bool [{}, {}, {}]", mask.dtype(),
+                mask.shape(), qkv.dim(0), qkv.dim(1), qkv.dim(2));
   const auto size = static_cast<double>(qkv.dim(3) / 3 / heads);
   const double scale = options.scale != 0 ? options.scale : 1 / std::sqrt(size);
   NeighbourhoodAttention op{mask.defined() ? mask.to(qkv.device()) : mask,

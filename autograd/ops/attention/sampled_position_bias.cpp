@@ -35,15 +35,14 @@ struct SampledPositionBias {
 Var sampled_position_bias(const Var& table, const Var& query_points, const Var& key_points) {
   const Shape &t = table.shape(), &q = query_points.shape(), &k = key_points.shape();
   SACCADE_CHECK(t.rank() == 3 && t[1] > 0 && t[2] > 0,
-                "[sampled_position_bias] table, got {}, expected [heads, rows, columns]", t.to_string());
+                "[sampled_position_bias] table, got {}, expected [heads, rows, columns]", t);
   SACCADE_CHECK(
       k.rank() == 4 && k[3] == 2 && k[1] > 0 && t[0] % k[1] == 0,
       "[sampled_position_bias] key points, got {}, expected [N, G, S, 2] with G a divisor of the {} "
       "heads",
-      k.to_string(), t[0]);
+      k, t[0]);
   SACCADE_CHECK(q.rank() == 3 && (q[0] == k[0] || q[0] == 1) && q[2] == 2,
-                "[sampled_position_bias] query points, got {}, expected [{} or 1, Q, 2]", q.to_string(),
-                k[0]);
+                "[sampled_position_bias] query points, got {}, expected [{} or 1, Q, 2]", q, k[0]);
   return run_op(SampledPositionBias{}, {table, query_points, key_points});
 }
 

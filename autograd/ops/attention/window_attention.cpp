@@ -65,7 +65,7 @@ Var window_attention(const Var& qkv, const Var& table, const Var& padding, const
   SACCADE_CHECK(
       qkv.rank() == 4 && heads > 0 && qkv.dim(3) % (3 * heads) == 0,
       "[window_attention] qkv, got {} with {} heads, expected [N, H, W, 3C], C divisible by the heads",
-      qkv.shape().to_string(), heads);
+      qkv.shape(), heads);
   SACCADE_CHECK(window > 0 && options.shift >= 0 && options.shift < window,
                 "[window_attention] window {} shifted by {}, expected 0 <= shift < window", window,
                 options.shift);
@@ -74,14 +74,14 @@ Var window_attention(const Var& qkv, const Var& table, const Var& padding, const
     while (side * side < table.dim(0)) side += 2;
     SACCADE_CHECK(table.rank() == 2 && table.dim(0) == side * side && table.dim(1) == heads,
                   "[window_attention] table, got {}, expected [(2t - 1)^2, {}] with t at least the window {}",
-                  table.shape().to_string(), heads, window);
+                  table.shape(), heads, window);
   }
   SACCADE_CHECK(!padding.defined() || padding.shape() == Shape{qkv.dim(3)},
-                "[window_attention] padding, got {}, expected [{}]", padding.shape().to_string(), qkv.dim(3));
+                "[window_attention] padding, got {}, expected [{}]", padding.shape(), qkv.dim(3));
   SACCADE_CHECK(!mask.defined() || (mask.dtype() == DType::kBool &&
                                     mask.shape() == (Shape{qkv.dim(0), qkv.dim(1), qkv.dim(2)})),
-                "[window_attention] mask, got {} {}, expected bool [{}, {}, {}]", name_of(mask.dtype()),
-                mask.shape().to_string(), qkv.dim(0), qkv.dim(1), qkv.dim(2));
+                "[window_attention] mask, got {} {}, expected bool [{}, {}, {}]", mask.dtype(), mask.shape(),
+                qkv.dim(0), qkv.dim(1), qkv.dim(2));
   int64_t D = qkv.dim(3) / 3 / heads;
   double scale = options.scale != 0 ? options.scale : 1 / std::sqrt(static_cast<double>(D));
   WindowAttention op{mask.defined() ? mask.to(qkv.device()) : mask,

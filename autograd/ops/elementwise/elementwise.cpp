@@ -81,8 +81,8 @@ struct AddRelu {
   static constexpr auto macs = no_macs;
 
   Tensor forward(Context& ctx, const Tensors& in) const {
-    SACCADE_CHECK(in[0].shape() == in[1].shape(), "[add_relu] shapes differ, got {} and {}",
-                  in[0].shape().to_string(), in[1].shape().to_string());
+    SACCADE_CHECK(in[0].shape() == in[1].shape(), "[add_relu] shapes differ, got {} and {}", in[0].shape(),
+                  in[1].shape());
     Tensor y = run_binary(BinaryOp::kAddRelu, in[0], in[1], kName);
     ctx.save(y);
     return y;

@@ -93,8 +93,7 @@ struct ToDType {
 
   Tensor forward(Context&, const Tensors& in) const {
     SACCADE_CHECK(is_float(dtype) && is_float(in[0].dtype()),
-                  "[cast] from {} to {}, expected floating dtypes", saccade::name_of(in[0].dtype()),
-                  saccade::name_of(dtype));
+                  "[cast] from {} to {}, expected floating dtypes", in[0].dtype(), dtype);
     return in[0].to(dtype);
   }
   Gradients backward(const Context&, const Tensor& dy) const { return {dy}; }  // the engine casts it back

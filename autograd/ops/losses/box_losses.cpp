@@ -28,10 +28,10 @@ template <bool kGiou>
 Var box_loss(const Var& boxes, const Tensor& targets, LossParts parts) {
   constexpr const char* op = BoxLoss<kGiou>::kName;
   SACCADE_CHECK(boxes.rank() == 2 && boxes.dim(1) == 4, "[{}] boxes, got {}, expected [K, 4]", op,
-                boxes.shape().to_string());
+                boxes.shape());
   SACCADE_CHECK(is_float(targets.dtype()) && targets.shape() == boxes.shape(),
-                "[{}] targets, got {} {}, expected floating {}", op, name_of(targets.dtype()),
-                targets.shape().to_string(), boxes.shape().to_string());
+                "[{}] targets, got {} {}, expected floating {}", op, targets.dtype(), targets.shape(),
+                boxes.shape());
   return run_op(BoxLoss<kGiou>{targets.to(boxes.device()), parts}, {boxes});
 }
 

@@ -40,8 +40,8 @@ Var decision_loss(const Var& logits, const Tensor& labels, const Tensor& quality
   Tensor rows = checked_labels(Op::kName, labels, logits.shape(), -1, logits.dim(-1)), flat;
   if constexpr (kDecision != ClassDecision::kFocal) {
     SACCADE_CHECK(is_float(quality.dtype()) && quality.shape() == labels.shape(),
-                  "[{}] quality, got {} {}, expected floating {}", Op::kName, name_of(quality.dtype()),
-                  quality.shape().to_string(), labels.shape().to_string());
+                  "[{}] quality, got {} {}, expected floating {}", Op::kName, quality.dtype(),
+                  quality.shape(), labels.shape());
     flat = quality.contiguous().reshape({rows.numel()}).to(device);
   }
   return run_op(Op{rows.to(device), flat, alpha, gamma, parts}, {logits});

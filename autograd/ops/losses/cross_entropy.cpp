@@ -28,14 +28,13 @@ struct CrossEntropy {
 
 Var cross_entropy(const Var& logits, const Tensor& labels, const Tensor& class_weights,
                   double label_smoothing, LossParts parts) {
-  SACCADE_CHECK(logits.rank() == 2, "[cross_entropy] logits, got {}, expected [R, K]",
-                logits.shape().to_string());
+  SACCADE_CHECK(logits.rank() == 2, "[cross_entropy] logits, got {}, expected [R, K]", logits.shape());
   int64_t classes = logits.dim(1);
   Tensor rows = checked_labels(CrossEntropy::kName, labels, logits.shape(), -1, classes - 1);
   SACCADE_CHECK(!class_weights.defined() ||
                     (is_float(class_weights.dtype()) && class_weights.shape() == Shape({classes})),
-                "[cross_entropy] class weights, got {} {}, expected floating [{}]",
-                name_of(class_weights.dtype()), class_weights.shape().to_string(), classes);
+                "[cross_entropy] class weights, got {} {}, expected floating [{}]", class_weights.dtype(),
+                class_weights.shape(), classes);
   SACCADE_CHECK(label_smoothing >= 0 && label_smoothing <= 1,
                 "[cross_entropy] label smoothing, got {}, expected 0 to 1", label_smoothing);
   Device device = logits.device();

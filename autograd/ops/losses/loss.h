@@ -37,12 +37,10 @@ inline Tensor scale_saved_gradient(const Context& ctx, const Tensor& dy, const S
 // Labels as i64 [R] for logits [..., K]. On the CPU each must lie in [low, high].
 inline Tensor checked_labels(const char* op, const Tensor& labels, const Shape& logits, int64_t low,
                              int64_t high) {
-  SACCADE_CHECK(logits.rank() >= 1 && logits[-1] >= 1, "[{}] logits, got {}, expected [..., K]", op,
-                logits.to_string());
+  SACCADE_CHECK(logits.rank() >= 1 && logits[-1] >= 1, "[{}] logits, got {}, expected [..., K]", op, logits);
   Shape rows(std::span<const int64_t>(logits.begin(), static_cast<size_t>(logits.rank() - 1)));
   SACCADE_CHECK(labels.defined() && labels.dtype() == DType::kI64 && labels.shape() == rows,
-                "[{}] labels, got {} {}, expected i64 {}", op, name_of(labels.dtype()),
-                labels.shape().to_string(), rows.to_string());
+                "[{}] labels, got {} {}, expected i64 {}", op, labels.dtype(), labels.shape(), rows);
   Tensor flat = labels.contiguous().reshape({rows.numel()});
   if (flat.device() == Device::kCpu) {
     const int64_t* p = flat.data<int64_t>();

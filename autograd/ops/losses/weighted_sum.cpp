@@ -52,7 +52,7 @@ struct WeightedSum {
 Var weighted_sum(const Vars& vectors, const std::vector<WeightedTerm>& terms, Tensor& parts) {
   SACCADE_CHECK(!vectors.empty(), "[weighted_sum] no vectors, expected at least one");
   for (const Var& v : vectors)
-    SACCADE_CHECK(v.rank() == 1, "[weighted_sum] vectors, got shape {}, expected [K]", v.shape().to_string());
+    SACCADE_CHECK(v.rank() == 1, "[weighted_sum] vectors, got shape {}, expected [K]", v.shape());
   for (const WeightedTerm& t : terms)
     SACCADE_CHECK(t.vector < vectors.size() && t.element >= 0 && t.element < vectors[t.vector].dim(0),
                   "[weighted_sum] term of number {} of vector {}, which is not there", t.element, t.vector);

@@ -76,7 +76,7 @@ Var channel_affine(const Var& x, const Tensor& scale, const Tensor& shift, Activ
 Var affine_add_relu(const Var& x, const Tensor& scale, const Tensor& shift, const Var& residual) {
   check_affine("affine_add_relu", x, scale, shift);
   SACCADE_CHECK(residual.shape() == x.shape(), "[affine_add_relu] residual, got shape {}, expected {}",
-                residual.shape().to_string(), x.shape().to_string());
+                residual.shape(), x.shape());
   return run_op(AffineAddRelu{scale.to(x.device()), shift.to(x.device())}, {x, residual});
 }
 

@@ -43,7 +43,7 @@ struct GroupNorm {
 }  // namespace
 
 Var group_norm(const Var& x, const Var& weight, const Var& bias, int64_t groups, double eps) {
-  SACCADE_CHECK(x.rank() >= 2, "[group_norm] x, got shape {}, expected [N, ..., C]", x.shape().to_string());
+  SACCADE_CHECK(x.rank() >= 2, "[group_norm] x, got shape {}, expected [N, ..., C]", x.shape());
   detail::check_channels("group_norm", "weight", weight.shape(), x.shape());
   detail::check_channels("group_norm", "bias", bias.shape(), x.shape());
   SACCADE_CHECK(groups >= 1 && x.dim(-1) % groups == 0,

@@ -89,7 +89,7 @@ Var dropout_norm(const Var& x, double p, bool training, const Var& residual, con
   detail::check_channels("dropout_norm", "weight", weight.shape(), x.shape());
   detail::check_channels("dropout_norm", "bias", bias.shape(), x.shape());
   SACCADE_CHECK(residual.shape() == x.shape(), "[dropout_norm] residual, got shape {}, expected {}",
-                residual.shape().to_string(), x.shape().to_string());
+                residual.shape(), x.shape());
   return run_op(DropoutNorm{eps, training ? p : 0}, {x, weight, bias, residual});
 }
 
@@ -98,8 +98,7 @@ Var layer_norm(const Var& x, const Var& weight, const Var& bias, double eps, con
   detail::check_channels("layer_norm", "weight", weight.shape(), x.shape());
   detail::check_channels("layer_norm", "bias", bias.shape(), x.shape());
   SACCADE_CHECK(!residual.defined() || residual.shape() == x.shape(),
-                "[layer_norm] residual, got shape {}, expected {}", residual.shape().to_string(),
-                x.shape().to_string());
+                "[layer_norm] residual, got shape {}, expected {}", residual.shape(), x.shape());
   return run_op(LayerNorm{eps}, {x, weight, bias, residual});
 }
 

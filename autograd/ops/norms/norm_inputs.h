@@ -15,8 +15,8 @@ inline Tensor empty_statistic(const Shape& shape, const Tensor& x) {
   return Tensor::empty(shape, sum_dtype(x.dtype()), x.device());
 }
 inline void check_channels(std::string_view op, std::string_view what, const Shape& got, const Shape& x) {
-  SACCADE_CHECK(got == Shape{x[-1]}, "[{}] {}, got shape {}, expected [{}] for x {}", op, what,
-                got.to_string(), x[-1], x.to_string());
+  SACCADE_CHECK(got == Shape{x[-1]}, "[{}] {}, got shape {}, expected [{}] for x {}", op, what, got, x[-1],
+                x);
 }
 // [..., C] -> [rows, C]
 inline Tensor as_rows(const Tensor& t) {

@@ -37,14 +37,14 @@ struct AvgPool2d {
 }  // namespace
 
 Var avg_pool2d(const Var& x, int64_t window) {
-  SACCADE_CHECK(x.rank() == 4, "[avg_pool2d] x, got shape {}, expected [N, H, W, C]", x.shape().to_string());
+  SACCADE_CHECK(x.rank() == 4, "[avg_pool2d] x, got shape {}, expected [N, H, W, C]", x.shape());
   SACCADE_CHECK(window >= 1, "[avg_pool2d] got a window of {}, expected at least 1", window);
   return run_op(AvgPool2d<false>{ceil_div(x.dim(1), window), ceil_div(x.dim(2), window), window}, {x});
 }
 
 Var adaptive_avg_pool2d(const Var& x, int64_t height, int64_t width) {
   SACCADE_CHECK(x.rank() == 4 && x.dim(1) > 0 && x.dim(2) > 0,
-                "[adaptive_avg_pool2d] x, got {}, expected [N, H, W, C] with cells", x.shape().to_string());
+                "[adaptive_avg_pool2d] x, got {}, expected [N, H, W, C] with cells", x.shape());
   SACCADE_CHECK(height >= 1 && width >= 1,
                 "[adaptive_avg_pool2d] got a size of {} x {}, expected at least 1 x 1", height, width);
   return run_op(AvgPool2d<true>{height, width, 0}, {x});

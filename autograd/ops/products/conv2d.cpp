@@ -95,7 +95,7 @@ struct Conv2dAddRelu : Conv2d {
   Tensor forward(Context& ctx, const Tensors& in) {
     const Shape result = result_shape(in);
     SACCADE_CHECK(in[3].shape() == result, "[conv2d_add_relu] residual, got shape {}, expected {}",
-                  in[3].shape().to_string(), result.to_string());
+                  in[3].shape(), result);
     return run(ctx, in, result, [&](const Tensor& x, const Tensor& w, const Tensor& bias, Tensor& y) {
       kernels::conv2d_add_relu(x, w, bias, in[3].contiguous(), p, y);
       return ctx.needs_any() ? y : Tensor();
@@ -128,9 +128,9 @@ struct Conv2dLevels : Conv2d {
 };
 
 kernels::ConvParams checked_conv(const Var& x, const Var& weight, const Var& bias, const Conv2dOptions& o) {
-  SACCADE_CHECK(x.rank() == 4, "[conv2d] x, got shape {}, expected [N, H, W, C]", x.shape().to_string());
+  SACCADE_CHECK(x.rank() == 4, "[conv2d] x, got shape {}, expected [N, H, W, C]", x.shape());
   SACCADE_CHECK(weight.rank() == 4, "[conv2d] weight, got shape {}, expected [O, C / groups, R, S]",
-                weight.shape().to_string());
+                weight.shape());
   SACCADE_CHECK(
       o.stride >= 1 && o.padding >= 0 && o.dilation >= 1 && o.groups >= 1,
       "[conv2d] options, got stride {}, padding {}, dilation {}, groups {}, expected at least 1, 0, 1, 1",
@@ -139,14 +139,14 @@ kernels::ConvParams checked_conv(const Var& x, const Var& weight, const Var& bia
       weight.dim(0) % o.groups == 0 && x.dim(3) == weight.dim(1) * o.groups,
       "[conv2d] got x {} and weight {} with {} groups, expected weight [O, C / groups, R, S] with O and C "
       "divisible by groups",
-      x.shape().to_string(), weight.shape().to_string(), o.groups);
+      x.shape(), weight.shape(), o.groups);
   SACCADE_CHECK(!bias.defined() || bias.shape() == Shape{weight.dim(0)},
-                "[conv2d] bias, got shape {}, expected [{}]", bias.shape().to_string(), weight.dim(0));
+                "[conv2d] bias, got shape {}, expected [{}]", bias.shape(), weight.dim(0));
   kernels::ConvParams p{o.stride, o.padding, o.dilation, o.groups};
   SACCADE_CHECK(kernels::conv_output_size(x.dim(1), weight.dim(2), p) > 0 &&
                     kernels::conv_output_size(x.dim(2), weight.dim(3), p) > 0,
                 "[conv2d] x {} with padding {} is smaller than the window of weight {} with dilation {}",
-                x.shape().to_string(), o.padding, weight.shape().to_string(), o.dilation);
+                x.shape(), o.padding, weight.shape(), o.dilation);
   return p;
 }
 
@@ -165,14 +165,14 @@ Var conv2d_add_relu(const Var& x, const Var& weight, const Var& bias, const Var&
 Var conv2d_levels(const Var& x, const FeatureLevels& levels, const Var& weight, const Var& bias,
                   Activation activation) {
   SACCADE_CHECK(x.rank() == 2 && !levels.empty() && x.dim(0) % levels.tokens() == 0,
-                "[conv2d_levels] x, got shape {}, expected [N * cells, C] of levels of {} cells",
-                x.shape().to_string(), levels.tokens());
+                "[conv2d_levels] x, got shape {}, expected [N * cells, C] of levels of {} cells", x.shape(),
+                levels.tokens());
   SACCADE_CHECK(weight.rank() == 4 && weight.dim(1) == x.dim(1) && weight.dim(2) == weight.dim(3) &&
                     weight.dim(2) % 2 == 1,
-                "[conv2d_levels] weight, got shape {}, expected [O, {}, R, R] with an odd R",
-                weight.shape().to_string(), x.dim(1));
+                "[conv2d_levels] weight, got shape {}, expected [O, {}, R, R] with an odd R", weight.shape(),
+                x.dim(1));
   SACCADE_CHECK(!bias.defined() || bias.shape() == Shape{weight.dim(0)},
-                "[conv2d_levels] bias, got shape {}, expected [{}]", bias.shape().to_string(), weight.dim(0));
+                "[conv2d_levels] bias, got shape {}, expected [{}]", bias.shape(), weight.dim(0));
   return run_op(Conv2dLevels{{{.padding = weight.dim(2) / 2}, activation}, levels}, {x, weight, bias});
 }
 

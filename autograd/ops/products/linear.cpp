@@ -67,13 +67,12 @@ struct Linear {
 }  // namespace
 
 Var linear(const Var& x, const Var& weight, const Var& bias, Activation activation, ProductDtype dtype) {
-  SACCADE_CHECK(weight.rank() == 2, "[linear] weight, got shape {}, expected [N, K]",
-                weight.shape().to_string());
+  SACCADE_CHECK(weight.rank() == 2, "[linear] weight, got shape {}, expected [N, K]", weight.shape());
   SACCADE_CHECK(x.rank() >= 1 && x.dim(-1) == weight.dim(1),
-                "[linear] x, got shape {}, expected [..., {}] for weight {}", x.shape().to_string(),
-                weight.dim(1), weight.shape().to_string());
+                "[linear] x, got shape {}, expected [..., {}] for weight {}", x.shape(), weight.dim(1),
+                weight.shape());
   SACCADE_CHECK(!bias.defined() || bias.shape() == Shape{weight.dim(0)},
-                "[linear] bias, got shape {}, expected [{}]", bias.shape().to_string(), weight.dim(0));
+                "[linear] bias, got shape {}, expected [{}]", bias.shape(), weight.dim(0));
   return run_op(Linear{activation, dtype}, {x, weight, bias});
 }
 

@@ -83,8 +83,7 @@ struct Matmul {
 
 Var matmul(const Var& a, const Var& b) {
   SACCADE_CHECK(a.rank() >= 2 && b.rank() >= 2 && a.dim(-1) == b.dim(-2),
-                "[matmul] got shapes {} and {}, expected [..., M, K] and [..., K, N]", a.shape().to_string(),
-                b.shape().to_string());
+                "[matmul] got shapes {} and {}, expected [..., M, K] and [..., K, N]", a.shape(), b.shape());
   return run_op(Matmul{}, {a, b});
 }
 

@@ -35,14 +35,14 @@ struct MaxPool2d {
 }  // namespace
 
 Var max_pool2d(const Var& x, int64_t kernel, int64_t stride, int64_t padding) {
-  SACCADE_CHECK(x.rank() == 4, "[max_pool2d] x, got shape {}, expected [N, H, W, C]", x.shape().to_string());
+  SACCADE_CHECK(x.rank() == 4, "[max_pool2d] x, got shape {}, expected [N, H, W, C]", x.shape());
   SACCADE_CHECK(
       kernel >= 1 && kernel <= 16 && stride >= 1 && padding >= 0 && padding <= kernel / 2,
       "[max_pool2d] got kernel {}, stride {}, padding {}, expected 1 to 16, at least 1, 0 to kernel / 2",
       kernel, stride, padding);
   SACCADE_CHECK(x.dim(1) + 2 * padding >= kernel && x.dim(2) + 2 * padding >= kernel,
-                "[max_pool2d] x {} with padding {} is smaller than the kernel of {}", x.shape().to_string(),
-                padding, kernel);
+                "[max_pool2d] x {} with padding {} is smaller than the kernel of {}", x.shape(), padding,
+                kernel);
   return run_op(MaxPool2d{{kernel, stride, padding}}, {x});
 }
 

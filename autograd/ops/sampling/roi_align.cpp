@@ -53,8 +53,8 @@ Var roi_align(const Vars& levels, const Tensor& rois, const Tensor& level_of_roi
   for (const Var& level : levels)
     SACCADE_CHECK(level.rank() == 4 && level.dim(0) == levels[0].dim(0) && level.dim(3) == levels[0].dim(3) &&
                       level.dim(1) > 0 && level.dim(2) > 0,
-                  "[{}] levels {} and {}, expected [N, H, W, C] with equal N and C", op,
-                  levels[0].shape().to_string(), level.shape().to_string());
+                  "[{}] levels {} and {}, expected [N, H, W, C] with equal N and C", op, levels[0].shape(),
+                  level.shape());
   for (int64_t stride : options.strides)
     SACCADE_CHECK(stride >= 1, "[{}] stride {}, expected at least 1", op, stride);
   SACCADE_CHECK(options.size >= 1 && options.size <= 64 && options.sampling_ratio >= 0 &&
@@ -63,12 +63,11 @@ Var roi_align(const Vars& levels, const Tensor& rois, const Tensor& level_of_roi
                 options.sampling_ratio, int{kernels::RoiAlignParams::kMaxSamples});
   const int64_t R = rois.dim(0);
   SACCADE_CHECK(rois.dtype() == DType::kF32 && rois.shape() == (Shape{R, 4}),
-                "[{}] rois, got {} {}, expected f32 [R, 4]", op, name_of(rois.dtype()),
-                rois.shape().to_string());
+                "[{}] rois, got {} {}, expected f32 [R, 4]", op, rois.dtype(), rois.shape());
   for (const Tensor* of : {&level_of_roi, &image_of_roi})
     SACCADE_CHECK(of->dtype() == DType::kI64 && of->shape() == Shape{R},
-                  "[{}] levels or images of the rois, got {} {}, expected i64 [{}]", op, name_of(of->dtype()),
-                  of->shape().to_string(), R);
+                  "[{}] levels or images of the rois, got {} {}, expected i64 [{}]", op, of->dtype(),
+                  of->shape(), R);
   const Device device = levels[0].device();
   auto there = [device](const Tensor& t) { return t.contiguous().to(device); };
   return run_op(RoiAlign{there(rois),

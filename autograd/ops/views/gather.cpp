@@ -32,7 +32,7 @@ struct Gather {
 // Contiguous indices of the right dtype, each in [0, rows). On a GPU the range is not read back.
 Tensor checked(const char* op, const Tensor& indices, int64_t rows) {
   SACCADE_CHECK(indices.dtype() == DType::kI64, "[{}] indices of dtype {}, expected i64", op,
-                name_of(indices.dtype()));
+                indices.dtype());
   Tensor t = indices.contiguous();
   if (t.device() != Device::kCpu) return t;
   const int64_t* p = t.data<int64_t>();
@@ -46,15 +46,14 @@ Tensor checked(const char* op, const Tensor& indices, int64_t rows) {
 
 Var gather_rows(const Var& x, const Tensor& indices) {
   SACCADE_CHECK(x.rank() == 3 && indices.rank() == 2 && indices.dim(0) == x.dim(0),
-                "[gather_rows] x {} and indices {}, expected [N, S, C] and [N, K]", x.shape().to_string(),
-                indices.shape().to_string());
+                "[gather_rows] x {} and indices {}, expected [N, S, C] and [N, K]", x.shape(),
+                indices.shape());
   return run_op(Gather{checked("gather_rows", indices, x.dim(1)).to(x.device())}, {x});
 }
 
 Var index_select(const Var& x, const Tensor& indices) {
   SACCADE_CHECK(x.rank() >= 1 && indices.rank() == 1,
-                "[index_select] x {} and indices {}, expected [S, ...] and [K]", x.shape().to_string(),
-                indices.shape().to_string());
+                "[index_select] x {} and indices {}, expected [S, ...] and [K]", x.shape(), indices.shape());
   Shape out = x.shape();
   int64_t rows = x.dim(0), columns = 1;
   for (int a = 1; a < x.rank(); ++a) columns *= x.dim(a);
@@ -64,7 +63,7 @@ Var index_select(const Var& x, const Tensor& indices) {
 }
 
 Var embedding(const Var& weight, const Tensor& indices) {
-  SACCADE_CHECK(weight.rank() == 2, "[embedding] weight {}, expected [V, C]", weight.shape().to_string());
+  SACCADE_CHECK(weight.rank() == 2, "[embedding] weight {}, expected [V, C]", weight.shape());
   Shape out = indices.shape();
   out.push_back(weight.dim(1));
   Tensor picks = checked("embedding", indices, weight.dim(0)).reshape({1, indices.numel()});

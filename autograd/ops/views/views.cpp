@@ -88,13 +88,13 @@ struct Concat {
     shape[axis] = 0;
     for (const Tensor& t : in) {
       Shape other = t.shape();
-      SACCADE_CHECK(other.rank() == shape.rank(), "[concat] ranks differ, got {} and {}",
-                    in[0].shape().to_string(), other.to_string());
+      SACCADE_CHECK(other.rank() == shape.rank(), "[concat] ranks differ, got {} and {}", in[0].shape(),
+                    other);
       sizes.push_back(other[axis]);
       shape[axis] += other[axis];
       other[axis] = in[0].dim(axis);
       SACCADE_CHECK(other == in[0].shape(), "[concat] shapes differ outside axis {}, got {} and {}", axis,
-                    in[0].shape().to_string(), t.shape().to_string());
+                    in[0].shape(), t.shape());
     }
     Tensor y = Tensor::empty(shape, in[0].dtype(), in[0].device());
     kernels::join(in, axis, y);
@@ -118,10 +118,10 @@ struct MaskedFill {
 
   Tensor forward(Context& ctx, const Tensors& in) const {
     SACCADE_CHECK(mask.dtype() == DType::kBool, "[masked_fill] mask dtype, got {}, expected bool",
-                  saccade::name_of(mask.dtype()));
+                  mask.dtype());
     SACCADE_CHECK(broadcast_shapes(in[0].shape(), mask.shape(), kName) == in[0].shape(),
-                  "[masked_fill] mask shape, got {}, expected one that broadcasts to {}",
-                  mask.shape().to_string(), in[0].shape().to_string());
+                  "[masked_fill] mask shape, got {}, expected one that broadcasts to {}", mask.shape(),
+                  in[0].shape());
     ctx.save(mask);
     return run(in[0], value);
   }

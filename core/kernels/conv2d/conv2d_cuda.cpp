@@ -64,9 +64,8 @@ Tensor pixels_read(const Tensor& x, const Tensor& y, int64_t stride) {
 }
 
 void note(const char* name, const Tensor& x, const Shape& w, const ConvParams& p) {
-  cuda::note_slow_path(fmt::format("{} of {} {} by {}, stride {}, dilation {}, groups {}", name,
-                                   name_of(x.dtype()), x.shape().to_string(), w.to_string(), p.stride,
-                                   p.dilation, p.groups));
+  cuda::note_slow_path(fmt::format("{} of {} {} by {}, stride {}, dilation {}, groups {}", name, x.dtype(),
+                                   x.shape(), w, p.stride, p.dilation, p.groups));
 }
 
 // y = act(convolution + bias), or of a residual act(convolution + residual + bias), by cuDNN: in one where it

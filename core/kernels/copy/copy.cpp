@@ -41,8 +41,7 @@ void copy_strided(const Tensor& x, Tensor& y) {
 }
 
 void copy_generic(const Tensor& x, Tensor& y) {
-  SACCADE_CHECK(x.shape() == y.shape(), "[copy] shapes {} and {} differ", x.shape().to_string(),
-                y.shape().to_string());
+  SACCADE_CHECK(x.shape() == y.shape(), "[copy] shapes {} and {} differ", x.shape(), y.shape());
   if (x.numel() == 0) return;
   if (x.is_contiguous() && y.is_contiguous()) {
     dispatch_any(x.dtype(), "copy", [&]<class From>() {
@@ -84,15 +83,15 @@ struct StackScalars {
 void stack_scalars_generic(Tensor& out, std::span<const Tensor> scalars) {
   SACCADE_CHECK(out.dtype() == DType::kF32 && out.is_contiguous() &&
                     out.numel() == static_cast<int64_t>(scalars.size()),
-                "[stack_scalars] {} scalars into {} {}, expected f32 [{}]", scalars.size(),
-                name_of(out.dtype()), out.shape().to_string(), scalars.size());
+                "[stack_scalars] {} scalars into {} {}, expected f32 [{}]", scalars.size(), out.dtype(),
+                out.shape(), scalars.size());
   for (size_t begin = 0; begin < scalars.size(); begin += StackScalars::kMaxScalars) {
     const size_t n = std::min(StackScalars::kMaxScalars, scalars.size() - begin);
     StackScalars f{};
     f.out = out.data<float>() + begin;
     for (size_t i = 0; i < n; ++i) {
       SACCADE_CHECK(scalars[begin + i].numel() == 1, "[stack_scalars] number {} has shape {}", begin + i,
-                    scalars[begin + i].shape().to_string());
+                    scalars[begin + i].shape());
       f.scalars[i] = scalars[begin + i].data<float>();
     }
     for_each(static_cast<int64_t>(n), f);

@@ -37,14 +37,13 @@ struct NormalizeRow {
 void normalize_image_generic(const Tensor& images, const Tensor& sizes, const ImageNormalization& norm,
                              Tensor& y) {
   SACCADE_CHECK(images.rank() == 4 && images.dim(3) == 3 && images.dtype() == DType::kU8,
-                "[normalize_image] images {} {}, expected u8 [N, H, W, 3]", name_of(images.dtype()),
-                images.shape().to_string());
+                "[normalize_image] images {} {}, expected u8 [N, H, W, 3]", images.dtype(), images.shape());
   SACCADE_CHECK(
       !sizes.defined() || (sizes.dtype() == DType::kI64 && sizes.shape() == Shape({images.dim(0), 2})),
-      "[normalize_image] sizes {} {} for images {}, expected i64 [N, 2]", name_of(sizes.dtype()),
-      sizes.shape().to_string(), images.shape().to_string());
-  SACCADE_CHECK(y.shape() == images.shape(), "[normalize_image] output {}, expected {}",
-                y.shape().to_string(), images.shape().to_string());
+      "[normalize_image] sizes {} {} for images {}, expected i64 [N, 2]", sizes.dtype(), sizes.shape(),
+      images.shape());
+  SACCADE_CHECK(y.shape() == images.shape(), "[normalize_image] output {}, expected {}", y.shape(),
+                images.shape());
   SACCADE_CHECK(images.is_contiguous() && (!sizes.defined() || sizes.is_contiguous()) && y.is_contiguous(),
                 "[normalize_image] needs contiguous tensors");
   dispatch_float(y.dtype(), "normalize_image", [&]<class T>() {

@@ -30,8 +30,8 @@ inline namespace SACCADE_SIDE {
 
 inline void check_list(const char* op, const Tensor& t, int64_t numel) {
   SACCADE_CHECK(t.dtype() == DType::kF32 && t.is_contiguous() && t.numel() == numel,
-                "[{}] got a {} tensor of shape {}, expected contiguous f32 with {} elements", op,
-                name_of(t.dtype()), t.shape().to_string(), numel);
+                "[{}] got a {} tensor of shape {}, expected contiguous f32 with {} elements", op, t.dtype(),
+                t.shape(), numel);
 }
 
 // Of a norm, which is not negative.

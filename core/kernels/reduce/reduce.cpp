@@ -102,8 +102,7 @@ struct Groups {
     for (int a = 0; a < x.rank(); ++a) {
       int b = a - (x.rank() - y.rank());
       bool sum = b < 0 || y[b] != x[a];
-      SACCADE_CHECK(!sum || b < 0 || y[b] == 1, "[sum_to_shape] shape {} does not broadcast to {}",
-                    y.to_string(), x.to_string());
+      SACCADE_CHECK(!sum || b < 0 || y[b] == 1, "[sum_to_shape] shape {} does not broadcast to {}", y, x);
       if (x[a] == 1) continue;
       if (count > 0 && summed[count - 1] == sum) {
         sizes[count - 1] *= x[a];
@@ -116,8 +115,8 @@ struct Groups {
 };
 
 void sum_to_shape_generic(const Tensor& x, double scale, Tensor& y) {
-  SACCADE_CHECK(x.rank() >= y.rank(), "[sum_to_shape] shape {} does not broadcast to {}",
-                y.shape().to_string(), x.shape().to_string());
+  SACCADE_CHECK(x.rank() >= y.rank(), "[sum_to_shape] shape {} does not broadcast to {}", y.shape(),
+                x.shape());
   if (y.numel() == 0) return;
   if (x.numel() == 0) {
     fill(y, 0);

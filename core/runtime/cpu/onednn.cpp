@@ -116,7 +116,7 @@ const dnnl::engine& engine() {
 
 dnnl::memory::data_type type_of(DType dtype) {
   SACCADE_CHECK(dtype == DType::kF32 || dtype == DType::kBF16, "[onednn] dtype, got {}, expected f32 or bf16",
-                name_of(dtype));
+                dtype);
   return dtype == DType::kF32 ? dnnl::memory::data_type::f32 : dnnl::memory::data_type::bf16;
 }
 

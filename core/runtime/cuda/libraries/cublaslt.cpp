@@ -298,7 +298,7 @@ bool product(int64_t batch, const Matrices& a, const Matrices& b, const Matrices
     auto plan = plans().get(p.key().text(), [&] { return make_plan(p, added); });
     if (!plan->supported) {
       note_slow_path(fmt::format("product of {} matrices [{}, {}] by [{}, {}] in {}", count, p.a.rows,
-                                 p.a.columns, p.b.rows, p.b.columns, name_of(p.a.dtype)));
+                                 p.a.columns, p.b.rows, p.b.columns, p.a.dtype));
       return false;
     }
     run(*plan, p.a, p.b, p.c, added, residual ? sum.data : nullptr);
