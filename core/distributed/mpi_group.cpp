@@ -2,7 +2,6 @@
 // against it. Its binary interface, which libmpi.so.40 (Open MPI 3 to 5) keeps, is stated here,
 // so that no headers are needed.
 #include <dlfcn.h>
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <charconv>

@@ -2,7 +2,6 @@
 // group of one, which does nothing.
 #pragma once
 
-#include <memory>
 #include <string>
 #include <vector>
 

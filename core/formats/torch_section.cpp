@@ -1,6 +1,5 @@
 #include "core/formats/torch_section.h"
 
-#include <algorithm>
 #include <string_view>
 
 #include "core/files/text.h"

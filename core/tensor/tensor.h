@@ -3,7 +3,6 @@
 // otherwise.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>

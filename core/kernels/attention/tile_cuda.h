@@ -9,7 +9,6 @@
 #pragma once
 
 #include <bit>
-#include <cmath>
 
 #include "core/kernels/common/mma_cuda.h"
 #include "core/runtime/cuda/block.h"

@@ -12,7 +12,6 @@
 //   SACCADE_REGISTER_OPTIMIZER("lion", Lion);
 #pragma once
 
-#include <cmath>
 #include <limits>
 #include <type_traits>
 #include <utility>
