@@ -10,7 +10,7 @@
 
 #include "core/kernels/bf16_shadow/bf16_shadow.h"
 #include "core/kernels/elementwise/elementwise.h"
-#include "core/kernels/reduce/is_finite.h"
+#include "core/kernels/reduce/reduce.h"
 #include "core/runtime/profile_range.h"
 
 namespace saccade {

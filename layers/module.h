@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "autograd/var.h"
-#include "layers/child.h"
+#include "core/runtime/profile_range.h"
 #include "layers/init.h"
 #include "layers/name_patterns.h"
 
@@ -37,6 +37,39 @@ struct QueryTables {
 // The full name of a child. A child with an empty local name shares its parent's name: its tensors appear as
 // the parent's own (a classifier around a backbone).
 std::string child_name(const std::string& parent, const std::string& local);
+
+class Module;
+
+// While one lives, whoever watches the ops (summary, diagnosis, profilers) knows that this module is running.
+class ModuleScope {
+ public:
+  explicit ModuleScope(const Module& module);
+  ~ModuleScope();
+  ModuleScope& operator=(ModuleScope&&) = delete;
+
+ private:
+  const void* outer_;
+  ProfileRange range_;
+};
+
+// module.forward(inputs...) in the module's scope.
+template <class M, class... A>
+decltype(auto) call(M& module, A&&... inputs) {
+  ModuleScope scope(module);
+  return module.forward(std::forward<A>(inputs)...);
+}
+
+// A module as its owner holds it: norm_(x) calls it.
+template <class M>
+class Child : public std::shared_ptr<M> {
+ public:
+  using std::shared_ptr<M>::shared_ptr;
+  Child(std::shared_ptr<M> module) : std::shared_ptr<M>(std::move(module)) {}
+  template <class... A>
+  decltype(auto) operator()(A&&... inputs) const {
+    return call(**this, std::forward<A>(inputs)...);
+  }
+};
 
 // A module computes in forward(), with arguments and results of its own. Others run it with call() or through
 // a Child, so that observers know which module is running.

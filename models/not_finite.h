@@ -2,7 +2,7 @@
 // and only the caller knows where those are from.
 #pragma once
 
-#include "core/kernels/reduce/is_finite.h"
+#include "core/kernels/reduce/reduce.h"
 #include "core/tensor/error.h"
 
 namespace saccade {

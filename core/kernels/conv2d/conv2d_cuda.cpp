@@ -8,7 +8,7 @@
 #include "core/kernels/conv2d/conv2d_cuda_kernels.h"
 #include "core/kernels/conv2d/conv2d_cuda_plan.h"
 #include "core/kernels/linear/linear_cuda.h"
-#include "core/runtime/cuda/slow_path.h"
+#include "core/runtime/cuda/libraries/library.h"
 #include "core/runtime/recording.h"
 
 namespace saccade::kernels {

@@ -17,3 +17,19 @@ inline Kernel<void(const Tensor& x, double scale, Tensor& y)> sum_middle{"sum_mi
 inline Kernel<void(const Tensor& x, Tensor& count)> count_nonfinite{"count_nonfinite"};
 
 }  // namespace saccade::kernels
+
+namespace saccade {
+
+// How many elements are NaN or infinite, f64 [] on the device of the tensor, which is of floats.
+inline Tensor nonfinite_count(const Tensor& tensor) {
+  Tensor count = Tensor::empty({}, DType::kF64, tensor.device());
+  kernels::count_nonfinite(tensor.contiguous(), count);
+  return count;
+}
+
+// Whether no element is NaN or infinite; true of types that have neither.
+inline bool is_finite(const Tensor& tensor) {
+  return !is_float(tensor.dtype()) || nonfinite_count(tensor).item() == 0;
+}
+
+}  // namespace saccade

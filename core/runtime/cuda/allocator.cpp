@@ -4,18 +4,20 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "core/runtime/cuda/api.h"
-#include "core/runtime/cuda/block_cache.h"
 #include "core/runtime/cuda/recording.h"
 #include "core/runtime/gpu.h"
 #include "core/tensor/error.h"
 #include "core/tensor/execution.h"
+#include "core/tensor/integers.h"
 
 #ifdef SACCADE_EMULATOR
 namespace saccade::emulator {
@@ -31,6 +33,50 @@ constexpr unsigned char kGuardValue = 0xA5;
 
 double mebibytes(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
+// Blocks of the driver's pool that were freed, for the next request of their size. A call of the driver costs
+// the host about as much as a launch, and a training step frees and asks some thousand times.
+// All blocks belong to the order of one stream, so that the next owner's work comes after the last one's.
+class BlockCache {
+ public:
+  static constexpr size_t kLargest = size_t{16} << 20;
+
+  // Few sizes, at most an eighth larger than what is asked for.
+  static size_t size_for(size_t bytes) {
+    constexpr size_t kSmallest = 512, kSteps = 8;
+    const size_t step = bytes <= kSmallest * kSteps ? kSmallest : std::bit_floor(bytes) / kSteps;
+    return static_cast<size_t>(round_up(static_cast<int64_t>(bytes), static_cast<int64_t>(step)));
+  }
+
+  // nullptr: there is none.
+  void* take(size_t size) {
+    const auto found = free_.find(size);
+    if (found == free_.end() || found->second.empty()) return nullptr;
+    void* block = found->second.back();
+    found->second.pop_back();
+    bytes_ -= size;
+    return block;
+  }
+  // False: it is too much.
+  bool put(void* block, size_t size) {
+    if (bytes_ + size > most_bytes_) return false;
+    free_[size].push_back(block);
+    bytes_ += size;
+    return true;
+  }
+  std::vector<void*> take_all() {
+    std::vector<void*> all;
+    for (auto& [size, blocks] : free_) all.insert(all.end(), blocks.begin(), blocks.end());
+    free_.clear();
+    bytes_ = 0;
+    return all;
+  }
+  void set_most_bytes(size_t bytes) { most_bytes_ = bytes; }
+
+ private:
+  std::unordered_map<size_t, std::vector<void*>> free_;
+  size_t bytes_ = 0, most_bytes_ = 0;
+};
+
 class CudaAllocator final : public Allocator {
  public:
   void* allocate(size_t bytes) override {
@@ -44,8 +90,8 @@ class CudaAllocator final : public Allocator {
       count(p, bytes, {.use = execution().memory_use, .recorded = recorded});
       return p;
     }
-    const bool is_cached = bytes <= cuda::BlockCache::kLargest && stream == cached_on_ && !debug_.guard;
-    const size_t size = is_cached ? cuda::BlockCache::size_for(std::max<size_t>(bytes, 1))
+    const bool is_cached = bytes <= BlockCache::kLargest && stream == cached_on_ && !debug_.guard;
+    const size_t size = is_cached ? BlockCache::size_for(std::max<size_t>(bytes, 1))
                                   : std::max<size_t>(bytes + (debug_.guard ? kGuardBytes : 0), 1);
     void* p = is_cached ? cache_.take(size) : nullptr;
     if (!p) p = ask_driver(size, bytes, stream);
@@ -198,7 +244,7 @@ class CudaAllocator final : public Allocator {
   std::array<int64_t, kMemoryUses.size()> active_by_use_{};
   cudaMemPool_t pool_ = nullptr;
   bool pool_open_ = false;
-  cuda::BlockCache cache_;
+  BlockCache cache_;
   cudaStream_t cached_on_ = nullptr;
 };
 

@@ -8,7 +8,17 @@ namespace saccade::cuda {
 
 // Counters that are zero between kernels.
 constexpr int64_t kTickets = 1024;
-unsigned* tickets();
+// Never freed: the driver may be gone before static objects are.
+inline unsigned* tickets() {
+  static unsigned* const all = [] {
+    void* p = nullptr;
+    constexpr size_t kBytes = kTickets * sizeof(unsigned);
+    check(cudaMallocAsync(&p, kBytes, stream()), "cudaMallocAsync");
+    check(cudaMemsetAsync(p, 0, kBytes, stream()), "cudaMemsetAsync");
+    return static_cast<unsigned*>(p);
+  }();
+  return all;
+}
 
 // In the last of `count` blocks that come here with this counter: true, in all its threads, which then see
 // what all of the blocks have written before. The counter is zero again.

@@ -10,7 +10,6 @@
 #include "core/runtime/cuda/api.h"
 #include "core/runtime/cuda/libraries/cublaslt_api.h"
 #include "core/runtime/cuda/libraries/library_functions.h"
-#include "core/runtime/cuda/slow_path.h"
 #include "core/tensor/execution.h"
 #include "core/tensor/integers.h"
 

@@ -3,8 +3,11 @@
 #include <glob.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <mutex>
+#include <set>
 #include <sstream>
 #include <vector>
 
@@ -108,6 +111,15 @@ void Library::require_version(bool new_enough, const std::string& found, const s
         "{} ({}) is version {}, this program needs {} or newer: update it (pip install --upgrade {}) or "
         "name the folder of a newer one in the environment variable {}",
         wanted_.name, path(), found, oldest, wanted_.package, kVariable);
+}
+
+void note_slow_path(const std::string& what) {
+  constexpr size_t kMaxLines = 100;  // lines, where shapes change from step to step
+  static std::mutex mutex;
+  static auto* noted = new std::set<std::string>;  // never destroyed, as the plans
+  std::lock_guard lock(mutex);
+  if (noted->size() < kMaxLines && noted->insert(what).second)
+    std::fprintf(stderr, "saccade: no library has %s, a slow kernel does it\n", what.c_str());
 }
 
 }  // namespace saccade::cuda

@@ -47,4 +47,8 @@ class Library {
   std::optional<OpenedLibrary> opened_;
 };
 
+// What these libraries have no algorithm for goes to generic kernels, which can be a hundred times slower.
+// Says so on stderr, once for each `what`: an operation and its shape.
+void note_slow_path(const std::string& what);
+
 }  // namespace saccade::cuda
