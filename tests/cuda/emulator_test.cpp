@@ -17,7 +17,7 @@ constexpr int kDynamicBytes = 100;  // of shared memory, for all planted faults
 template <class... P, class... A>
 std::string fault_of(void (*kernel)(P...), A... arguments) {
   try {
-    cuda::launch("planted", kernel, dim3(2), dim3(kThreads), kDynamicBytes, arguments...);
+    cuda::launch("planted", kernel, {2, kThreads, kDynamicBytes}, arguments...);
   } catch (const Error&) {
   }
   return emulator::take_fault();
@@ -59,9 +59,9 @@ TEST(Emulator, RunsRightKernels) {
   ASSERT_EQ(cudaMemcpyAsync(x.data, values.data(), 400, cudaMemcpyHostToDevice, nullptr), cudaSuccess);
   for (uint64_t seed : {1, 2, 3}) {
     emulator::set_seed(seed);
-    cuda::launch("block_sum", &block_sum, dim3(2), dim3(kThreads), 0, x.get(), y.get(), 100);
+    cuda::launch("block_sum", &block_sum, {2, kThreads}, x.get(), y.get(), 100);
     EXPECT_EQ(y.read(), (std::vector<float>{2016, 2934}));
-    cuda::launch("warp_sum", &warp_sum, dim3(2), dim3(kThreads), 0, x.get(), w.get());
+    cuda::launch("warp_sum", &warp_sum, {2, kThreads}, x.get(), w.get());
     EXPECT_EQ(w.read()[0], 496);
     EXPECT_EQ(w.read()[63], 1520);
   }
@@ -281,12 +281,12 @@ __global__ void static_shared(float* y) {
 
 TEST(Emulator, RefusesALaunchThatAGpuRefuses) {
   struct Case {
-    dim3 grid, block;
+    cuda::LaunchExtent grid, block;
   };
-  for (auto [grid, block] : {Case{1, 2048}, Case{1, dim3(1, 1, 65)}, Case{0x80000000u, 1},
-                             Case{dim3(1, 65536), 1}, Case{dim3(1, 1, 65536), 1}, Case{0, 1}}) {
+  for (auto [grid, block] : {Case{1, 2048}, Case{1, {1, 1, 65}}, Case{0x80000000, 1}, Case{{1, 65536}, 1},
+                             Case{{1, 1, 65536}, 1}, Case{0, 1}}) {
     try {
-      cuda::launch("refused", &divergent_barrier, grid, block, 0);
+      cuda::launch("refused", &divergent_barrier, {grid, block});
       ADD_FAILURE() << grid.x << ' ' << grid.y << ' ' << grid.z << ' ' << block.x << ' ' << block.z;
     } catch (const Error& e) {
       EXPECT_NE(std::string(e.what()).find("refused: a launch of"), std::string::npos);
@@ -301,7 +301,7 @@ TEST(Emulator, SharedMemoryIsLimitedAsOnAGpu) {
   for (int kib : {44, 45, 48, 49, 95, 96}) {
     bool fits = kib <= 44 || kib == 49 || kib == 95;
     try {
-      cuda::launch("static_shared", &static_shared, dim3(1), dim3(1), size_t(kib) << 10, y.get());
+      cuda::launch("static_shared", &static_shared, {1, 1, size_t(kib) << 10}, y.get());
       EXPECT_TRUE(fits) << kib;
     } catch (const Error& e) {
       EXPECT_FALSE(fits) << kib;
@@ -355,9 +355,9 @@ TEST(Emulator, MultipliesMatrices) {
       for (size_t column = 0; column < 8; ++column)
         for (size_t k = 0; k < depth; ++k) expected[row * 8 + column] += a[row * 16 + k] * b[k * 8 + column];
     if (depth == 16) {
-      cuda::launch("multiply_bf16", &multiply_bf16, dim3(1), dim3(32), 0, x.get(), y.get(), d.get());
+      cuda::launch("multiply_bf16", &multiply_bf16, {1, 32}, x.get(), y.get(), d.get());
     } else {
-      cuda::launch("multiply_tf32", &multiply_tf32, dim3(1), dim3(32), 0, x.get(), y.get(), d.get());
+      cuda::launch("multiply_tf32", &multiply_tf32, {1, 32}, x.get(), y.get(), d.get());
     }
     EXPECT_EQ(d.read(), expected) << "depth " << depth;
   }
@@ -385,16 +385,15 @@ __global__ void read_matrices(float* plain, float* transposed, int shift) {
 
 TEST(Emulator, LoadsMatrices) {
   Buffer plain(256), transposed(256);
-  cuda::launch("read_matrices", &read_matrices, dim3(1), dim3(32), 0, plain.get(), transposed.get(), 0);
+  cuda::launch("read_matrices", &read_matrices, {1, 32}, plain.get(), transposed.get(), 0);
   auto x = plain.read(), y = transposed.read();
   for (int i = 0; i < 256; ++i) {
     int matrix = i / 64, row = i / 8 % 8, column = i % 8;  // lane 4 row + column / 2 holds an element
     EXPECT_EQ(x[static_cast<size_t>(i)], i);
     EXPECT_EQ(y[static_cast<size_t>(i)], matrix * 64 + column * 8 + row);
   }
-  EXPECT_THROW(
-      cuda::launch("read_matrices", &read_matrices, dim3(1), dim3(32), 0, plain.get(), transposed.get(), 4),
-      Error);
+  EXPECT_THROW(cuda::launch("read_matrices", &read_matrices, {1, 32}, plain.get(), transposed.get(), 4),
+               Error);
   expect_report(emulator::take_fault(), "no multiple of 16");
 }
 

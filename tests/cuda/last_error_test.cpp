@@ -42,7 +42,7 @@ TEST_F(LastError, IsFoundByKernelsAndLibraries) {
     if (by_library)
       EXPECT_THROW(sum_of(x), Error);
     else
-      EXPECT_THROW(cuda::launch("do_nothing", &do_nothing, dim3(1), dim3(32), 0), Error);
+      EXPECT_THROW(cuda::launch("do_nothing", &do_nothing, {1, 32}), Error);
     expect_report(emulator::take_fault(), "finds the error 2 that an earlier call has left");
     EXPECT_EQ(sum_of(x), sums);
   }
@@ -53,7 +53,7 @@ TEST_F(LastError, IsClearedWhereItIsThrown) {
   void* p = nullptr;
   EXPECT_THROW(cuda::check(cudaMalloc(&p, 4), "cudaMalloc"), Error);
   EXPECT_EQ(cudaGetLastError(), cudaSuccess);
-  cuda::launch("do_nothing", &do_nothing, dim3(1), dim3(32), 0);
+  cuda::launch("do_nothing", &do_nothing, {1, 32});
 }
 
 // A recording that fails at its end is handled by whoever wanted it; what comes after it works.

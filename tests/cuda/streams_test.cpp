@@ -100,7 +100,7 @@ __global__ void double_them(float* x, int n) {
 }
 void run_kernel(const Buffer& x) {
   try {
-    cuda::launch("double_them", &double_them, dim3(1), dim3(32), 0, x.get(), x.count);
+    cuda::launch("double_them", &double_them, {1, 32}, x.get(), x.count);
   } catch (const Error&) {
   }
 }

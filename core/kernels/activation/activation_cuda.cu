@@ -73,17 +73,14 @@ void forward_cuda(Activation act, const Tensor& z, Tensor& y, Tensor& slope) {
   with_types(act, z.dtype(), [&]<class F, class T>() {
     if (F::kFromValue || !slope.defined())
       return map_each(z.numel(), Activate<F, T>{}, y.data<T>(), z.data<T>());
-    auto run = [&]<int kPack>() {
+    constexpr int kWidth = kPackWidth<T>;
+    auto fits = [&](const T* p) { return packs_fit<kWidth>(p, z.numel()); };
+    const bool packs = fits(z.data<T>()) && fits(y.data<T>()) && fits(slope.data<T>());
+    with_packs<kWidth>(packs, [&]<int kPack>() {
       launch("activate_with_slope", &activate_with_slope<F, T, kPack>,
-             dim3(static_cast<unsigned>(ceil_div(z.numel() / kPack, kMapThreads))), dim3(kMapThreads), 0,
-             z.numel(), z.data<T>(), y.data<T>(), slope.data<T>());
-    };
-    constexpr int kPack = kPackWidth<T>;
-    auto fits = [&](const T* p) { return packs_fit<kPack>(p, z.numel()); };
-    if (fits(z.data<T>()) && fits(y.data<T>()) && fits(slope.data<T>()))
-      run.template operator()<kPack>();
-    else
-      run.template operator()<1>();
+             {ceil_div(z.numel() / kPack, kMapThreads), kMapThreads}, z.numel(), z.data<T>(), y.data<T>(),
+             slope.data<T>());
+    });
   });
 }
 
@@ -91,16 +88,14 @@ template <class F, class T, class Z>
 void sum_bias_gradient(const Tensor& dy, const T* saved, Z* dz, Tensor& bias_grad) {
   const T* pd = dy.data<T>();
   int64_t columns = dy.dim(1);
-  auto run = [&]<int kPack>() {
+  constexpr int kWidth = kPackWidth<T>;
+  const bool packs =
+      packs_fit<kWidth>(pd, columns) && packs_fit<kWidth>(saved, columns) && packs_fit<kWidth>(dz, columns);
+  with_packs<kWidth>(packs, [&]<int kPack>() {
     sum_columns<kPack, 1>(ColumnTiles(1, dy.dim(0), columns, kPack),
                           BackwardColumns<F, T, Z, kPack>{pd, saved, dz, columns}, 1.0,
                           bias_grad.data<float>());
-  };
-  constexpr int kPack = kPackWidth<T>;
-  if (packs_fit<kPack>(pd, columns) && packs_fit<kPack>(saved, columns) && packs_fit<kPack>(dz, columns))
-    run.template operator()<kPack>();
-  else
-    run.template operator()<1>();
+  });
 }
 
 void backward_cuda(Activation act, const Tensor& dy, const Tensor& saved, Tensor& dz, Tensor& bias_grad) {

@@ -68,7 +68,7 @@ void backward_cuda(const Tensor& q, const Tensor& k, const Tensor& v, const Tens
       p.deltas_known = true;
       cuda::find_accesses(p);
       cuda::launch("attention_deltas", &attention_deltas<Stored<kMma>>,
-                   cuda::grid_of(delta.numel() * kDeltaLanes, kDeltaThreads), dim3(kDeltaThreads), 0, p);
+                   {ceil_div(delta.numel() * kDeltaLanes, kDeltaThreads), kDeltaThreads}, p);
       // The gradient of the bias is left to the kernels whose blocks own queries or pairs.
       if (p.wants_dq() && p.wants_key_gradients() && !p.dpairs && p.queries > 0 &&
           cuda::fits_five_products<kMma, kD>(p))

@@ -320,12 +320,12 @@ void launch_backward_keys(const Heads& p, size_t shared_bytes) {
     }
   }
   launch("attention_backward_keys", &attention_backward_keys<kMma, kD, Heads>,
-         dim3(static_cast<unsigned>(blocks * runs.count)), dim3(Shape::kThreads), shared_bytes, p, runs);
+         {blocks * runs.count, Shape::kThreads, shared_bytes}, p, runs);
   if constexpr (requires { p.head(int64_t{}); }) {
     if (runs.count == 1) return;
     const int64_t rows = p.count() * p.keys;
-    launch("attention_join_keys", &attention_join_keys<Heads>, grid_of(rows * (p.D + p.Dv), kJoinThreads),
-           dim3(kJoinThreads), 0, p, runs, rows);
+    launch("attention_join_keys", &attention_join_keys<Heads>,
+           {ceil_div(rows * (p.D + p.Dv), kJoinThreads), kJoinThreads}, p, runs, rows);
   }
 }
 
@@ -370,19 +370,15 @@ void launch_attention_backward(Heads p) {
   using Shape = BackwardShape<kMma, kD>;
   find_accesses(p);
   size_t shared = BackwardShared<kMma, kD>::bytes() + p.head_bytes();
-  auto tiles = [](int64_t rows, int tile) { return static_cast<unsigned>(ceil_div(rows, tile)); };
-  auto heads = static_cast<unsigned>(p.count());
-  unsigned query_tiles = tiles(p.queries, Shape::kRows);
-  if (query_tiles > 0) {
+  const int64_t query_tiles = ceil_div(p.queries, Shape::kRows);
+  if (query_tiles > 0)
     launch("attention_backward_queries", &attention_backward_queries<kMma, kD, Heads>,
-           dim3(heads * query_tiles), dim3(Shape::kThreads), shared, p);
-  }
+           {p.count() * query_tiles, Shape::kThreads, shared}, p);
   if (p.keys > 0 && p.wants_key_gradients()) launch_backward_keys<kMma, kD>(p, shared);
   // With one member a group the kernel over the queries has written them.
   if (p.dpairs && !p.one_member() && p.queries > 0 && p.keys > 0) {
     launch("attention_backward_pairs", &attention_backward_pairs<kMma, kD, Heads>,
-           dim3(tiles(p.keys, Shape::kColumns), query_tiles, static_cast<unsigned>(p.groups())),
-           dim3(Shape::kThreads), shared, p);
+           {{ceil_div(p.keys, Shape::kColumns), query_tiles, p.groups()}, Shape::kThreads, shared}, p);
   }
 }
 

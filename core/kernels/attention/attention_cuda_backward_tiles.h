@@ -155,14 +155,11 @@ void launch_five_products(Heads p) {
   const int64_t rows = p.count() * p.queries;
   Tensor parts = Tensor::empty({runs, p.count(), p.queries, p.D}, DType::kF32, Device::kCuda);
   launch("attention_backward_tiles", &attention_backward_tiles<kMma, kD, Heads>,
-         dim3(static_cast<unsigned>(p.count() * runs)), dim3(Five::Shape::kThreads), Five::bytes(), p,
-         parts.data<float>(), rows, run, runs);
-  auto join = [&]<int kPack>() {
+         {p.count() * runs, Five::Shape::kThreads, Five::bytes()}, p, parts.data<float>(), rows, run, runs);
+  with_packs<4>(packs_fit<4>(p.dq, p.D), [&]<int kPack>() {
     launch("attention_join_queries", &attention_join_queries<kPack, Heads>,
-           grid_of(rows * (p.D / kPack), kJoinThreads), dim3(kJoinThreads), 0, p, parts.data<float>(), rows,
-           runs);
-  };
-  packs_fit<4>(p.dq, p.D) ? join.template operator()<4>() : join.template operator()<1>();
+           {ceil_div(rows * (p.D / kPack), kJoinThreads), kJoinThreads}, p, parts.data<float>(), rows, runs);
+  });
 }
 
 }  // namespace saccade::cuda

@@ -113,9 +113,9 @@ template <Mma kMma, int kD, class Heads>
 void launch_attention_forward(Heads p) {
   using Shape = ForwardShape<kMma, kD>;
   find_accesses(p);
-  auto blocks = static_cast<unsigned>(p.count() * ceil_div(p.queries, Shape::kRows));
-  launch("attention_forward_tiles", &attention_forward_tiles<kMma, kD, Heads>, dim3(blocks),
-         dim3(Shape::kThreads), forward_shared_bytes<kMma, kD>() + p.head_bytes(), p);
+  const int64_t blocks = p.count() * ceil_div(p.queries, Shape::kRows);
+  launch("attention_forward_tiles", &attention_forward_tiles<kMma, kD, Heads>,
+         {blocks, Shape::kThreads, forward_shared_bytes<kMma, kD>() + p.head_bytes()}, p);
 }
 
 }  // namespace saccade::cuda

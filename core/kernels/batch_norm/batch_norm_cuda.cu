@@ -58,8 +58,8 @@ void forward_cuda(const Tensor& x, const Tensor& weight, const Tensor& bias, con
       norm_moments<T, kPack>(v, x.data<T>(),
                              BatchStatistics{rm, rv, m, r, static_cast<double>(v.S), p.momentum, p.eps});
     else
-      launch("fixed_statistics", &fixed_statistics, grid_of(v.C, kColumnThreads), dim3(kColumnThreads), 0, rm,
-             rv, p.eps, m, r, v.C);
+      launch("fixed_statistics", &fixed_statistics, {ceil_div(v.C, kColumnThreads), kColumnThreads}, rm, rv,
+             p.eps, m, r, v.C);
     with_activation(p.act, [&]<class F>() {
       launch_norm_apply<F, T, kPack>(v, x.data<T>(), m, r, weight.data<float>(), bias.data<float>(),
                                      y.data<T>());
@@ -81,9 +81,9 @@ void backward_cuda(const Tensor& dy, const Tensor& x, const Tensor& weight, cons
     if (sums)
       sum_columns<kPack, 2>(ColumnTiles(1, v.S, v.C, kPack),
                             NormGradientSums<F, T, kPack>{v, pd, px, m, r, w, b}, 1.0, s1, s2);
-    launch("batch_norm_coefficients", &batch_norm_coefficients, grid_of(v.C, kColumnThreads),
-           dim3(kColumnThreads), 0, sums ? s1 : nullptr, sums ? s2 : nullptr, w, r, p.training,
-           static_cast<float>(v.S), factor, constant, data_or_null<float>(dweight),
+    launch("batch_norm_coefficients", &batch_norm_coefficients,
+           {ceil_div(v.C, kColumnThreads), kColumnThreads}, sums ? s1 : nullptr, sums ? s2 : nullptr, w, r,
+           p.training, static_cast<float>(v.S), factor, constant, data_or_null<float>(dweight),
            data_or_null<float>(dbias), v.C);
     if (dx.defined())
       launch_norm_backward<F, T, kPack>(v, pd, px, m, r, w, b, factor, constant, dx.data<T>());

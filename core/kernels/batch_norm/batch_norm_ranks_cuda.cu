@@ -48,7 +48,7 @@ void backward_of_all_cuda(const Tensor& dy, const Tensor& x, const Tensor& weigh
   NormSizes v{1, x.dim(0), x.dim(1), x.dim(1)};
   Tensor work = Tensor::empty({2, v.C}, DType::kF32, Device::kCuda);
   float *factor = work.data<float>(), *constant = factor + v.C;
-  launch("coefficients_of_all", &coefficients_of_all, grid_of(v.C, kColumnThreads), dim3(kColumnThreads), 0,
+  launch("coefficients_of_all", &coefficients_of_all, {ceil_div(v.C, kColumnThreads), kColumnThreads},
          sums.data<float>(), sums.dim(0), rows.data<double>(), weight.data<float>(), rstd.data<float>(),
          factor, constant, v.C);
   auto run = [&]<class F, class T, int kPack>() {

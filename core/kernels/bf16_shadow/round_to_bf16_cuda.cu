@@ -29,8 +29,7 @@ __global__ void __launch_bounds__(kRoundThreads) round_chunks(const Bf16Chunk* c
 void round_to_bf16_cuda(const Tensor& table) {
   const auto chunks = table.numel() / static_cast<int64_t>(sizeof(Bf16Chunk));
   if (chunks == 0) return;
-  launch("round_chunks", &round_chunks, dim3(static_cast<unsigned>(chunks)), dim3(kRoundThreads), 0,
-         chunks_of<Bf16Chunk>(table));
+  launch("round_chunks", &round_chunks, {chunks, kRoundThreads}, chunks_of<Bf16Chunk>(table));
 }
 
 SACCADE_REGISTER_TUNED_KERNEL(round_to_bf16, Device::kCuda, &round_to_bf16_cuda);

@@ -104,8 +104,8 @@ void dispatch_affine(const Tensor& x, Activation act, bool packs, const Visit& v
 void forward_cuda(const Tensor& x, const Tensor& scale, const Tensor& shift, Activation act, Tensor& y) {
   dispatch_affine(x, act, rows_fit_packs(x.dim(1), x, y, scale, shift),
                   [&]<class F, class T, int kPack>(const ColumnTiles& t) {
-                    launch("affine_forward", &affine_forward<F, T, kPack>, t.grid(), dim3(kColumnThreads), 0,
-                           t, x.data<T>(), scale.data<float>(), shift.data<float>(), y.data<T>());
+                    launch("affine_forward", &affine_forward<F, T, kPack>, {t.blocks(), kColumnThreads}, t,
+                           x.data<T>(), scale.data<float>(), shift.data<float>(), y.data<T>());
                   });
 }
 
@@ -113,9 +113,9 @@ void backward_cuda(const Tensor& dy, const Tensor& saved, const Tensor& scale, c
                    Activation act, Tensor& dx) {
   dispatch_affine(dy, act, rows_fit_packs(dy.dim(1), dy, dx, saved, scale, shift),
                   [&]<class F, class T, int kPack>(const ColumnTiles& t) {
-                    launch("affine_backward", &affine_backward<F, T, kPack>, t.grid(), dim3(kColumnThreads),
-                           0, t, dy.data<T>(), data_or_null<T>(saved), scale.data<float>(),
-                           shift.data<float>(), dx.data<T>());
+                    launch("affine_backward", &affine_backward<F, T, kPack>, {t.blocks(), kColumnThreads}, t,
+                           dy.data<T>(), data_or_null<T>(saved), scale.data<float>(), shift.data<float>(),
+                           dx.data<T>());
                   });
 }
 
@@ -124,8 +124,8 @@ void add_relu_cuda(const Tensor& x, const Tensor& scale, const Tensor& shift, co
   dispatch_packs(
       x.dtype(), rows_fit_packs(x.dim(1), x, residual, y, scale, shift), [&]<class T, int kPack>() {
         ColumnTiles t(1, x.dim(0), x.dim(1), kPack, kApplyBlocks);
-        launch("affine_add_relu", &affine_add_relu<T, kPack>, t.grid(), dim3(kColumnThreads), 0, t,
-               x.data<T>(), scale.data<float>(), shift.data<float>(), residual.data<T>(), y.data<T>());
+        launch("affine_add_relu", &affine_add_relu<T, kPack>, {t.blocks(), kColumnThreads}, t, x.data<T>(),
+               scale.data<float>(), shift.data<float>(), residual.data<T>(), y.data<T>());
       });
 }
 
@@ -134,8 +134,8 @@ void add_relu_backward_cuda(const Tensor& dy, const Tensor& y, const Tensor& sca
   dispatch_packs(dy.dtype(), rows_fit_packs(dy.dim(1), dy, y, scale, dx, dresidual),
                  [&]<class T, int kPack>() {
                    ColumnTiles t(1, dy.dim(0), dy.dim(1), kPack, kApplyBlocks);
-                   launch("affine_add_relu_gradients", &affine_add_relu_gradients<T, kPack>, t.grid(),
-                          dim3(kColumnThreads), 0, t, dy.data<T>(), y.data<T>(), scale.data<float>(),
+                   launch("affine_add_relu_gradients", &affine_add_relu_gradients<T, kPack>,
+                          {t.blocks(), kColumnThreads}, t, dy.data<T>(), y.data<T>(), scale.data<float>(),
                           data_or_null<T>(dx), data_or_null<T>(dresidual));
                  });
 }

@@ -128,12 +128,12 @@ void norm_moments(const NormSizes& v, const T* x, const Finish& finish) {
   ColumnTiles t(v.B, v.S, v.C, kPack);
   Tensor partial = Tensor::empty({2, v.B * t.runs * v.C}, DType::kF32, Device::kCuda);
   float *mean = partial.data<float>(), *m2 = mean + v.B * t.runs * v.C;
-  launch("column_moments", &column_moments<T, kPack>, t.grid(), dim3(kColumnThreads), 0, t, x, mean, m2);
+  launch("column_moments", &column_moments<T, kPack>, {t.blocks(), kColumnThreads}, t, x, mean, m2);
   constexpr int64_t kMaxWarpSums = 2 * kWarp;  // sums that a warp takes in two turns
   bool few = t.runs * (v.C / v.groups) <= kMaxWarpSums;
   int64_t blocks = few ? ceil_div(v.B * v.groups, kColumnThreads / kWarp) : v.B * v.groups;
   launch("join_moments", few ? &join_moments<kWarp, Finish> : &join_moments<kColumnThreads, Finish>,
-         dim3(static_cast<unsigned>(blocks)), dim3(kColumnThreads), 0, v, t.run, t.runs, mean, m2, finish);
+         {blocks, kColumnThreads}, v, t.run, t.runs, mean, m2, finish);
 }
 
 // What a thread knows of its columns.
@@ -178,8 +178,8 @@ void launch_norm_apply(const NormSizes& v, const T* x, const float* mean, const 
                        const float* weight, const float* bias, T* y) {
   using namespace cuda;
   ColumnTiles t(v.B, v.S, v.C, kPack, kApplyBlocks);
-  launch("norm_apply", &norm_apply<F, T, kPack>, t.grid(), dim3(kColumnThreads), 0, t, v, x, mean, rstd,
-         weight, bias, y);
+  launch("norm_apply", &norm_apply<F, T, kPack>, {t.blocks(), kColumnThreads}, t, v, x, mean, rstd, weight,
+         bias, y);
 }
 
 // Sums over the rows of g and of g (x - mean), g = dy act'(z) with z recomputed from x.
@@ -241,8 +241,8 @@ void launch_norm_backward(const NormSizes& v, const T* dy, const T* x, const flo
                           T* dx) {
   using namespace cuda;
   ColumnTiles t(v.B, v.S, v.C, kPack, kApplyBlocks);
-  launch("norm_backward", &norm_backward<F, T, kPack>, t.grid(), dim3(kColumnThreads), 0, t, v, dy, x, mean,
-         rstd, weight, bias, factor, constant, dx);
+  launch("norm_backward", &norm_backward<F, T, kPack>, {t.blocks(), kColumnThreads}, t, v, dy, x, mean, rstd,
+         weight, bias, factor, constant, dx);
 }
 
 }  // namespace saccade::kernels

@@ -46,7 +46,7 @@ struct ColumnTiles {
     t.run = rows, t.runs = 1;
     return t;
   }
-  dim3 grid() const { return dim3(static_cast<unsigned>(batch * tiles * runs)); }
+  int64_t blocks() const { return batch * tiles * runs; }
   __device__ int levels() const { return kColumnThreads / lanes; }
   __device__ ColumnPosition position() const {
     int thread = static_cast<int>(threadIdx.x);
@@ -164,8 +164,8 @@ __global__ void __launch_bounds__(kColumnThreads)
 template <class Out>
 void launch_join_columns(const float* partial, int64_t count, int64_t runs, int64_t columns, int64_t split,
                          double scale, Out* first, Out* second) {
-  launch("join_columns", &join_columns<Out>, dim3(static_cast<unsigned>(count * ceil_div(columns, kWarp))),
-         dim3(kColumnThreads), 0, partial, runs, columns, split, scale, first, second);
+  launch("join_columns", &join_columns<Out>, {count * ceil_div(columns, kWarp), kColumnThreads}, partial,
+         runs, columns, split, scale, first, second);
 }
 
 // first[b, c] (and second[b, c] with kSums == 2) = scale * the sums over the rows.
@@ -178,7 +178,7 @@ void sum_columns(const ColumnTiles& tiles, const Values& values, double scale, O
   static_assert(kTicketBlocks <= kTickets, "a tile of more than one run has a counter");
   Tensor partial;
   if (t.runs > 1) partial = Tensor::empty({kSums, t.batch, t.runs, t.columns}, DType::kF32, Device::kCuda);
-  launch("column_sums", &column_sums<kPack, kSums, Out, Values>, t.grid(), dim3(kColumnThreads), 0, t, values,
+  launch("column_sums", &column_sums<kPack, kSums, Out, Values>, {t.blocks(), kColumnThreads}, t, values,
          data_or_null<float>(partial), t.runs > 1 ? tickets() : nullptr, scale, first, second);
 }
 

@@ -77,14 +77,13 @@ void map_strided(StridedLoop<1 + sizeof...(X)> loop, const F& f, T* y, const X*.
   packs = (packs && ... && fits(x));
   for (int i = 0; i < kTensors; ++i)
     for (int a = 0; a < last; ++a) packs = packs && (loop.step(i) == 0 || loop.strides[i][a] % kPack == 0);
-  auto run = [&]<int kWidth>() {
+  with_packs<kPack>(packs, [&]<int kWidth>() {
     loop.sizes[last] /= kWidth;
     for (int i = 0; i < kTensors; ++i) loop.strides[i][last] *= kWidth;
     int64_t count = loop.rows() * loop.inner();
-    launch("map_strided_packs", &map_strided_packs<kWidth, F, T, X...>, grid_of(count, kMapThreads),
-           dim3(kMapThreads), 0, loop, static_cast<uint32_t>(count), f, y, x...);
-  };
-  packs ? run.template operator()<kPack>() : run.template operator()<1>();
+    launch("map_strided_packs", &map_strided_packs<kWidth, F, T, X...>,
+           {ceil_div(count, kMapThreads), kMapThreads}, loop, static_cast<uint32_t>(count), f, y, x...);
+  });
 }
 
 }  // namespace SACCADE_SIDE

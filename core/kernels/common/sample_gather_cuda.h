@@ -194,10 +194,9 @@ void launch_gather(const Source& source, const SampleShape& s, const Tensor& val
   bool packs = packs_fit<kPackWidth<T>>(v, s.D) && packs_fit<kPackWidth<T>>(y.data<T>(), s.D);
   QueryOrder order = QueryOrder::of(s);
   dispatch_rows<T>(s.D, packs, [&]<int kPack, int kLanes>() {
-    auto blocks = static_cast<unsigned>(ceil_div(s.D, kPack * kLanes));
     launch("gather_samples", &gather_samples<T, kPack, kLanes, Source>,
-           dim3(static_cast<unsigned>(order.groups), static_cast<unsigned>(s.N * s.M), blocks),
-           dim3(kGatherThreads), 0, source, s, order, v, y.data<T>());
+           {{order.groups, s.N * s.M, ceil_div(s.D, kPack * kLanes)}, kGatherThreads}, source, s, order, v,
+           y.data<T>());
   });
 }
 
@@ -213,9 +212,8 @@ void launch_point_gradients(const Source& source, const typename Source::Gradien
   dispatch_rows<T>(s.D, packs, [&]<int kPack, int kLanes>() {
     auto kernel = sum ? &gather_point_gradients<T, kPack, kLanes, true, Source>
                       : &gather_point_gradients<T, kPack, kLanes, false, Source>;
-    launch("gather_point_gradients", kernel,
-           dim3(static_cast<unsigned>(order.groups), static_cast<unsigned>(s.N * s.M)), dim3(kGatherThreads),
-           0, source, gradients, s, order, v, dy.data<T>(), sum);
+    launch("gather_point_gradients", kernel, {{order.groups, s.N * s.M}, kGatherThreads}, source, gradients,
+           s, order, v, dy.data<T>(), sum);
   });
 }
 

@@ -209,30 +209,23 @@ void scatter_samples(const Source& source, const SampleShape& s, const Tensor& d
   bool packs = packs_fit<4>(g, s.D) && packs_fit<4>(dvalue.data<T>(), s.D);
   for (int n = 0; n < s.N; n += step) {
     int images = std::min(step, s.N - n);
-    auto y = static_cast<unsigned>(images * s.M);
-    dim3 chunks(static_cast<unsigned>(t.chunks), y);
-    launch("count_samples", &count_samples<Source>, chunks, dim3(kWarp), histogram, source, s, t, n,
+    const int y = images * s.M;
+    launch("count_samples", &count_samples<Source>, {{t.chunks, y}, kWarp, histogram}, source, s, t, n,
            counts.data<int32_t>());
-    launch("scan_chunks", &scan_chunks<kScanRuns * kWarp>, dim3(grid_of(t.count, kWarp).x, y),
-           dim3(kScanRuns * kWarp), 0, t.count, t.chunks, counts.data<int32_t>(), totals.data<int32_t>());
-    launch("scan_tiles", &scan_tiles<kTileThreads>, dim3(y), dim3(kTileThreads), 0, totals.data<int32_t>(),
-           t.count, starts.data<int32_t>(), segments.data<int32_t>());
-    launch("place_samples", &place_samples<Source>, chunks, dim3(kWarp), histogram, source, s, t, n,
+    launch("scan_chunks", &scan_chunks<kScanRuns * kWarp>, {{ceil_div(t.count, kWarp), y}, kScanRuns * kWarp},
+           t.count, t.chunks, counts.data<int32_t>(), totals.data<int32_t>());
+    launch("scan_tiles", &scan_tiles<kTileThreads>, {y, kTileThreads}, totals.data<int32_t>(), t.count,
+           starts.data<int32_t>(), segments.data<int32_t>());
+    launch("place_samples", &place_samples<Source>, {{t.chunks, y}, kWarp, histogram}, source, s, t, n,
            counts.data<int32_t>(), starts.data<int32_t>(), list);
-    auto add = [&]<int kPack>() {
-      launch("add_tiles", &add_tiles<T, kPack>, dim3(static_cast<unsigned>(t.segments), y),
-             dim3(kTileThreads), 0, s, t, n, list, starts.data<int32_t>(), segments.data<int32_t>(), g,
-             parts.data<float>());
+    with_packs<4>(packs, [&]<int kPack>() {
+      launch("add_tiles", &add_tiles<T, kPack>, {{t.segments, y}, kTileThreads}, s, t, n, list,
+             starts.data<int32_t>(), segments.data<int32_t>(), g, parts.data<float>());
       int64_t threads = int64_t{s.levels.tokens} * (s.D / kPack);
-      launch("sum_tiles", &sum_tiles<T, kPack>, dim3(grid_of(threads, kGridThreads).x, y), dim3(kGridThreads),
-             0, s, t, segments.data<int32_t>(), parts.data<float>(),
+      launch("sum_tiles", &sum_tiles<T, kPack>, {{ceil_div(threads, kGridThreads), y}, kGridThreads}, s, t,
+             segments.data<int32_t>(), parts.data<float>(),
              dvalue.data<T>() + int64_t{n} * s.levels.tokens * s.M * s.D);
-    };
-    if (packs) {
-      add.template operator()<4>();
-    } else {
-      add.template operator()<1>();
-    }
+    });
   }
 }
 

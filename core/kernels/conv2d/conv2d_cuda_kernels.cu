@@ -58,7 +58,7 @@ void move(const Tensor& from, Tensor& to, int64_t up, int64_t down) {
       return Grid{static_cast<int>(t.dim(1)), static_cast<int>(t.dim(2)), static_cast<int>(t.dim(3) / V)};
     };
     const int64_t packs = to.numel() / V;
-    launch("move_pixels", &move_pixels<T, V>, grid_of(packs, kThreads), dim3(kThreads), 0, from.data<T>(),
+    launch("move_pixels", &move_pixels<T, V>, {ceil_div(packs, kThreads), kThreads}, from.data<T>(),
            grid(from), to.data<T>(), grid(to), packs, static_cast<int>(up), static_cast<int>(down));
   });
 }
@@ -68,7 +68,7 @@ void move(const Tensor& from, Tensor& to, int64_t up, int64_t down) {
 void conv_epilogue(const Tensor& bias, const Tensor& residual, Activation act, Tensor& y) {
   dispatch_packs(y.dtype(), rows_fit_packs(y.dim(-1), y, residual), [&]<class T, int V>() {
     int64_t packs = y.numel() / V;
-    launch("conv_bias_relu", &conv_bias_relu<T, V>, grid_of(packs, kThreads), dim3(kThreads), 0, packs,
+    launch("conv_bias_relu", &conv_bias_relu<T, V>, {ceil_div(packs, kThreads), kThreads}, packs,
            static_cast<unsigned>(y.dim(-1) / V), data_or_null<float>(bias), data_or_null<T>(residual),
            act == Activation::kRelu, y.data<T>());
   });

@@ -35,10 +35,9 @@ struct ChannelTiles {
     shared = static_cast<size_t>(taps * packs * width) * sizeof(float);
   }
   // For kernels whose threads along y take the items in turns.
-  dim3 block() const { return dim3(static_cast<unsigned>(packs), static_cast<unsigned>(kThreads / packs)); }
-  dim3 grid(int64_t items) const {
-    int64_t blocks = std::min(ceil_div(items, kThreads / packs), ceil_div(kBlocks, tiles));
-    return dim3(static_cast<unsigned>(blocks), static_cast<unsigned>(tiles));
+  LaunchSize launch_size(int64_t items) const {
+    const int64_t blocks = std::min(ceil_div(items, kThreads / packs), ceil_div(kBlocks, tiles));
+    return {{blocks, tiles}, {packs, kThreads / packs}, shared};
   }
 };
 
@@ -293,9 +292,8 @@ void convolve(const Sizes& z, int64_t N, const Tensor& in, const Tensor& w, bool
     bool plain = z.R == z.S && z.stride == 1 && z.dilation == 1 && V > 1;
     dispatch_window<0>(z.R, plain, [&]<int kWindow>() {
       auto strips = static_cast<unsigned>(N * z.out_h * ceil_div(z.out_w, kStripOf<kWindow>));
-      launch("depthwise_convolve", &depthwise_convolve<T, V, kWindow>, tiles.grid(strips), tiles.block(),
-             tiles.shared, z, strips, in.data<T>(), w.data<T>(), flip, data_or_null<float>(bias), relu,
-             out.data<T>());
+      launch("depthwise_convolve", &depthwise_convolve<T, V, kWindow>, tiles.launch_size(strips), z, strips,
+             in.data<T>(), w.data<T>(), flip, data_or_null<float>(bias), relu, out.data<T>());
     });
   });
 }
@@ -321,8 +319,8 @@ void depthwise_backward_data(const Tensor& dy, const Tensor& w, const kernels::C
   dispatch_packs(dy.dtype(), rows_fit_packs(z.C, dy, dx), [&]<class T, int V>() {
     ChannelTiles tiles(z.C, V, z.R * z.S);
     auto pixels = static_cast<unsigned>(dx.dim(0) * z.out_h * z.out_w);
-    launch("depthwise_gather", &depthwise_gather<T, V>, tiles.grid(pixels), tiles.block(), tiles.shared, z,
-           pixels, dy.data<T>(), w.data<T>(), dx.data<T>());
+    launch("depthwise_gather", &depthwise_gather<T, V>, tiles.launch_size(pixels), z, pixels, dy.data<T>(),
+           w.data<T>(), dx.data<T>());
   });
 }
 
@@ -335,7 +333,6 @@ void depthwise_backward_weight(const Tensor& dy, const Tensor& x, const kernels:
       int most = std::min(kThreads, static_cast<int>(kMaxShared / sizeof(float)) / (kTaps * V));
       int packs = std::min(channels, std::min(most, kWarp / 2));
       int rows = std::min(groups, most / packs), slots = std::min(kThreads / (packs * rows), kMaxSlots);
-      auto u = [](int64_t v) { return static_cast<unsigned>(v); };
       int64_t tiles = ceil_div(channels, packs), group_tiles = ceil_div(groups, rows);
       // The number of chunks depends on the shape alone, and with it the order of the sums.
       int64_t pixels = dy.numel() / z.C, chunks = std::max<int64_t>(1, kBlocks / (tiles * group_tiles));
@@ -344,11 +341,11 @@ void depthwise_backward_weight(const Tensor& dy, const Tensor& x, const kernels:
       Tensor parts = Tensor::empty({chunks, z.R, z.S, z.C}, DType::kF32, dy.device());
       size_t shared = static_cast<size_t>(packs * rows * kTaps * V) * sizeof(float);
       launch("depthwise_weight_parts", &depthwise_weight_parts<T, V, kTaps>,
-             dim3(u(chunks), u(tiles), u(group_tiles)), dim3(u(packs), u(rows), u(slots)),
-             slots > 1 ? shared : 0, z, static_cast<int>(pixels), static_cast<int>(chunk), dy.data<T>(),
-             x.data<T>(), parts.data<float>());
-      launch("depthwise_weight_sum", &depthwise_weight_sum, dim3(u(ceil_div(z.C, kWarp)), u(z.R * z.S)),
-             dim3(kWarp, kSumRows), 0, z.C, z.R * z.S, static_cast<int>(chunks),
+             {{chunks, tiles, group_tiles}, {packs, rows, slots}, slots > 1 ? shared : 0}, z,
+             static_cast<int>(pixels), static_cast<int>(chunk), dy.data<T>(), x.data<T>(),
+             parts.data<float>());
+      launch("depthwise_weight_sum", &depthwise_weight_sum,
+             {{ceil_div(z.C, kWarp), z.R * z.S}, {kWarp, kSumRows}}, z.C, z.R * z.S, static_cast<int>(chunks),
              static_cast<const float*>(parts.data<float>()), dw.data<float>());
     });
   });

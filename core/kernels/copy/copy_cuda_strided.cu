@@ -36,10 +36,9 @@ __global__ void __launch_bounds__(kTile* kTileLevels)
 void copy_cuda(const Tensor& x, Tensor& y) {
   Transpose t = *Transpose::find(loop_over(y, x));
   dispatch_one_pass(x.dtype(), y.dtype(), [&]<class To, class From>() {
-    launch("copy_tiles", &copy_tiles<To, From>, dim3(static_cast<unsigned>(t.tiles())),
-           dim3(kTile * kTileLevels), 0, t, static_cast<uint32_t>(t.row_tiles()),
-           static_cast<uint32_t>(t.col_tiles()), static_cast<const From*>(x.raw()),
-           static_cast<To*>(y.raw()));
+    launch("copy_tiles", &copy_tiles<To, From>, {t.tiles(), kTile * kTileLevels}, t,
+           static_cast<uint32_t>(t.row_tiles()), static_cast<uint32_t>(t.col_tiles()),
+           static_cast<const From*>(x.raw()), static_cast<To*>(y.raw()));
   });
 }
 // The generic kernel moves packs of everything else.
@@ -74,7 +73,7 @@ void copy_into_zeros_cuda(const Tensor& part, int axis, int64_t begin, Tensor& y
       [&]<class Unit>() {
         constexpr uint32_t kSize = sizeof(Unit);
         auto count = static_cast<uint32_t>(y.bytes() / kSize);
-        launch("zeros_around", &zeros_around<Unit>, grid_of(count, kMapThreads), dim3(kMapThreads), 0,
+        launch("zeros_around", &zeros_around<Unit>, {ceil_div(count, kMapThreads), kMapThreads},
                static_cast<const Unit*>(x.raw()), static_cast<Unit*>(y.raw()), length / kSize, first / kSize,
                width / kSize, count);
       });
@@ -125,7 +124,7 @@ void join_cuda(std::span<const Tensor> xs, int axis, Tensor& y) {
       sources.end[s] = end;
     }
     const auto count = static_cast<uint32_t>(y.bytes() / kSize);
-    launch("join_rows", &join_rows<Unit>, grid_of(count, kMapThreads), dim3(kMapThreads), 0, sources,
+    launch("join_rows", &join_rows<Unit>, {ceil_div(count, kMapThreads), kMapThreads}, sources,
            static_cast<Unit*>(y.raw()), end, count);
   });
 }

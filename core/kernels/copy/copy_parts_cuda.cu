@@ -63,8 +63,7 @@ void copy_parts_cuda(Tensor& block, std::span<const Tensor> xs, std::span<const 
       ++all.parts;
     }
     if (all.parts == 0) continue;
-    launch("copy_chunks", packs ? &copy_chunks<kPartPack> : &copy_chunks<1>,
-           dim3(static_cast<unsigned>(chunks)), dim3(kPartThreads), 0, all);
+    launch("copy_chunks", packs ? &copy_chunks<kPartPack> : &copy_chunks<1>, {chunks, kPartThreads}, all);
   }
 }
 

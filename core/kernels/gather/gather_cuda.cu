@@ -87,7 +87,7 @@ void gather_rows_cuda(const Tensor& x, const Tensor& indices, Tensor& y) {
              reinterpret_cast<uintptr_t>(y.raw())},
             [&]<class Unit>() {
               int64_t units = bytes / static_cast<int64_t>(sizeof(Unit)), count = indices.numel() * units;
-              launch("gather_units", &gather_units<Unit>, grid_of(count, kMapThreads), dim3(kMapThreads), 0,
+              launch("gather_units", &gather_units<Unit>, {ceil_div(count, kMapThreads), kMapThreads},
                      static_cast<const Unit*>(x.raw()), indices.data<int64_t>(), static_cast<Unit*>(y.raw()),
                      x.dim(1), indices.dim(1), static_cast<uint32_t>(units), count);
             });
@@ -102,7 +102,7 @@ void scatter_add_rows_cuda(const Tensor& dy, const Tensor& indices, Tensor& dx) 
     if (few) check(cudaMemsetAsync(dx.raw(), 0, dx.bytes(), stream()), "cudaMemsetAsync");
     if (count == 0) return;
     launch(few ? "scatter_picks" : "scatter_rows", few ? &scatter_picks<T, kPack> : &scatter_rows<T, kPack>,
-           grid_of(count, kMapThreads / kWarp), dim3(kMapThreads), 0, dy.data<T>(), indices.data<int64_t>(),
+           {ceil_div(count, kMapThreads / kWarp), kMapThreads}, dy.data<T>(), indices.data<int64_t>(),
            dx.data<float>(), dx.dim(1), dy.dim(1), columns, chunks, count);
   });
 }

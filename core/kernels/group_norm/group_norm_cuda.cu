@@ -73,9 +73,9 @@ void backward_cuda(const Tensor& dy, const Tensor& x, const Tensor& weight, cons
     const T *pd = dy.data<T>(), *px = x.data<T>();
     sum_columns<kPack, 2>(ColumnTiles(v.B, v.S, v.C, kPack),
                           NormGradientSums<Identity, T, kPack>{v, pd, px, m, r, w, nullptr}, 1.0, s1, s2);
-    launch("group_norm_coefficients", &group_norm_coefficients, grid_of(v.B * v.groups + v.C, kColumnThreads),
-           dim3(kColumnThreads), 0, v, s1, s2, w, r, factor, constant, data_or_null<float>(dweight),
-           data_or_null<float>(dbias));
+    launch("group_norm_coefficients", &group_norm_coefficients,
+           {ceil_div(v.B * v.groups + v.C, kColumnThreads), kColumnThreads}, v, s1, s2, w, r, factor,
+           constant, data_or_null<float>(dweight), data_or_null<float>(dbias));
     if (dx.defined())
       launch_norm_backward<Identity, T, kPack>(v, pd, px, m, r, w, nullptr, factor, constant, dx.data<T>());
   });

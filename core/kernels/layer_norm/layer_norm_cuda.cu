@@ -213,10 +213,10 @@ void run_forward(const Tensor& x, const RowDropout& drop, const Tensor& residual
       dispatch_width<kPacksHeld, kWideForward, kPacksHeld>(columns / kPack, [&]<int kPacks, int kWidth>() {
         int threads = kWidth <= kWarp ? kForwardThreads : kWidth;
         launch("layer_norm_forward_rows", &layer_norm_forward_rows<T, X, kPack, kPacks, kWidth>,
-               grid_of(rows, threads / kWidth), dim3(static_cast<unsigned>(threads)), 0, x.data<X>(),
-               bits_of(drop), data_or_null<T>(residual), weight.data<float>(), bias.data<float>(),
-               static_cast<float>(eps), y.data<T>(), data_or_null<T>(added), mean.data<float>(),
-               rstd.data<float>(), rows, static_cast<int>(columns));
+               {ceil_div(rows, threads / kWidth), threads}, x.data<X>(), bits_of(drop),
+               data_or_null<T>(residual), weight.data<float>(), bias.data<float>(), static_cast<float>(eps),
+               y.data<T>(), data_or_null<T>(added), mean.data<float>(), rstd.data<float>(), rows,
+               static_cast<int>(columns));
       });
     }
   });
@@ -248,10 +248,9 @@ void run_backward(const Tensor& dy, const Tensor& x, const Tensor& weight, const
     int64_t blocks = std::min(ceil_div(rows, 2 * (threads / kWidth)), kBlocks);
     Tensor partial = affine ? Tensor::empty({2, blocks, columns}, DType::kF32, Device::kCuda) : Tensor();
     launch("layer_norm_backward_rows", &layer_norm_backward_rows<T, X, kPack, kPacks, kWidth>,
-           dim3(static_cast<unsigned>(blocks)), dim3(static_cast<unsigned>(threads)), 0, dy.data<T>(),
-           x.data<T>(), weight.data<float>(), mean.data<float>(), rstd.data<float>(), bits_of(drop),
-           data_or_null<T>(dx), data_or_null<X>(dropped), data_or_null<float>(partial), rows,
-           static_cast<int>(columns));
+           {blocks, threads}, dy.data<T>(), x.data<T>(), weight.data<float>(), mean.data<float>(),
+           rstd.data<float>(), bits_of(drop), data_or_null<T>(dx), data_or_null<X>(dropped),
+           data_or_null<float>(partial), rows, static_cast<int>(columns));
     if (affine)
       launch_join_columns(partial.data<float>(), 2, blocks, columns, 1, 1.0, data_or_null<float>(dweight),
                           data_or_null<float>(dbias));

@@ -137,7 +137,6 @@ __global__ void __launch_bounds__(kThreads) l1_boxes(const float* x, const float
   if (threadIdx.x == 0) partial[blockIdx.x] = static_cast<double>(sum);
 }
 
-dim3 blocks_of(const Tensor& partial) { return dim3(static_cast<unsigned>(partial.numel())); }
 uint32_t pieces_of(const Tensor& partial) { return static_cast<uint32_t>(partial.dim(1)); }
 
 template <class... A>
@@ -148,7 +147,7 @@ bool supports_classes(const Tensor& x, const A&...) {
 void decision_loss_cuda(const Tensor& x, const Tensor& labels, const Tensor& quality,
                         const DecisionParams& params, Tensor& partial, Tensor& grad) {
   with_decision_term<float>(params, quality, [&]<class Term>(const Term& term) {
-    launch("dense_loss", &dense_loss<Term>, blocks_of(partial), dim3(kThreads), 0, x.data<float>(),
+    launch("dense_loss", &dense_loss<Term>, {partial.numel(), kThreads}, x.data<float>(),
            labels.data<int64_t>(), term, partial.data<double>(), data_or_null<float>(grad),
            static_cast<uint32_t>(x.numel() / partial.dim(0)), static_cast<uint32_t>(x.dim(1)),
            pieces_of(partial));
@@ -162,11 +161,10 @@ void cross_entropy_loss_cuda(const Tensor& x, const Tensor& labels, const Tensor
     total = Tensor::empty({}, DType::kF32, Device::kCuda);
     sum_to_shape(weights, 1, total);
   }
-  launch("cross_entropy_rows", &cross_entropy_rows, blocks_of(partial),
-         dim3(static_cast<unsigned>(kLossRows * kWarp)), 0, x.data<float>(), labels.data<int64_t>(),
-         data_or_null<float>(weights), data_or_null<float>(total), static_cast<float>(smoothing),
-         partial.data<double>(), data_or_null<float>(grad), x.dim(0) / partial.dim(0),
-         static_cast<int>(x.dim(1)), pieces_of(partial));
+  launch("cross_entropy_rows", &cross_entropy_rows, {partial.numel(), kLossRows * kWarp}, x.data<float>(),
+         labels.data<int64_t>(), data_or_null<float>(weights), data_or_null<float>(total),
+         static_cast<float>(smoothing), partial.data<double>(), data_or_null<float>(grad),
+         x.dim(0) / partial.dim(0), static_cast<int>(x.dim(1)), pieces_of(partial));
 }
 
 bool supports_boxes(const Tensor& boxes, const Tensor& targets, const Tensor&, const Tensor& grad) {
@@ -176,7 +174,7 @@ bool supports_boxes(const Tensor& boxes, const Tensor& targets, const Tensor&, c
 template <class Function>
 void launch_boxes(const char* name, Function function, const Tensor& boxes, const Tensor& targets,
                   Tensor& partial, Tensor& grad) {
-  launch(name, function, blocks_of(partial), dim3(kThreads), 0, boxes.data<float>(), targets.data<float>(),
+  launch(name, function, {partial.numel(), kThreads}, boxes.data<float>(), targets.data<float>(),
          partial.data<double>(), data_or_null<float>(grad), boxes.dim(0) / partial.dim(0),
          pieces_of(partial));
 }

@@ -96,8 +96,8 @@ Sizes sizes(const Tensor& large, const Tensor& small, const PoolParams& p, int p
 void forward_cuda(const Tensor& x, const PoolParams& p, Tensor& y, Tensor& index) {
   cuda::dispatch_packs(x.dtype(), cuda::rows_fit_packs(x.dim(3), x, y), [&]<class T, int V>() {
     auto count = static_cast<unsigned>(y.numel() / V);
-    cuda::launch("max_pool2d_forward_packs", &max_pool2d_forward_packs<T, V>, cuda::grid_of(count, kThreads),
-                 dim3(kThreads), 0, sizes(x, y, p, V), count, x.data<T>(), y.data<T>(),
+    cuda::launch("max_pool2d_forward_packs", &max_pool2d_forward_packs<T, V>,
+                 {ceil_div(count, kThreads), kThreads}, sizes(x, y, p, V), count, x.data<T>(), y.data<T>(),
                  data_or_null<uint8_t>(index));
   });
 }
@@ -106,7 +106,7 @@ void backward_cuda(const Tensor& dy, const Tensor& index, const PoolParams& p, T
   cuda::dispatch_packs(dx.dtype(), cuda::rows_fit_packs(dx.dim(3), dx, dy), [&]<class T, int V>() {
     auto count = static_cast<unsigned>(dx.numel() / V);
     cuda::launch("max_pool2d_backward_packs", &max_pool2d_backward_packs<T, V>,
-                 cuda::grid_of(count, kThreads), dim3(kThreads), 0, sizes(dx, dy, p, V), count, dy.data<T>(),
+                 {ceil_div(count, kThreads), kThreads}, sizes(dx, dy, p, V), count, dy.data<T>(),
                  index.data<uint8_t>(), dx.data<T>());
   });
 }

@@ -325,10 +325,9 @@ template <class T, int kLevels>
 void launch_levels(const LevelSource<kLevels>& source, const SampleShape& s, const Tensor& value, Tensor& y) {
   constexpr int kLanes = 32 / kPackWidth<T>;
   QueryOrder order = QueryOrder::of(s);
-  dim3 grid(static_cast<unsigned>(order.groups), static_cast<unsigned>(s.N * s.M));
   with_gather_threads<kLanes, 512>(order, [&]<int kThreads>() {
-    launch("gather_levels", &gather_levels<T, kLanes, kLevels, kThreads>, grid, dim3(kThreads), 0, source, s,
-           order, value.data<T>(), y.data<T>());
+    launch("gather_levels", &gather_levels<T, kLanes, kLevels, kThreads>,
+           {{order.groups, s.N * s.M}, kThreads}, source, s, order, value.data<T>(), y.data<T>());
   });
 }
 
@@ -339,12 +338,11 @@ void launch_level_gradients(const LevelSource<kLevels>& source,
                             const Tensor& value, const Tensor& dy, Tensor& unordered) {
   constexpr int kLanes = 32 / kPackWidth<T>;
   QueryOrder order = QueryOrder::of(s);
-  dim3 grid(static_cast<unsigned>(order.groups), static_cast<unsigned>(s.N * s.M));
   with_gather_threads<kLanes, 256>(order, [&]<int kThreads>() {
     auto kernel = unordered.defined() ? &gather_level_gradients<T, kLanes, kLevels, true, kThreads>
                                       : &gather_level_gradients<T, kLanes, kLevels, false, kThreads>;
-    launch("gather_level_gradients", kernel, grid, dim3(kThreads), 0, source, gradients, s, order,
-           value.data<T>(), dy.data<T>(), data_or_null<float>(unordered));
+    launch("gather_level_gradients", kernel, {{order.groups, s.N * s.M}, kThreads}, source, gradients, s,
+           order, value.data<T>(), dy.data<T>(), data_or_null<float>(unordered));
   });
 }
 

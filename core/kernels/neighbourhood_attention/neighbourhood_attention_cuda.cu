@@ -53,11 +53,11 @@ void launch_table(Heads p, Tensor& dtable) {
   const int64_t size = int64_t{p.H} * p.queries * p.keys;
   Tensor pairs = Tensor::empty({1, p.groups() / p.H, size}, DType::kF32, Device::kCuda);
   p.dpairs = pairs.data<float>();
-  cuda::launch(
-      "attention_backward_pairs", &cuda::attention_backward_pairs<kMma, kD, Heads>,
-      dim3(static_cast<unsigned>(ceil_div(p.keys, Shape::kColumns)),
-           static_cast<unsigned>(ceil_div(p.queries, Shape::kRows)), static_cast<unsigned>(p.groups())),
-      dim3(Shape::kThreads), cuda::BackwardShared<kMma, kD>::bytes() + p.head_bytes(), p);
+  cuda::launch("attention_backward_pairs", &cuda::attention_backward_pairs<kMma, kD, Heads>,
+               {{ceil_div(p.keys, Shape::kColumns), ceil_div(p.queries, Shape::kRows), p.groups()},
+                Shape::kThreads,
+                cuda::BackwardShared<kMma, kD>::bytes() + p.head_bytes()},
+               p);
   Tensor total = Tensor::empty({1, size}, DType::kF32, Device::kCuda);
   sum_middle(pairs, 1, total);
   for_each(dtable.numel(), FoldNeighbours{total.data<float>(), dtable.data<float>(), p.window(),
@@ -75,13 +75,11 @@ void backward_cuda(const Tensor& qkv, const Tensor& table, const Tensor& mask,
     Queries of_queries(qkv, table, mask, params);
     of_queries.set_gradients(lse, deltas, dy, dqkv);
     cuda::find_accesses(of_queries);
-    auto blocks = [](int64_t heads, int rows) {
-      return dim3(static_cast<unsigned>(heads * ceil_div(rows, Shape::kRows)));
-    };
     constexpr size_t kShared = cuda::BackwardShared<kMma, kD>::bytes();
     cuda::launch("attention_backward_queries", &cuda::attention_backward_queries<kMma, kD, Queries>,
-                 blocks(of_queries.count(), of_queries.queries), dim3(Shape::kThreads),
-                 kShared + of_queries.head_bytes(), of_queries);
+                 {of_queries.count() * ceil_div(of_queries.queries, Shape::kRows), Shape::kThreads,
+                  kShared + of_queries.head_bytes()},
+                 of_queries);
     if (dqkv.defined()) {
       Keys of_keys(qkv, table, mask, params);
       of_keys.set_gradients(lse, deltas, dy, dqkv);

@@ -108,12 +108,10 @@ void nms_cuda(const Tensor& boxes, const Tensor& scores, const Tensor& groups, d
   Tensor bits = Tensor::empty({N, K, words}, DType::kI32, scores.device());
   auto* pairs = static_cast<uint32_t*>(bits.raw());
   const BoxesByScore in{boxes.data<float>(), groups.data<int64_t>(), order.data<int64_t>(), K, words};
-  launch(
-      "suppressed_bits", &suppressed_bits<kRows>,
-      dim3(static_cast<unsigned>(words), static_cast<unsigned>(ceil_div(K, kRows)), static_cast<unsigned>(N)),
-      dim3(kRows), 0, in, float_threshold(threshold), pairs);
-  launch("keep_boxes", &keep_boxes<kKeepWarps * kWarp>, dim3(static_cast<unsigned>(N)),
-         dim3(kKeepWarps * kWarp), static_cast<size_t>(words) * kKeepWarps * sizeof(uint32_t), in, pairs,
+  launch("suppressed_bits", &suppressed_bits<kRows>, {{words, ceil_div(K, kRows), N}, kRows}, in,
+         float_threshold(threshold), pairs);
+  launch("keep_boxes", &keep_boxes<kKeepWarps * kWarp>,
+         {N, kKeepWarps * kWarp, static_cast<size_t>(words) * kKeepWarps * sizeof(uint32_t)}, in, pairs,
          keep.data<bool>());
 }
 

@@ -56,9 +56,10 @@ void normalize_image_cuda(const Tensor& images, const Tensor& sizes, const Image
                           Tensor& y) {
   const auto pixels = static_cast<int>(images.numel() / 3);
   dispatch_dtype<float, bf16>(y.dtype(), "normalize_image", [&]<class T>() {
-    launch("normalize_pixels", &normalize_pixels<T>, grid_of(ceil_div(pixels, kPixels), kMapThreads),
-           dim3(kMapThreads), 0, images.data<uint8_t>(), data_or_null<int64_t>(sizes), norm, y.data<T>(),
-           pixels, static_cast<int>(images.dim(1)), static_cast<int>(images.dim(2)));
+    launch("normalize_pixels", &normalize_pixels<T>,
+           {ceil_div(ceil_div(pixels, kPixels), kMapThreads), kMapThreads}, images.data<uint8_t>(),
+           data_or_null<int64_t>(sizes), norm, y.data<T>(), pixels, static_cast<int>(images.dim(1)),
+           static_cast<int>(images.dim(2)));
   });
 }
 

@@ -41,11 +41,8 @@ void gradient_norm_cuda(Tensor& norm, std::span<const Tensor> grads, std::span<c
   const std::vector<SquareItem> items = square_items(norm, grads, guards, kChunk, n);
   Tensor table = upload_chunks(items, norm.device()), sums = Tensor::empty({n}, DType::kF64, norm.device());
   const SquareList list{chunks_of<SquareItem>(table), std::ssize(items), kChunk};
-  if (n > 0)
-    launch("gradient_squares", &gradient_squares, dim3(static_cast<unsigned>(n)), dim3(kThreads), 0, list,
-           sums.data<double>());
-  launch("gradient_root", &gradient_root, dim3(1), dim3(kNormThreads), 0, sums.data<double>(), n,
-         norm.data<double>());
+  if (n > 0) launch("gradient_squares", &gradient_squares, {n, kThreads}, list, sums.data<double>());
+  launch("gradient_root", &gradient_root, {1, kNormThreads}, sums.data<double>(), n, norm.data<double>());
 }
 
 SACCADE_REGISTER_TUNED_KERNEL(gradient_norm, Device::kCuda, &gradient_norm_cuda);

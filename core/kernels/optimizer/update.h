@@ -235,7 +235,7 @@ void update_cuda(const Tensor& norm, double max_norm, std::span<OptimizerItem> i
   start_update<Update>(norm, max_norm, items, options, average_weight, kChunk,
                        [](int64_t count, const auto& tensors) {
                          cuda::launch("update_tensors", &update_tensors<std::decay_t<decltype(tensors)>>,
-                                      dim3(static_cast<unsigned>(count)), dim3(kUpdateThreads), 0, tensors);
+                                      {count, kUpdateThreads}, tensors);
                        });
 }
 #endif

@@ -65,9 +65,9 @@ void dropout_cuda(const Tensor& x, double p, uint64_t key, uint64_t call, uint64
   if (static_cast<float>(p) >= 1) return fill(y, 0);
   dispatch_dtype<float, bf16>(x.dtype(), "dropout", [&]<class T>() {
     constexpr int kPack = kPackWidth<T>;
-    launch("dropout_packs", &dropout_packs<T, kPack>, grid_of(ceil_div(x.numel(), kPack), kMapThreads),
-           dim3(kMapThreads), 0, x.data<T>(), y.data<T>(), x.numel(), RoundKeys(key), call, first,
-           first_kept(static_cast<float>(p)), keep_scale(p));
+    launch("dropout_packs", &dropout_packs<T, kPack>,
+           {ceil_div(ceil_div(x.numel(), kPack), kMapThreads), kMapThreads}, x.data<T>(), y.data<T>(),
+           x.numel(), RoundKeys(key), call, first, first_kept(static_cast<float>(p)), keep_scale(p));
   });
 }
 bool dropout_supported(const Tensor& x, const double&, const uint64_t&, const uint64_t&, const uint64_t&,
@@ -79,9 +79,9 @@ void drop_path_cuda(const Tensor& x, double p, uint64_t key, uint64_t call, uint
   int64_t size = x.numel() / x.dim(0);
   dispatch_packs(x.dtype(), rows_fit_packs(size, x, y), [&]<class T, int kPack>() {
     int64_t blocks = ceil_div(size / kPack, kMapThreads);
-    launch("drop_path_packs", &drop_path_packs<T, kPack>, dim3(static_cast<unsigned>(blocks * x.dim(0))),
-           dim3(kMapThreads), 0, x.data<T>(), y.data<T>(), size, static_cast<unsigned>(blocks), key, call,
-           first, static_cast<float>(p), keep_scale(p));
+    launch("drop_path_packs", &drop_path_packs<T, kPack>, {blocks * x.dim(0), kMapThreads}, x.data<T>(),
+           y.data<T>(), size, static_cast<unsigned>(blocks), key, call, first, static_cast<float>(p),
+           keep_scale(p));
   });
 }
 

@@ -86,8 +86,8 @@ template <class What, class A, class From, class To>
 void sum_rows(const From* x, To* y, int64_t rows, int64_t n, double scale) {
   auto run = [&]<int kPack, int kWidth, class Out>(Out* out, int64_t chunks, double factor) {
     int64_t count = rows * chunks;
-    launch("row_sums", &row_sums<What, A, kPack, kWidth, From, Out>, grid_of(count, kThreads / kWidth),
-           dim3(kThreads), 0, x, out, count, n, chunks, static_cast<A>(factor));
+    launch("row_sums", &row_sums<What, A, kPack, kWidth, From, Out>,
+           {ceil_div(count, kThreads / kWidth), kThreads}, x, out, count, n, chunks, static_cast<A>(factor));
   };
   constexpr int kPack = kPackWidth<From>;
   bool packs = packs_fit<kPack>(x, n);
@@ -111,18 +111,17 @@ void sum_middle_typed(const Tensor& x, double scale, Tensor& y) {
   const T* px = x.data<T>();
   To* py = y.data<To>();
   if (n <= (inner == 1 ? kWarp : kShort)) {
-    launch("short_sums", &short_sums<T, To>, grid_of(outer * inner, kThreads), dim3(kThreads), 0, px, py,
+    launch("short_sums", &short_sums<T, To>, {ceil_div(outer * inner, kThreads), kThreads}, px, py,
            outer * inner, n, inner, static_cast<acc_t<To>>(scale));
     return;
   }
   if (inner == 1) return sum_rows<Value, acc_t<To>>(px, py, outer, n, scale);
   if constexpr (!std::is_same_v<T, double>) {  // see supported
-    auto columns = [&]<int kPack>() {
+    constexpr int kWidth = kPackWidth<T>;
+    with_packs<kWidth>(packs_fit<kWidth>(px, inner), [&]<int kPack>() {
       sum_columns<kPack, 1>(ColumnTiles(outer, n, inner, kPack), PlainColumns<T, kPack>{px, n, inner}, scale,
                             py);
-    };
-    packs_fit<kPackWidth<T>>(px, inner) ? columns.template operator()<kPackWidth<T>>()
-                                        : columns.template operator()<1>();
+    });
   }
 }
 

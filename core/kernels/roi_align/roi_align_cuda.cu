@@ -226,9 +226,8 @@ void forward_cuda(const Tensor& rois, const Tensor& level_of_roi, const Tensor& 
       const RoiBoxes boxes(rois, level_of_roi, image_of_roi, levels, p);
       LevelMaps<const T> maps;
       for (size_t l = 0; l < levels.size(); ++l) maps.data[l] = levels[l].data<T>();
-      cuda::launch("roi_align_forward_rows", &roi_align_forward_rows<T, V>,
-                   dim3(static_cast<unsigned>(boxes.count * p.size)), dim3(kThreads), 0, boxes, maps,
-                   y.data<T>(), static_cast<int>(y.dim(3) / V));
+      cuda::launch("roi_align_forward_rows", &roi_align_forward_rows<T, V>, {boxes.count * p.size, kThreads},
+                   boxes, maps, y.data<T>(), static_cast<int>(y.dim(3) / V));
     }
   });
 }
@@ -241,13 +240,12 @@ void backward_cuda(const Tensor& rois, const Tensor& level_of_roi, const Tensor&
       for (size_t l = 0; l < dlevels.size(); ++l) {
         Tensor& dx = dlevels[l];
         if (!dx.defined()) continue;
-        const int64_t across = ceil_div(dx.dim(2), int64_t{kTile}), packs = dx.dim(3) / V;
-        const dim3 grid(static_cast<unsigned>(ceil_div(dx.dim(1), int64_t{kTile}) * across),
-                        static_cast<unsigned>(dx.dim(0)),
-                        static_cast<unsigned>(ceil_div(packs, int64_t{kPackThreads})));
-        cuda::launch("roi_align_backward_tiles", &roi_align_backward_tiles<T, V>, grid, dim3(kThreads), 0,
-                     boxes, dy.data<T>(), dx.data<T>(), static_cast<int>(l), static_cast<int>(across),
-                     static_cast<int>(packs));
+        const int64_t across = ceil_div(dx.dim(2), kTile), packs = dx.dim(3) / V;
+        cuda::launch(
+            "roi_align_backward_tiles", &roi_align_backward_tiles<T, V>,
+            {{ceil_div(dx.dim(1), kTile) * across, dx.dim(0), ceil_div(packs, kPackThreads)}, kThreads},
+            boxes, dy.data<T>(), dx.data<T>(), static_cast<int>(l), static_cast<int>(across),
+            static_cast<int>(packs));
       }
     }
   });

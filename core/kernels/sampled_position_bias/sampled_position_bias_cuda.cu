@@ -184,8 +184,6 @@ __global__ void __launch_bounds__(kThreads)
     out[c] = finite ? static_cast<float>(static_cast<double>(sums[c]) * down) : NAN;
 }
 
-unsigned blocks_of(int64_t n, int per_block) { return static_cast<unsigned>(ceil_div(n, per_block)); }
-
 // bias: the forward's result or its gradient.
 template <class... A>
 bool supported(const Tensor& table, const Tensor& query, const Tensor& key, const Tensor& bias, const A&...) {
@@ -204,33 +202,32 @@ Bias problem(const Tensor& table, const Tensor& query, const Tensor& key) {
 
 void forward_cuda(const Tensor& table, const Tensor& query, const Tensor& key, Tensor& bias) {
   Bias b = problem(table, query, key);
-  launch("sample_bias", &sample_bias,
-         dim3(blocks_of(int64_t{b.Q} * b.S, kThreads), static_cast<unsigned>(b.N * b.G)), dim3(kThreads), 0,
-         b, bias.data<float>());
+  launch("sample_bias", &sample_bias, {{ceil_div(int64_t{b.Q} * b.S, kThreads), b.N * b.G}, kThreads}, b,
+         bias.data<float>());
 }
 
 void backward_cuda(const Tensor& table, const Tensor& query, const Tensor& key, const Tensor& dbias,
                    Tensor& dtable, Tensor& dquery, Tensor& dkey) {
   Bias b = problem(table, query, key);
   const float* d = dbias.data<float>();
-  auto groups = static_cast<unsigned>(b.N * b.G);
+  const int64_t groups = int64_t{b.N} * b.G;
   auto scratch = [](const Shape& shape) { return Tensor::empty(shape, DType::kF32, Device::kCuda); };
   if (dkey.defined()) {
     // Enough blocks for a large GPU, of which a warp has some queries.
     constexpr int64_t kBlocks = 1024, kMinQueries = 8 * kWarps;
-    unsigned blocks = blocks_of(b.S, kWarp);
-    int64_t most = std::clamp<int64_t>(kBlocks / (int64_t{blocks} * groups), 1, ceil_div(b.Q, kMinQueries));
+    const int64_t blocks = ceil_div(b.S, kWarp);
+    const int64_t most = std::clamp<int64_t>(kBlocks / (blocks * groups), 1, ceil_div(b.Q, kMinQueries));
     auto run = static_cast<int>(ceil_div(b.Q, most));
-    unsigned runs = blocks_of(b.Q, run);
+    const int64_t runs = ceil_div(b.Q, run);
     Tensor parts = runs > 1 ? scratch({runs, b.N, b.G, b.S, 2}) : dkey;
-    launch("key_gradients", &key_gradients, dim3(blocks, groups, runs), dim3(kThreads), 0, b, run, d,
+    launch("key_gradients", &key_gradients, {{blocks, groups, runs}, kThreads}, b, run, d,
            parts.data<float>());
     Tensor sum = dkey.reshape({1, b.N, b.G, b.S, 2});
     if (runs > 1) sum_to_shape(parts, 1, sum);
   }
   if (dquery.defined()) {
     Tensor parts = scratch({b.N, b.G, b.Q, 2});
-    launch("query_gradients", &query_gradients, dim3(blocks_of(b.Q, kWarps), groups), dim3(kThreads), 0, b, d,
+    launch("query_gradients", &query_gradients, {{ceil_div(b.Q, kWarps), groups}, kThreads}, b, d,
            parts.data<float>());
     Tensor sum = dquery.reshape({b.query_n, 1, b.Q, 2});
     sum_to_shape(parts.reshape({b.query_n, b.N / b.query_n * b.G, b.Q, 2}), 1, sum);
@@ -238,16 +235,17 @@ void backward_cuda(const Tensor& table, const Tensor& query, const Tensor& key, 
   if (dtable.defined()) {
     // Enough blocks for a large GPU; a block's table costs as much as some thousand pairs.
     constexpr int kBlocks = 1024, kMinPairs = 4 * kPeriod;
-    int pairs = b.Q * b.S, heads = b.N * b.H, cells = b.Th * b.Tw;
-    unsigned ranges = blocks_of(cells, kMaxCells);
+    const int64_t pairs = int64_t{b.Q} * b.S, heads = int64_t{b.N} * b.H;
+    const int cells = b.Th * b.Tw;
+    const int64_t ranges = ceil_div(cells, kMaxCells);
     int range = std::min(cells, kMaxCells);
-    int chunk =
-        std::max<int>(kMinPairs, static_cast<int>(ceil_div(int64_t{pairs} * heads * ranges, kBlocks)));
-    unsigned chunks = blocks_of(pairs, chunk);
-    Tensor parts = scratch({b.N, static_cast<int64_t>(chunks), b.H, cells});
-    launch("table_gradients", &table_gradients, dim3(chunks, static_cast<unsigned>(heads), ranges),
-           dim3(kThreads), static_cast<size_t>(range) * 16, b, chunk, range, d, parts.data<float>());
-    sum_to_shape(parts.reshape({int64_t{b.N} * chunks, b.H, b.Th, b.Tw}), 1, dtable);
+    int chunk = std::max<int>(kMinPairs, static_cast<int>(ceil_div(pairs * heads * ranges, kBlocks)));
+    const int64_t chunks = ceil_div(pairs, chunk);
+    Tensor parts = scratch({b.N, chunks, b.H, cells});
+    launch("table_gradients", &table_gradients,
+           {{chunks, heads, ranges}, kThreads, static_cast<size_t>(range) * 16}, b, chunk, range, d,
+           parts.data<float>());
+    sum_to_shape(parts.reshape({b.N * chunks, b.H, b.Th, b.Tw}), 1, dtable);
   }
 }
 

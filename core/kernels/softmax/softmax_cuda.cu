@@ -154,14 +154,14 @@ __global__ void __launch_bounds__(kRowThreads)
 // How rows of n elements in packs are laid over threads. items 0: a block takes a row.
 struct RowLayout {
   int items, lanes;
-  unsigned blocks;
+  int64_t blocks;
 
   RowLayout(int64_t rows, int64_t n, int pack) {
     int64_t packs = ceil_div(n, pack);
     items = packs <= cuda::kWarp ? 1 : packs <= cuda::kWarp * kMaxItems ? kMaxItems : 0;
     lanes = 1;
     while (items > 0 && lanes * items < packs) lanes *= 2;
-    blocks = static_cast<unsigned>(items > 0 ? ceil_div(rows * lanes, kThreads) : rows);
+    blocks = items > 0 ? ceil_div(rows * lanes, kThreads) : rows;
   }
 };
 
@@ -169,7 +169,7 @@ struct RowLayout {
 template <class F>
 void dispatch_rows(const Tensor& shape, bool packs, const F& f) {
   int64_t n = shape.dim(-1), rows = shape.numel() / n;
-  auto with_pack = [&]<int kPack>() {
+  cuda::with_packs<4>(packs, [&]<int kPack>() {
     RowLayout layout(rows, n, kPack);
     if (layout.items == 0)
       f.template operator()<kPack, 0>(layout, rows, n);
@@ -177,11 +177,7 @@ void dispatch_rows(const Tensor& shape, bool packs, const F& f) {
       f.template operator()<kPack, 1>(layout, rows, n);
     else
       f.template operator()<kPack, kMaxItems>(layout, rows, n);
-  };
-  if (packs)
-    with_pack.template operator()<4>();
-  else
-    with_pack.template operator()<1>();
+  });
 }
 
 template <bool kLog>
@@ -191,11 +187,11 @@ void forward(const Tensor& x, Tensor& y) {
   bool packs = cuda::rows_fit_packs(x.dim(-1), x, y);
   dispatch_rows(x, packs, [&]<int kPack, int kItems>(const RowLayout& layout, int64_t rows, int64_t n) {
     if constexpr (kItems == 0) {
-      cuda::launch("softmax_long_rows", &softmax_long_rows<kLog, kPack>, dim3(layout.blocks),
-                   dim3(kRowThreads), 0, from, to, n);
+      cuda::launch("softmax_long_rows", &softmax_long_rows<kLog, kPack>, {layout.blocks, kRowThreads}, from,
+                   to, n);
     } else {
-      cuda::launch("softmax_rows", &softmax_rows<kLog, kPack, kItems>, dim3(layout.blocks), dim3(kThreads), 0,
-                   from, to, rows, static_cast<int>(n), layout.lanes);
+      cuda::launch("softmax_rows", &softmax_rows<kLog, kPack, kItems>, {layout.blocks, kThreads}, from, to,
+                   rows, static_cast<int>(n), layout.lanes);
     }
   });
 }
@@ -208,10 +204,10 @@ void backward(const Tensor& y, const Tensor& dy, Tensor& dx) {
   dispatch_rows(y, packs, [&]<int kPack, int kItems>(const RowLayout& layout, int64_t rows, int64_t n) {
     if constexpr (kItems == 0) {
       cuda::launch("softmax_backward_long_rows", &softmax_backward_long_rows<kLog, kPack>,
-                   dim3(layout.blocks), dim3(kRowThreads), 0, out, gradient, to, n);
+                   {layout.blocks, kRowThreads}, out, gradient, to, n);
     } else {
-      cuda::launch("softmax_backward_rows", &softmax_backward_rows<kLog, kPack, kItems>, dim3(layout.blocks),
-                   dim3(kThreads), 0, out, gradient, to, rows, static_cast<int>(n), layout.lanes);
+      cuda::launch("softmax_backward_rows", &softmax_backward_rows<kLog, kPack, kItems>,
+                   {layout.blocks, kThreads}, out, gradient, to, rows, static_cast<int>(n), layout.lanes);
     }
   });
 }

@@ -126,9 +126,8 @@ void select_of_parts(const Tensor& scores, const Tensor& names, int64_t part, Te
   const int64_t columns = scores.dim(1), parts = ceil_div(columns, part);
   const auto bits = std::max(static_cast<int>(std::bit_width(static_cast<uint64_t>(part - 1))), 1);
   const auto places = std::bit_ceil(static_cast<uint64_t>(picks));
-  launch("select_top", &select_top, dim3(static_cast<unsigned>(scores.dim(0)), static_cast<unsigned>(parts)),
-         dim3(kThreads), places * sizeof(uint64_t), scores.data<float>(),
-         names.defined() ? names.data<int64_t>() : nullptr, columns, part,
+  launch("select_top", &select_top, {{scores.dim(0), parts}, kThreads, places * sizeof(uint64_t)},
+         scores.data<float>(), names.defined() ? names.data<int64_t>() : nullptr, columns, part,
          static_cast<int>(round_up(bits, kDigitBits)), static_cast<int>(picks), static_cast<int>(places),
          indices.data<int64_t>(), best ? best->data<float>() : nullptr);
 }
@@ -168,7 +167,7 @@ __global__ void __launch_bounds__(kThreads)
 
 void row_max_cuda(const Tensor& x, Tensor& y) {
   dispatch_float(x.dtype(), "row_max", [&]<class T>() {
-    launch("row_maxima", &row_maxima<T>, grid_of(y.numel(), kThreads / kWarp), dim3(kThreads), 0, x.data<T>(),
+    launch("row_maxima", &row_maxima<T>, {ceil_div(y.numel(), kThreads / kWarp), kThreads}, x.data<T>(),
            y.data<acc_t<T>>(), y.numel(), x.dim(-1));
   });
 }

@@ -43,10 +43,10 @@ template <Mma kMma, int kD, class Heads>
 void launch_tiles(Heads& p, Tensor& dtable) {
   cuda::find_accesses(p);
   Tensor displacements = cut_into_runs(p, p.H, int64_t{p.H} * p.side() * p.side());
-  cuda::launch("window_backward_tiles", &cuda::window_backward_tiles<kMma, kD>,
-               dim3(static_cast<unsigned>(p.groups())), dim3(2 * cuda::kWindowRows),
-               cuda::WindowBackwardShared<kMma, kD>::bytes() + p.head_bytes(), p,
-               dtable.defined() ? displacements.data<float>() : nullptr);
+  cuda::launch(
+      "window_backward_tiles", &cuda::window_backward_tiles<kMma, kD>,
+      {p.groups(), 2 * cuda::kWindowRows, cuda::WindowBackwardShared<kMma, kD>::bytes() + p.head_bytes()}, p,
+      dtable.defined() ? displacements.data<float>() : nullptr);
   if (!dtable.defined()) return;
   Tensor total = sum_runs(displacements);
   for_each(dtable.numel(),

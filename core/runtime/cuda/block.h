@@ -121,17 +121,17 @@ bool rows_fit_packs(int64_t columns, const Tensor& x, const Tensors&... others) 
   };
   return columns % static_cast<int64_t>(count) == 0 && fits(x) && (fits(others) && ...);
 }
+// f<kPack>() with `packs`, else f<1>().
+template <int kPack, class F>
+void with_packs(bool packs, const F& f) {
+  packs ? f.template operator()<kPack>() : f.template operator()<1>();
+}
 // Calls f<T, kPack>(): T is f32 or bf16, kPack the elements of 16 bytes with `packs` and 1 without.
 template <class F>
 void dispatch_packs(DType dtype, bool packs, const F& f) {
   dispatch_dtype<float, bf16>(dtype, "pack", [&]<class T>() {
     packs ? f.template operator()<T, kPackWidth<T>>() : f.template operator()<T, 1>();
   });
-}
-
-// Blocks of `per_block` for n things.
-inline dim3 grid_of(int64_t n, int64_t per_block) {
-  return dim3(static_cast<unsigned>(ceil_div(n, per_block)));
 }
 
 // The sum of `value` over groups of kWidth neighbouring lanes (a power of two), in every lane of the group.

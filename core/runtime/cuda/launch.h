@@ -52,10 +52,18 @@ inline cudaError_t ask_for_shared(const void* kernel, size_t bytes) {
 }
 #endif
 
+struct LaunchExtent : dim3 {
+  LaunchExtent(int64_t nx, int64_t ny = 1, int64_t nz = 1)
+      : dim3(static_cast<unsigned>(nx), static_cast<unsigned>(ny), static_cast<unsigned>(nz)) {}
+};
+struct LaunchSize {
+  LaunchExtent grid, block;  // blocks, and the threads of one
+  size_t shared_bytes = 0;   // of a block, beside its arrays
+};
+
 // Runs kernel(arguments...) on our stream.
 template <class... P, class... A>
-void launch(KernelName name, void (*kernel)(P...), dim3 grid, dim3 block, size_t shared_bytes,
-            A&&... arguments) {
+void launch(KernelName name, void (*kernel)(P...), const LaunchSize& size, A&&... arguments) {
   // Drivers take more, but not every one that runs this program.
   static_assert((sizeof(std::decay_t<P>) + ... + 0) <= 4096, "arguments of a kernel are at most 4 KiB");
   std::tuple<std::decay_t<P>...> values{std::forward<A>(arguments)...};
@@ -63,7 +71,8 @@ void launch(KernelName name, void (*kernel)(P...), dim3 grid, dim3 block, size_t
   emulator::issue(*stream(), [=] {
     // The pointers inside functors too are found in the bytes of the arguments.
     if (emulator::order_kernel(*stream(), &values, sizeof values))
-      emulator::launch(name.full(), {grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, shared_bytes,
+      emulator::launch(name.full(), {size.grid.x, size.grid.y, size.grid.z},
+                       {size.block.x, size.block.y, size.block.z}, size.shared_bytes,
                        [&] { std::apply(kernel, values); });
   });
   cudaError_t status = cudaGetLastError();
@@ -72,12 +81,12 @@ void launch(KernelName name, void (*kernel)(P...), dim3 grid, dim3 block, size_t
       [&](auto&... value) {
         void* pointers[] = {static_cast<void*>(&value)..., nullptr};
         constexpr size_t kDefaultSharedBytes = 48 << 10;
-        if (shared_bytes > kDefaultSharedBytes) {
-          cudaError_t asked = ask_for_shared(reinterpret_cast<const void*>(kernel), shared_bytes);
+        if (size.shared_bytes > kDefaultSharedBytes) {
+          cudaError_t asked = ask_for_shared(reinterpret_cast<const void*>(kernel), size.shared_bytes);
           if (asked != cudaSuccess) return asked;
         }
-        return cudaLaunchKernel(reinterpret_cast<const void*>(kernel), grid, block, pointers, shared_bytes,
-                                stream());
+        return cudaLaunchKernel(reinterpret_cast<const void*>(kernel), size.grid, size.block, pointers,
+                                size.shared_bytes, stream());
       },
       values);
 #endif
@@ -105,8 +114,8 @@ void for_each(int64_t n, const Functor& functor, int64_t = 1, const char* file =
               int line = __builtin_LINE()) {
   if (n <= 0) return;
   constexpr int64_t kMaxBlocks = 1 << 16;
-  auto blocks = static_cast<unsigned>(std::min(ceil_div(n, kForEachThreads), kMaxBlocks));
-  cuda::launch({file, line}, &for_each_kernel<Functor>, dim3(blocks), dim3(kForEachThreads), 0, n, functor);
+  const int64_t blocks = std::min(ceil_div(n, kForEachThreads), kMaxBlocks);
+  cuda::launch({file, line}, &for_each_kernel<Functor>, {blocks, kForEachThreads}, n, functor);
 }
 
 }  // namespace SACCADE_SIDE

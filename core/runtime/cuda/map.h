@@ -46,16 +46,12 @@ void map_each(int64_t n, const F& f, T* y, const X*... x) {
   using namespace cuda;
   if (n <= 0) return;
   constexpr int kPack = kCommonPack<T, X...>;
-  auto run = [&]<int kWidth>() {
-    int64_t blocks = ceil_div(ceil_div(n, kWidth), kMapThreads);
-    launch("map_packs", &map_packs<kWidth, F, T, X...>, dim3(static_cast<unsigned>(blocks)),
-           dim3(kMapThreads), 0, n, f, y, x...);
-  };
   // The last, shorter pack is taken one by one, so that only the addresses matter.
-  if ((packs_fit<kPack>(y, 0) && ... && packs_fit<kPack>(x, 0)))
-    run.template operator()<kPack>();
-  else
-    run.template operator()<1>();
+  const bool packs = (packs_fit<kPack>(y, 0) && ... && packs_fit<kPack>(x, 0));
+  with_packs<kPack>(packs, [&]<int kWidth>() {
+    launch("map_packs", &map_packs<kWidth, F, T, X...>,
+           {ceil_div(ceil_div(n, kWidth), kMapThreads), kMapThreads}, n, f, y, x...);
+  });
 }
 
 }  // namespace SACCADE_SIDE
