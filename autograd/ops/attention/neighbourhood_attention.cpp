@@ -37,10 +37,8 @@ struct NeighbourhoodAttention {
   }
 
   Gradients backward(const Context& ctx, const Tensor& dy) const {
-    Gradients grads(2);
+    Gradients grads = ctx.empty_gradients(2);
     const Tensor& qkv = ctx.saved(0);
-    if (ctx.needs(0)) grads[0] = qkv.empty_like();
-    grads[1] = ctx.new_gradient(1, ctx.saved(1));
     Tensor g = dy.to(qkv.dtype()).contiguous();
     kernels::neighbourhood_attention_backward(qkv, ctx.saved(1), ctx.saved(2), params, ctx.saved(3), g,
                                               grads[0], grads[1]);

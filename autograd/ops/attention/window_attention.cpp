@@ -44,10 +44,9 @@ struct WindowAttention {
   }
 
   Gradients backward(const Context& ctx, const Tensor& dy) const {
-    Gradients grads(3);
+    Gradients grads = ctx.empty_gradients(2);
     const Tensor& qkv = ctx.saved(0);
-    if (ctx.needs(0)) grads[0] = qkv.empty_like();
-    grads[1] = ctx.new_gradient(1, ctx.saved(1));
+    grads.resize(3);
     if (ctx.needs(2))
       grads[2] = ctx.new_gradient(2, ctx.saved(2).shape(), sum_dtype(qkv.dtype()), qkv.device());
     Tensor g = dy.to(qkv.dtype()).contiguous();

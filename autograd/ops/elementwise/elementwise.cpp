@@ -56,8 +56,7 @@ struct Binary {
     // d(a b)/da needs b only, d(a / b)/da too; everything else needs both.
     bool needs_a = kOp == BinaryOp::kMul || kOp == BinaryOp::kDiv ? ctx.needs(1) : ctx.needs_any();
     bool needs_b = kOp == BinaryOp::kMul ? ctx.needs(0) : ctx.needs_any();
-    ctx.save(needs_a ? in[0] : Tensor());
-    ctx.save(needs_b ? in[1] : Tensor());
+    ctx.save(needs_a ? in[0] : Tensor(), needs_b ? in[1] : Tensor());
     return run_binary(kOp, in[0], in[1], kName);
   }
   Gradients backward(const Context& ctx, const Tensor& dy) const {

@@ -95,11 +95,11 @@ struct BatchNorm {
 
 Var batch_norm(const Var& x, const Var& weight, const Var& bias, Tensor& running_mean, Tensor& running_var,
                bool training, double momentum, double eps, Activation activation) {
-  SACCADE_CHECK(x.rank() >= 1, "[batch_norm] x, got a scalar, expected [..., C]");
-  detail::check_channels("batch_norm", "weight", weight.shape(), x.shape());
-  detail::check_channels("batch_norm", "bias", bias.shape(), x.shape());
-  detail::check_channels("batch_norm", "running_mean", running_mean.shape(), x.shape());
-  detail::check_channels("batch_norm", "running_var", running_var.shape(), x.shape());
+  detail::check_channels("batch_norm", x,
+                         {{"weight", weight.shape()},
+                          {"bias", bias.shape()},
+                          {"running_mean", running_mean.shape()},
+                          {"running_var", running_var.shape()}});
   kernels::BatchNormParams p{training, activation, momentum, eps};
   return run_op(BatchNorm{p, running_mean, running_var}, {x, weight, bias});
 }

@@ -60,21 +60,15 @@ struct AffineAddRelu {
   }
 };
 
-void check_affine(std::string_view op, const Var& x, const Tensor& scale, const Tensor& shift) {
-  SACCADE_CHECK(x.rank() >= 1, "[{}] x, got a scalar, expected [..., C]", op);
-  detail::check_channels(op, "scale", scale.shape(), x.shape());
-  detail::check_channels(op, "shift", shift.shape(), x.shape());
-}
-
 }  // namespace
 
 Var channel_affine(const Var& x, const Tensor& scale, const Tensor& shift, Activation activation) {
-  check_affine("channel_affine", x, scale, shift);
+  detail::check_channels("channel_affine", x, {{"scale", scale.shape()}, {"shift", shift.shape()}});
   return run_op(ChannelAffine{scale.to(x.device()), shift.to(x.device()), activation}, {x});
 }
 
 Var affine_add_relu(const Var& x, const Tensor& scale, const Tensor& shift, const Var& residual) {
-  check_affine("affine_add_relu", x, scale, shift);
+  detail::check_channels("affine_add_relu", x, {{"scale", scale.shape()}, {"shift", shift.shape()}});
   SACCADE_CHECK(residual.shape() == x.shape(), "[affine_add_relu] residual, got shape {}, expected {}",
                 residual.shape(), x.shape());
   return run_op(AffineAddRelu{scale.to(x.device()), shift.to(x.device())}, {x, residual});

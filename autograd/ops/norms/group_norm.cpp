@@ -44,8 +44,7 @@ struct GroupNorm {
 
 Var group_norm(const Var& x, const Var& weight, const Var& bias, int64_t groups, double eps) {
   SACCADE_CHECK(x.rank() >= 2, "[group_norm] x, got shape {}, expected [N, ..., C]", x.shape());
-  detail::check_channels("group_norm", "weight", weight.shape(), x.shape());
-  detail::check_channels("group_norm", "bias", bias.shape(), x.shape());
+  detail::check_channels("group_norm", x, {{"weight", weight.shape()}, {"bias", bias.shape()}});
   SACCADE_CHECK(groups >= 1 && x.dim(-1) % groups == 0,
                 "[group_norm] groups, got {}, expected a divisor of {} channels", groups, x.dim(-1));
   return run_op(GroupNorm{groups, eps}, {x, weight, bias});

@@ -85,18 +85,14 @@ struct DropoutNorm {
 Var dropout_norm(const Var& x, double p, bool training, const Var& residual, const Var& weight,
                  const Var& bias, double eps) {
   SACCADE_CHECK(p >= 0 && p <= 1, "[dropout_norm] probability {}, expected 0 <= p <= 1", p);
-  SACCADE_CHECK(x.rank() >= 1, "[dropout_norm] x, got a scalar, expected [..., C]");
-  detail::check_channels("dropout_norm", "weight", weight.shape(), x.shape());
-  detail::check_channels("dropout_norm", "bias", bias.shape(), x.shape());
+  detail::check_channels("dropout_norm", x, {{"weight", weight.shape()}, {"bias", bias.shape()}});
   SACCADE_CHECK(residual.shape() == x.shape(), "[dropout_norm] residual, got shape {}, expected {}",
                 residual.shape(), x.shape());
   return run_op(DropoutNorm{eps, training ? p : 0}, {x, weight, bias, residual});
 }
 
 Var layer_norm(const Var& x, const Var& weight, const Var& bias, double eps, const Var& residual) {
-  SACCADE_CHECK(x.rank() >= 1, "[layer_norm] x, got a scalar, expected [..., C]");
-  detail::check_channels("layer_norm", "weight", weight.shape(), x.shape());
-  detail::check_channels("layer_norm", "bias", bias.shape(), x.shape());
+  detail::check_channels("layer_norm", x, {{"weight", weight.shape()}, {"bias", bias.shape()}});
   SACCADE_CHECK(!residual.defined() || residual.shape() == x.shape(),
                 "[layer_norm] residual, got shape {}, expected {}", residual.shape(), x.shape());
   return run_op(LayerNorm{eps}, {x, weight, bias, residual});

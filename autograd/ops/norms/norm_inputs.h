@@ -1,6 +1,7 @@
 // What the normalisations share: dtypes and checks of their per-channel inputs.
 #pragma once
 
+#include <initializer_list>
 #include <string_view>
 
 #include "autograd/function.h"
@@ -14,9 +15,16 @@ inline Tensor as_statistic(const Tensor& t, const Tensor& x) {
 inline Tensor empty_statistic(const Shape& shape, const Tensor& x) {
   return Tensor::empty(shape, sum_dtype(x.dtype()), x.device());
 }
-inline void check_channels(std::string_view op, std::string_view what, const Shape& got, const Shape& x) {
-  SACCADE_CHECK(got == Shape{x[-1]}, "[{}] {}, got shape {}, expected [{}] for x {}", op, what, got, x[-1],
-                x);
+struct NamedShape {
+  std::string_view name;
+  const Shape& shape;
+};
+// That x has channels, and each of the others one number for each.
+inline void check_channels(std::string_view op, const Var& x, std::initializer_list<NamedShape> others) {
+  SACCADE_CHECK(x.rank() >= 1, "[{}] x, got a scalar, expected [..., C]", op);
+  for (const auto& [name, shape] : others)
+    SACCADE_CHECK(shape == Shape{x.dim(-1)}, "[{}] {}, got shape {}, expected [{}] for x {}", op, name, shape,
+                  x.dim(-1), x.shape());
 }
 // [..., C] -> [rows, C]
 inline Tensor as_rows(const Tensor& t) {

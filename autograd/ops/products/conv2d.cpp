@@ -48,10 +48,9 @@ struct Conv2d {
     Tensor bias = in[2].defined() ? in[2].contiguous() : Tensor();
     Tensor y = Tensor::empty(result, x.dtype(), x.device());
     Tensor saved = product(x, w, bias, y);
-    ctx.save(ctx.needs(1) ? x : Tensor());
-    ctx.save(ctx.needs(0) ? w : Tensor());
-    ctx.save(saved.defined() ? saved.reshape({saved.numel() / std::max<int64_t>(w_shape[0], 1), w_shape[0]})
-                             : saved);
+    if (saved.defined())
+      saved = saved.reshape({saved.numel() / std::max<int64_t>(w_shape[0], 1), w_shape[0]});
+    ctx.save(ctx.needs(1) ? x : Tensor(), ctx.needs(0) ? w : Tensor(), saved);
     return y;
   }
 

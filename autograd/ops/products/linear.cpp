@@ -30,9 +30,7 @@ struct Linear {
                              x.device());
     Tensor saved = detail::activated_product(
         ctx, act, y, [&](Activation fused, Tensor& to) { kernels::linear_forward(x, w, bias, fused, to); });
-    ctx.save(ctx.needs(1) ? x : Tensor());
-    ctx.save(ctx.needs(0) ? w : Tensor());
-    ctx.save(saved);
+    ctx.save(ctx.needs(1) ? x : Tensor(), ctx.needs(0) ? w : Tensor(), saved);
     return (wide ? y.to(sum_dtype(x.dtype())) : y).reshape(shape);
   }
 

@@ -55,8 +55,7 @@ struct Matmul {
   Tensor forward(Context& ctx, const Tensors& in) const {
     const Tensor &a = in[0], &b = in[1];
     Shape lead = broadcast_shapes(leading(a.shape()), leading(b.shape()), "matmul");
-    ctx.save(a);
-    ctx.save(b);
+    ctx.save(a, b);
     Tensor c = Tensor::empty({lead.numel(), a.dim(-2), b.dim(-1)}, a.dtype(), a.device());
     kernels::matmul(as_batch(a, lead), as_batch(b, lead), c);
     return c.reshape(with_matrix(lead, a.dim(-2), b.dim(-1)));
