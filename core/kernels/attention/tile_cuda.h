@@ -109,21 +109,16 @@ __device__ __forceinline__ void product(Accumulators<kM, kN>& acc, const Stored<
 #pragma unroll 1
     for (int k = 0; k < kD; k += 4) {
       Pack<float, 4> x[kM][2];
-#pragma unroll
-      for (int m = 0; m < kM; ++m)
-#pragma unroll
-        for (int r = 0; r < 2; ++r) x[m][r] = load_pack<4>(a + (16 * m + 8 * r + g) * kStride + k);
+      for_each_row<kM>([&](int m, int r) { x[m][r] = load_pack<4>(a + (16 * m + 8 * r + g) * kStride + k); });
 #pragma unroll
       for (int j = 0; j < kN / 8; ++j)
 #pragma unroll
         for (int e = 0; e < 2; ++e) {
           auto y = load_pack<4>(b + (8 * j + 2 * t + e) * kStride + k);
+          for_each_row<kM>([&](int m, int r) {
 #pragma unroll
-          for (int m = 0; m < kM; ++m)
-#pragma unroll
-            for (int r = 0; r < 2; ++r)
-#pragma unroll
-              for (int c = 0; c < 4; ++c) acc[m][j][2 * r + e] += x[m][r].x[c] * y.x[c];
+            for (int c = 0; c < 4; ++c) acc[m][j][2 * r + e] += x[m][r].x[c] * y.x[c];
+          });
         }
     }
   } else if constexpr (kMma == Mma::kTf32) {
@@ -190,21 +185,17 @@ __device__ __forceinline__ void add_product(Accumulators<kM, kD>& acc, const P& 
 #pragma unroll 1
     for (int k = 0; k < kN; k += 4) {
       Pack<float, 4> x[kM][2];
-#pragma unroll
-      for (int m = 0; m < kM; ++m)
-#pragma unroll
-        for (int r = 0; r < 2; ++r) x[m][r] = load_pack<4>(stage + (16 * m + 8 * r + g) * kStageStride + k);
+      for_each_row<kM>(
+          [&](int m, int r) { x[m][r] = load_pack<4>(stage + (16 * m + 8 * r + g) * kStageStride + k); });
 #pragma unroll
       for (int c = 0; c < 4; ++c)
 #pragma unroll
         for (int j = 0; j < kD / 8; j += 2) {
           auto y = load_pack<4>(b + (k + c) * kStride + out_column<kMma>(j));
+          for_each_row<kM>([&](int m, int r) {
 #pragma unroll
-          for (int m = 0; m < kM; ++m)
-#pragma unroll
-            for (int r = 0; r < 2; ++r)
-#pragma unroll
-              for (int e = 0; e < 4; ++e) acc[m][j + e / 2][2 * r + e % 2] += x[m][r].x[c] * y.x[e];
+            for (int e = 0; e < 4; ++e) acc[m][j + e / 2][2 * r + e % 2] += x[m][r].x[c] * y.x[e];
+          });
         }
     }
   } else if constexpr (kMma == Mma::kTf32) {
