@@ -7,10 +7,8 @@
 #pragma once
 
 #include <algorithm>
-#include <cstdlib>
 #include <initializer_list>
 #include <limits>
-#include <string>
 
 #include "core/kernels/common/sample_gather_cuda.h"
 #include "core/kernels/ms_deform_attn/ms_deform_source.h"
@@ -292,21 +290,11 @@ __global__ void __launch_bounds__(kThreads, kGradientBlocks<kThreads, kLevels, k
   }
 }
 
-// Threads of a block: at most kMax, and one for every lane of the 64 queries of a tile, so that all its reads
-// are in flight together. SACCADE_GATHER_THREADS = 128, 256 or 512 sets it, to measure.
-inline int gather_threads(const QueryOrder& order, int lanes) {
-  static const int asked = [] {
-    const char* text = std::getenv("SACCADE_GATHER_THREADS");
-    const std::string value = text ? text : "0";
-    if (value != "0" && value != "128" && value != "256" && value != "512")
-      fail("SACCADE_GATHER_THREADS is {}, expected 128, 256 or 512", value);
-    return std::stoi(value);
-  }();
-  return asked > 0 ? asked : std::clamp(order.per_group * lanes, 128, 512);
-}
+// f<threads of a block>(): at most kMax, and one for every lane of the 64 queries of a tile, so that all its
+// reads are in flight together.
 template <int kLanes, int kMax, class F>
 void with_gather_threads(const QueryOrder& order, const F& f) {
-  int threads = gather_threads(order, kLanes);
+  const int threads = std::clamp(order.per_group * kLanes, 128, 512);
   if (threads == 128) return f.template operator()<128>();
   if constexpr (std::min(kMax, kLanes * QueryOrder::kQueries) >= 512)
     if (threads == 512) return f.template operator()<512>();
