@@ -112,6 +112,17 @@ template <class... A>
 bool takes_f32_or_bf16(const Tensor& x, const A&...) {
   return (x.dtype() == DType::kF32 || x.dtype() == DType::kBF16) && x.numel() > 0;
 }
+// ... and no tensor is empty:
+template <class... A>
+bool takes_full_f32_or_bf16(const Tensor& x, const A&... others) {
+  return takes_f32_or_bf16(x) && none_empty(x, others...);
+}
+// ... and an int counts the elements of each:
+template <class... A>
+bool takes_small_f32_or_bf16(const Tensor& x, const A&... others) {
+  auto small = [](const Tensor& t) { return t.numel() < INT32_MAX; };
+  return takes_full_f32_or_bf16(x, others...) && every_tensor(small, x, others...);
+}
 
 inline namespace SACCADE_SIDE {
 #if defined(__CUDACC__) || defined(SACCADE_EMULATOR)

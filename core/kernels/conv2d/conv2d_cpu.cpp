@@ -243,11 +243,12 @@ void backward_weight_cpu(const Tensor& dy, const Tensor& x, const ConvParams& p,
 bool takes_backward_weight(const Tensor& dy, const Tensor& x, const ConvParams& p, const Tensor& dw) {
   constexpr int64_t kFewChannels = 16;
   const bool overflows = dw.dim(2) == 1 && dw.dim(3) == 1 && p.stride > 1 && x.dim(3) < kFewChannels;
-  return takes(dy, x, p, dw) && !overflows;
+  return takes_full_f32_or_bf16(dy, x, p, dw) && !overflows;
 }
 
-SACCADE_REGISTER_TUNED_KERNEL(conv2d_forward, Device::kCpu, &forward_cpu, &takes);
-SACCADE_REGISTER_TUNED_KERNEL(conv2d_backward_data, Device::kCpu, &backward_data_cpu, &takes);
+SACCADE_REGISTER_TUNED_KERNEL(conv2d_forward, Device::kCpu, &forward_cpu, &takes_full_f32_or_bf16);
+SACCADE_REGISTER_TUNED_KERNEL(conv2d_backward_data, Device::kCpu, &backward_data_cpu,
+                              &takes_full_f32_or_bf16);
 SACCADE_REGISTER_TUNED_KERNEL(conv2d_backward_weight, Device::kCpu, &backward_weight_cpu,
                               &takes_backward_weight);
 

@@ -14,13 +14,6 @@
 namespace saccade::kernels {
 namespace {
 
-// Not f64, nothing empty, and elements that an int counts.
-template <class... A>
-bool supported(const Tensor& x, const A&... others) {
-  auto fits = [](const Tensor& t) { return t.numel() > 0 && t.numel() < INT32_MAX; };
-  return takes_f32_or_bf16(x) && every_tensor(fits, x, others...);
-}
-
 // Weights as [O, R, S, C / groups].
 Tensor channels_last(const Tensor& w) { return w.permute({0, 2, 3, 1}).contiguous(); }
 
@@ -137,10 +130,12 @@ void backward_weight_cuda(const Tensor& dy, const Tensor& x, const ConvParams& p
   dw.copy_from(packed.permute({0, 3, 1, 2}));
 }
 
-SACCADE_REGISTER_TUNED_KERNEL(conv2d_forward, Device::kCuda, &forward_cuda, &supported);
-SACCADE_REGISTER_TUNED_KERNEL(conv2d_add_relu, Device::kCuda, &add_relu_cuda, &supported);
-SACCADE_REGISTER_TUNED_KERNEL(conv2d_backward_data, Device::kCuda, &backward_data_cuda, &supported);
-SACCADE_REGISTER_TUNED_KERNEL(conv2d_backward_weight, Device::kCuda, &backward_weight_cuda, &supported);
+SACCADE_REGISTER_TUNED_KERNEL(conv2d_forward, Device::kCuda, &forward_cuda, &takes_small_f32_or_bf16);
+SACCADE_REGISTER_TUNED_KERNEL(conv2d_add_relu, Device::kCuda, &add_relu_cuda, &takes_small_f32_or_bf16);
+SACCADE_REGISTER_TUNED_KERNEL(conv2d_backward_data, Device::kCuda, &backward_data_cuda,
+                              &takes_small_f32_or_bf16);
+SACCADE_REGISTER_TUNED_KERNEL(conv2d_backward_weight, Device::kCuda, &backward_weight_cuda,
+                              &takes_small_f32_or_bf16);
 
 }  // namespace
 }  // namespace saccade::kernels

@@ -10,7 +10,7 @@ namespace {
 
 std::optional<cpu::Winograd> levels_kind(cpu::Pass pass, const Tensor& x, const FeatureLevels& levels,
                                          const Tensor& w, const Tensor& y) {
-  if (!takes_f32_or_bf16(x) || !none_empty(x, w, y)) return {};
+  if (!takes_full_f32_or_bf16(x, w, y)) return {};
   return cpu::winograd_kind(
       cpu::conv_route(pass, level_of_rows(x, levels, 0), w, level_of_rows(y, levels, 0), same_size_conv(w)));
 }

@@ -98,9 +98,11 @@ void backward_weight_cpu(const Tensor& dz, const Tensor& x, Tensor& dw) {
   });
 }
 
-SACCADE_REGISTER_TUNED_KERNEL(linear_forward, Device::kCpu, &forward_cpu, &takes);
-SACCADE_REGISTER_TUNED_KERNEL(linear_backward_data, Device::kCpu, &backward_data_cpu, &takes);
-SACCADE_REGISTER_TUNED_KERNEL(linear_backward_weight, Device::kCpu, &backward_weight_cpu, &takes);
+SACCADE_REGISTER_TUNED_KERNEL(linear_forward, Device::kCpu, &forward_cpu, &takes_full_f32_or_bf16);
+SACCADE_REGISTER_TUNED_KERNEL(linear_backward_data, Device::kCpu, &backward_data_cpu,
+                              &takes_full_f32_or_bf16);
+SACCADE_REGISTER_TUNED_KERNEL(linear_backward_weight, Device::kCpu, &backward_weight_cpu,
+                              &takes_full_f32_or_bf16);
 
 }  // namespace
 }  // namespace saccade::kernels

@@ -33,14 +33,11 @@ void backward_weight_cuda(const Tensor& dz, const Tensor& x, Tensor& dw) {
   if (!cuda::product(1, transposed(dz), matrix(x), matrix(dw))) linear_backward_weight.generic(dz, x, dw);
 }
 
-template <class... A>
-bool supported(const Tensor& x, const A&... others) {
-  return takes_f32_or_bf16(x) && none_empty(x, others...);
-}
-
-SACCADE_REGISTER_TUNED_KERNEL(linear_forward, Device::kCuda, &forward_cuda, &supported);
-SACCADE_REGISTER_TUNED_KERNEL(linear_backward_data, Device::kCuda, &backward_data_cuda, &supported);
-SACCADE_REGISTER_TUNED_KERNEL(linear_backward_weight, Device::kCuda, &backward_weight_cuda, &supported);
+SACCADE_REGISTER_TUNED_KERNEL(linear_forward, Device::kCuda, &forward_cuda, &takes_full_f32_or_bf16);
+SACCADE_REGISTER_TUNED_KERNEL(linear_backward_data, Device::kCuda, &backward_data_cuda,
+                              &takes_full_f32_or_bf16);
+SACCADE_REGISTER_TUNED_KERNEL(linear_backward_weight, Device::kCuda, &backward_weight_cuda,
+                              &takes_full_f32_or_bf16);
 
 }  // namespace
 }  // namespace saccade::kernels

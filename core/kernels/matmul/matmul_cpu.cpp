@@ -48,7 +48,7 @@ void matmul_cpu(const Tensor& a_in, const Tensor& b_in, Tensor& c) {
   op->run({a.raw(), b.raw(), c.raw()});
 }
 
-SACCADE_REGISTER_TUNED_KERNEL(matmul, Device::kCpu, &matmul_cpu, &takes);
+SACCADE_REGISTER_TUNED_KERNEL(matmul, Device::kCpu, &matmul_cpu, &takes_full_f32_or_bf16);
 
 }  // namespace
 }  // namespace saccade::kernels

@@ -38,11 +38,7 @@ void matmul_cuda(const Tensor& a_in, const Tensor& b_in, Tensor& c) {
   if (!cuda::product(batch, left, right, result)) matmul.generic(a_in, b_in, c);
 }
 
-bool supported(const Tensor& a, const Tensor& b, const Tensor&) {
-  return takes_f32_or_bf16(a) && b.numel() > 0;
-}
-
-SACCADE_REGISTER_TUNED_KERNEL(matmul, Device::kCuda, &matmul_cuda, &supported);
+SACCADE_REGISTER_TUNED_KERNEL(matmul, Device::kCuda, &matmul_cuda, &takes_full_f32_or_bf16);
 
 }  // namespace
 }  // namespace saccade::kernels

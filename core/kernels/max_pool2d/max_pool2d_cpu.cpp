@@ -80,11 +80,7 @@ void backward(const Tensor& dy, const Tensor& index, const PoolParams& p, Tensor
 void backward_cpu(const Tensor& dy, const Tensor& index, const PoolParams& p, Tensor& dx) {
   dispatch_dtype<float, bf16>(dy.dtype(), "max_pool2d", [&]<class T>() { backward<T>(dy, index, p, dx); });
 }
-bool supported(const Tensor& dy, const Tensor&, const PoolParams&, const Tensor& dx) {
-  return takes_f32_or_bf16(dy) && dx.numel() > 0;
-}
-
-SACCADE_REGISTER_TUNED_KERNEL(max_pool2d_backward, Device::kCpu, &backward_cpu, &supported);
+SACCADE_REGISTER_TUNED_KERNEL(max_pool2d_backward, Device::kCpu, &backward_cpu, &takes_full_f32_or_bf16);
 
 }  // namespace
 }  // namespace saccade::kernels

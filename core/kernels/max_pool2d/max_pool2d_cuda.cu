@@ -111,15 +111,8 @@ void backward_cuda(const Tensor& dy, const Tensor& index, const PoolParams& p, T
   });
 }
 
-// Not f64, nothing empty, and elements that an int counts.
-template <class... A>
-bool supported(const Tensor& x, const A&... others) {
-  auto fits = [](const Tensor& t) { return t.numel() > 0 && t.numel() < INT32_MAX; };
-  return takes_f32_or_bf16(x) && every_tensor(fits, x, others...);
-}
-
-SACCADE_REGISTER_TUNED_KERNEL(max_pool2d_forward, Device::kCuda, &forward_cuda, &supported);
-SACCADE_REGISTER_TUNED_KERNEL(max_pool2d_backward, Device::kCuda, &backward_cuda, &supported);
+SACCADE_REGISTER_TUNED_KERNEL(max_pool2d_forward, Device::kCuda, &forward_cuda, &takes_small_f32_or_bf16);
+SACCADE_REGISTER_TUNED_KERNEL(max_pool2d_backward, Device::kCuda, &backward_cuda, &takes_small_f32_or_bf16);
 
 }  // namespace
 }  // namespace saccade::kernels

@@ -239,14 +239,13 @@ void backward_cpu(const Tensor& rois, const Tensor& level_of_roi, const Tensor& 
   });
 }
 
-bool narrow(DType dtype) { return dtype == DType::kF32 || dtype == DType::kBF16; }
 bool forward_supported(const Tensor&, const Tensor&, const Tensor&, const std::vector<Tensor>&,
                        const RoiAlignParams&, const Tensor& y) {
-  return narrow(y.dtype()) && y.numel() > 0;
+  return takes_f32_or_bf16(y);
 }
 bool backward_supported(const Tensor&, const Tensor&, const Tensor&, const Tensor& dy, const RoiAlignParams&,
                         const std::vector<Tensor>&) {
-  return narrow(dy.dtype()) && dy.numel() > 0;
+  return takes_f32_or_bf16(dy);
 }
 
 SACCADE_REGISTER_TUNED_KERNEL(roi_align_forward, Device::kCpu, &forward_cpu, &forward_supported);

@@ -52,11 +52,6 @@ typename Primitive::primitive_desc described_gradient(const Forward& forward, co
   return {typename Primitive::desc(arguments...), attributes(), engine(), forward};
 #endif
 }
-// The predicate of the kernels that use it: a first tensor in f32 or bf16, and nothing empty.
-template <class... A>
-bool takes(const Tensor& x, const A&... others) {
-  return takes_f32_or_bf16(x) && none_empty(x, others...);
-}
 
 struct Argument {
   int index;  // DNNL_ARG_...
