@@ -37,8 +37,7 @@ void forward_cuda(const Tensor& qkv, const Tensor& table, const Tensor& mask,
   if (lse.numel() == 0) return;
   cuda::dispatch_attention(qkv.dtype(), qkv.dim(3) / 3 / params.heads, [&]<Mma kMma, int kD>() {
     NeighbourTileHeads<Stored<kMma>, TileOf::kQueries> p(qkv, table, mask, params);
-    p.y = y.data<Stored<kMma>>();
-    p.lse = lse.data<float>();
+    p.set_outputs(y, lse);
     cuda::launch_attention_forward<kMma, kD>(p);
   });
 }
