@@ -104,7 +104,7 @@ InputFile::InputFile(const std::string& path, const FileKind& kind) : path_(path
   struct stat info {};
   std::string problem;
   if (::fstat(file_, &info) != 0 || !S_ISREG(info.st_mode))
-    problem = fmt::format("is no regular file, expected {}", kind.name);
+    problem = fmt::format("is not a regular file, expected {}", kind.name);
   else if (static_cast<uint64_t>(info.st_size) > kind.max_bytes)
     problem = fmt::format("{} bytes, expected at most {} for {}", info.st_size, kind.max_bytes, kind.name);
   if (!problem.empty()) {

@@ -151,7 +151,8 @@ void Machine::push_quoted() {
 void Machine::append(std::vector<uint32_t> items) {
   PickleNode& target = node(top());
   if (target.kind == Kind::kObject) return;
-  if (target.kind != Kind::kList && target.kind != Kind::kSet) in_.damaged("elements for what is no list");
+  if (target.kind != Kind::kList && target.kind != Kind::kSet)
+    in_.damaged("elements for something that is not a list");
   target.items.insert(target.items.end(), items.begin(), items.end());
 }
 
@@ -159,7 +160,7 @@ void Machine::set_items(const std::vector<uint32_t>& pairs) {
   if (pairs.size() % 2 != 0) in_.damaged("a key without a value");
   PickleNode& target = node(top());
   if (target.kind == Kind::kObject) return;
-  if (target.kind != Kind::kDict) in_.damaged("items for what is no dictionary");
+  if (target.kind != Kind::kDict) in_.damaged("items for something that is not a dictionary");
   target.items.insert(target.items.end(), pairs.begin(), pairs.end());
 }
 
@@ -180,7 +181,7 @@ uint32_t Machine::called(const std::string& function, const std::vector<uint32_t
     if (kind(0) == Kind::kList && function == "collections.OrderedDict")  // of pairs, in old pickles
       for (uint32_t pair : node(a[0]).items) {
         const PickleNode& p = node(pair);
-        if (p.items.size() != 2) in_.damaged("an ordered dictionary of what are no pairs");
+        if (p.items.size() != 2) in_.damaged("an ordered dictionary of something other than pairs");
         dict.items.insert(dict.items.end(), p.items.begin(), p.items.end());
       }
     return make(std::move(dict));
@@ -214,7 +215,8 @@ void Machine::call() {
   if (node(arguments).kind != Kind::kTuple) in_.damaged("a call without a tuple of arguments");
   Kind kind = node(function).kind;
   if (kind == Kind::kGlobal) return push(called(node(function).text, node(arguments).items));
-  push_text(Kind::kObject, kind == Kind::kObject ? node(function).text : "a call of what is no function");
+  push_text(Kind::kObject,
+            kind == Kind::kObject ? node(function).text : "a call of something that is not a function");
 }
 
 void Machine::make_object() {
@@ -232,7 +234,7 @@ void Machine::storage() {
   if (tuple.kind != Kind::kTuple || tuple.items.size() < 5 || kind(0) != Kind::kString ||
       node(tuple.items[0]).text != "storage" || kind(1) != Kind::kGlobal || kind(2) != Kind::kString ||
       kind(4) != Kind::kInt)
-    in_.damaged("a persistent id that is no storage");
+    in_.damaged("a persistent id that is not a storage");
   if (tuple.items.size() > 5 && kind(5) != Kind::kNone) in_.damaged("a view of a storage (torch before 0.4)");
   push_new({.kind = Kind::kStorage,
             .integer = node(tuple.items[4]).integer,

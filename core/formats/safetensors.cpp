@@ -41,7 +41,7 @@ struct Placed {
   uint64_t begin = 0, end = 0;  // bytes of the file
 };
 
-// One tensor of the header, whose bytes must lie in [data_start, file_size).
+// One tensor of the header, whose bytes must be in [data_start, file_size).
 Placed read_tensor(const std::string& path, std::string_view key, simdjson::dom::element value,
                    uint64_t data_start, uint64_t file_size) {
   const std::string name = printable(key);
@@ -66,7 +66,7 @@ Placed read_tensor(const std::string& path, std::string_view key, simdjson::dom:
   for (auto d : dims) {
     int64_t size = 0;
     if (d.get(size) != simdjson::SUCCESS || size < 0)
-      fail_input("{}: tensor \"{}\": a size of its shape is no count", path, name);
+      fail_input("{}: tensor \"{}\": a size of its shape is not a count", path, name);
     if (e.shape.rank() == Shape::kMaxRank)
       fail_input("{}: tensor \"{}\" has more than {} axes", path, name, Shape::kMaxRank);
     e.shape.push_back(size);
@@ -115,7 +115,7 @@ void SafetensorsReader::parse_header() {
   simdjson::dom::parser parser;
   simdjson::dom::object root;
   if (auto error = parser.parse(simdjson::padded_string(text)).get(root); error != simdjson::SUCCESS)
-    fail_input("{}: not a safetensors file: its header is no JSON object ({})", path_,
+    fail_input("{}: not a safetensors file: its header is not a JSON object ({})", path_,
                simdjson::error_message(error));
   std::vector<Placed> found;
   bool has_metadata = false;
@@ -128,7 +128,7 @@ void SafetensorsReader::parse_header() {
       for (auto [k, v] : map) {
         std::string_view s;
         if (v.get(s) != simdjson::SUCCESS)
-          fail_input("{}: __metadata__ \"{}\" is no string", path_, printable(k));
+          fail_input("{}: __metadata__ \"{}\" is not a string", path_, printable(k));
         if (!metadata_.emplace(k, s).second)
           fail_input("{}: __metadata__ has \"{}\" twice", path_, printable(k));
       }

@@ -104,14 +104,14 @@ const WeightEntry* WeightsFile::find(const std::string& name) const {
 
 void WeightsFile::add(WeightEntry entry) {
   if (!index_.emplace(entry.name, entries_.size()).second)
-    fail_input("{}: tensor \"{}\" is there twice", path_, printable(entry.name));
+    fail_input("{}: tensor \"{}\" appears twice", path_, printable(entry.name));
   entries_.push_back(std::move(entry));
 }
 
 namespace {
 
 // Weights in several files, as Hugging Face writes large models: model.safetensors.index.json says which
-// tensor lies in which of model-00001-of-00002.safetensors and so on ("weight_map"). Older ones are
+// tensor is in which of model-00001-of-00002.safetensors and so on ("weight_map"). Older ones are
 // pytorch_model.bin.index.json.
 class IndexedWeights : public WeightsFile {
  public:
@@ -159,7 +159,7 @@ class IndexedWeights : public WeightsFile {
         const std::string name(tensor);
         std::string text;
         if (!json.read(file, text)) json.fail_here("weight_map: expected the name of a file");
-        if (!files.emplace(name, text).second) json.fail_here("weight_map: a tensor is there twice");
+        if (!files.emplace(name, text).second) json.fail_here("weight_map: a tensor appears twice");
       });
     });
     if (!has_map)

@@ -37,7 +37,7 @@ void ZipArchive::damaged(const std::string& reason) const {
 ZipArchive::ZipArchive(const std::string& path) : file_(path, kWeightsFile) {
   Directory directory = find_directory();
   if (directory.place > file_.size() || directory.bytes > file_.size() - directory.place)
-    damaged("its directory lies outside of the file");
+    damaged("its directory is outside the file");
   // Some 100 bytes an entry; a sparse file's cost its writer nothing.
   constexpr uint64_t kMaxBytes = uint64_t{64} << 20;
   if (directory.bytes > kMaxBytes)
@@ -77,7 +77,7 @@ ZipArchive::Directory ZipArchive::find_directory() const {
     damaged("its directory has no zip64 part");
   uint64_t end64 = number<uint64_t>(tail, at - kLocator64Bytes + 8);
   if (file_.size() < kEnd64Bytes || end64 > file_.size() - kEnd64Bytes)
-    damaged("the zip64 part of its directory lies outside of the file");
+    damaged("the zip64 part of its directory is outside the file");
   std::string record(kEnd64Bytes, '\0');
   file_.read_at(record.data(), record.size(), end64);
   if (!record.starts_with(kEnd64)) damaged("its directory has no zip64 part");
@@ -115,7 +115,7 @@ void ZipArchive::add_entry(std::string_view record, std::string_view name_bytes,
                printable(name), bytes, file_.size());
   Entry entry{header, bytes, static_cast<uint32_t>(number<uint32_t>(record, 16)), name};
   if (!entries_.emplace(name, entry).second)
-    fail_input("{}: entry \"{}\" is there twice", file_.path(), printable(name));
+    fail_input("{}: entry \"{}\" appears twice", file_.path(), printable(name));
   // Or a small file could be read without end.
   stored_ += bytes;
   if (stored_ > file_.size()) damaged("its entries overlap");
@@ -128,13 +128,12 @@ void ZipArchive::damaged(const Entry& entry, const char* reason) const {
 
 uint64_t ZipArchive::find_bytes(const Entry& entry) const {
   if (file_.size() < kHeaderBytes || entry.header > file_.size() - kHeaderBytes)
-    damaged(entry, "it lies outside of the file");
+    damaged(entry, "it is outside the file");
   std::string header(kHeaderBytes, '\0');
   file_.read_at(header.data(), header.size(), entry.header);
   if (!header.starts_with(kHeader)) damaged(entry, "its header is not there");
   uint64_t start = entry.header + kHeaderBytes + number<uint16_t>(header, 26) + number<uint16_t>(header, 28);
-  if (start > file_.size() || entry.bytes > file_.size() - start)
-    damaged(entry, "it lies outside of the file");
+  if (start > file_.size() || entry.bytes > file_.size() - start) damaged(entry, "it is outside the file");
   return start;
 }
 

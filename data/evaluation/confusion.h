@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "data/evaluation/detections.h"
-#include "data/evaluation/figure_options.h"
+#include "data/evaluation/metric_options.h"
 #include "data/formats/ground_truth.h"
 
 namespace saccade {
@@ -33,7 +33,7 @@ struct ImageOutcome {
 // Detections with at least the score `threshold` are paired with objects of any class: the pair of the
 // largest overlap first (of equal ones that of the larger score, then the first in the lists), down to an IoU
 // of min_iou; everything is in one pair at most. Crowds are no objects, and detections without a pair that
-// lie in one by half do not count. `images`: in the order of truth.images.
+// are in one by half do not count. `images`: in the order of truth.images.
 ConfusionMatrix confusion_matrix(const GroundTruth& truth, std::span<const Detection> detections,
                                  double threshold, double min_iou = 0.5,
                                  std::vector<ImageOutcome>* images = nullptr, IouType iou = IouType::kBoxes);

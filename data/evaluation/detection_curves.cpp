@@ -61,7 +61,7 @@ void sort_by_score(std::vector<Scored>& found) {
 }  // namespace
 
 DetectionCurves detection_curves(const GroundTruth& truth, std::span<const Detection> detections,
-                                 int iou_index, const std::string& source, const FigureOptions& options) {
+                                 int iou_index, const std::string& source, const MetricOptions& options) {
   const std::vector<int64_t> categories = coco::sorted_ids(truth.categories);
   std::vector<std::string> notes;
   const coco::Matches matches = coco::match_detections(

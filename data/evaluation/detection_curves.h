@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "data/evaluation/detections.h"
-#include "data/evaluation/figure_options.h"
+#include "data/evaluation/metric_options.h"
 #include "data/formats/ground_truth.h"
 
 namespace saccade {
@@ -42,6 +42,6 @@ struct DetectionCurves {
 // areas, which throws the same errors.
 DetectionCurves detection_curves(const GroundTruth& truth, std::span<const Detection> detections,
                                  int iou_index, const std::string& source = "detections",
-                                 const FigureOptions& options = {});
+                                 const MetricOptions& options = {});
 
 }  // namespace saccade

@@ -13,7 +13,7 @@
 #include "core/runtime/registry.h"
 #include "core/types/metrics.h"
 #include "data/evaluation/detections.h"
-#include "data/evaluation/figure_options.h"
+#include "data/evaluation/metric_options.h"
 #include "data/formats/ground_truth.h"
 
 namespace saccade {
@@ -40,7 +40,7 @@ class Evaluator {
   virtual ~Evaluator() = default;
   virtual void add(Predicted prediction) = 0;
   // What was added, as bytes for another process of the program: its evaluator, begun with the same options,
-  // goes on as if it had been added there. Two of these, one behind the other, are one of both.
+  // continues as if it had been added there. Two of these, one behind the other, are one of both.
   virtual std::string state() const = 0;
   virtual void merge(std::string_view state) = 0;
   // Of what was added so far; of a classifier at least one image. Throws InputError when a detection does not
@@ -54,7 +54,7 @@ struct EvaluatorSpec {
         nullptr;  // of a detector, or whose categories are the classes of pixels; lives longer
     std::string source = "detections";  // where they come from, for messages
     bool per_class = false;             // the table also has the metrics of each class
-    FigureOptions figures = {};
+    MetricOptions metric_options = {};
   };
   std::string name;
   std::string summary;  // one line
@@ -63,7 +63,7 @@ struct EvaluatorSpec {
   std::unique_ptr<Evaluator> (*start)(const Options& options);
   std::string file = {};   // where it is registered
   bool is_usual = false;   // counts where a configuration names none
-  bool has_masks = false;  // of a detector: knows FigureOptions::iou
+  bool has_masks = false;  // of a detector: knows MetricOptions::iou
 };
 
 // By the name of the task whose models they judge (ModelSpec::task).

@@ -177,7 +177,7 @@ namespace {
 constexpr std::pair<const char*, const char*> kWords[] = {
     {"missing", "Missing: found, but no label says so"},
     {"wrong_class", "Wrong class: found as another class"},
-    {"wrong_box", "Wrong box: found in another place or size"},
+    {"wrong_box", "Wrong box: found at another position or with another size"},
     {"not_found", "Not found: nothing is found there"}};
 
 }  // namespace

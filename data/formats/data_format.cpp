@@ -34,8 +34,8 @@ const DataFormat& recognised_format(const DataPaths& paths) {
     if (format.recognises == nullptr) otherwise = &format;
     if (format.recognises == nullptr || !format.recognises(paths)) continue;
     if (found != nullptr)
-      fail_input("{}: may be of the format {} or {}; the field \"format\" beside it says which", paths.name(),
-                 found->name, name);
+      fail_input("{}: may be of the format {} or {}; the field \"format\" next to it says which",
+                 paths.name(), found->name, name);
     found = &format;
   }
   if (found == nullptr) found = otherwise;
@@ -80,7 +80,7 @@ GroundTruth read_joined(const DataPaths& paths, const ProblemReport& report) {
   for (const DataPaths& one : sets) {
     DataPaths set = plain_set(one, paths);
     const DataFormat& format = format_of(set);
-    // Values in label maps are those of before the choice.
+    // Values in label maps are those before the choice.
     if (paths.sets.empty() && format.has_category_ids && !format.provides.label_maps)
       set.categories = paths.categories;
     parts.push_back({.truth = read_whole(format, set, report),
@@ -111,7 +111,7 @@ GroundTruth read_joined(const DataPaths& paths, const ProblemReport& report) {
 void check_names(const std::vector<std::string>& names, const std::string& data) {
   for (const std::string& name : names)
     if (!is_utf8(name))
-      fail_input("{}: the class \"{}\" is no UTF-8 text, expected the file that names it in this encoding",
+      fail_input("{}: the class \"{}\" is not UTF-8 text, expected the file that names it in this encoding",
                  data, printable(name));
 }
 

@@ -94,7 +94,7 @@ bool is_wordnet_number(const std::string& name) {
   return name.size() == 9 && name[0] == 'n' && name.find_first_not_of("0123456789", 1) == std::string::npos;
 }
 
-// Folders beside those of the splits that have some of their classes.
+// Folders next to those of the splits that have some of their classes.
 void note_other_class_folders(const std::string& folder, DataSplits& found) {
   std::unordered_set<std::string> classes;
   for (std::string& name : folders_in(found.first()->images)) classes.insert(std::move(name));
@@ -119,7 +119,7 @@ std::vector<std::string> lines_about(const std::string& folder, const GroundTrut
   for (const ImageInfo& image : truth.images) images.push_back(image.file_name);
   if (const std::vector<std::string> maps = maps_beside_images(images); !maps.empty())
     lines.push_back(fmt::format(
-        "note: {}: {} called like label maps of images beside them (IMAGE_mask.png), but taken as images of "
+        "note: {}: {} named like label maps of the images next to them (IMAGE_mask.png), but read as images of "
         "their classes, first {}",
         folder, count_of(std::ssize(maps), "file is", "files are"), maps.front()));
   if (truth.categories.size() == 1)

@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Whether the folder lies in the other one, or is it. Both are absolute and without links.
+// Whether the folder is in the other one, or is it. Both are absolute and without links.
 bool lies_in(const fs::path& folder, const fs::path& other) {
   const fs::path below = folder.lexically_relative(other);
   return !below.empty() && *below.begin() != "..";
@@ -167,7 +167,7 @@ std::vector<std::string> notes_on_links(const std::vector<std::string>& links,
                                 fs::canonical(joined(folder, links.front()), error).string()));
   if (const auto n = std::ssize(around); n > 0)
     notes.push_back(
-        fmt::format("{} in {} {} to one that it lies in itself, or nowhere, and {} not followed, first {}",
+        fmt::format("{} in {} {} to a folder around it, or nowhere, and {} not followed, first {}",
                     count_of(n, "link to a folder", "links to folders"), folder, n == 1 ? "leads" : "lead",
                     n == 1 ? "is" : "are", around.front()));
   return notes;

@@ -32,7 +32,7 @@ void check_class_list(const std::vector<std::string>& names, const std::string& 
   std::set<std::string> seen;
   for (size_t i = 0; i < names.size(); ++i) {
     if (names[i].empty()) fail_input("{}: class {} has no name", path, i);
-    if (!seen.insert(names[i]).second) fail_input("{}: the class \"{}\" is there twice", path, names[i]);
+    if (!seen.insert(names[i]).second) fail_input("{}: the class \"{}\" appears twice", path, names[i]);
   }
 }
 

@@ -81,7 +81,7 @@ void add_names(const std::vector<ReadFile>& read, std::set<std::string>& names) 
     for (const ImageObject& object : r.file.objects) names.insert(object.name);
 }
 
-// Of a classes.txt, or all that this set and those beside it have.
+// Of a classes.txt, or all that this set and those next to it have.
 std::vector<std::string> class_names(const AnnotationFiles& files, const std::vector<AnnotationFiles>& others,
                                      const DataPaths& paths, const std::vector<ReadFile>& read) {
   if (!paths.categories.empty()) return {};
@@ -160,8 +160,9 @@ void ShapeKinds::add(const ShapeKinds& other) {
 std::vector<std::string> ShapeKinds::notes() const {
   std::vector<std::string> notes;
   if (boxed > 0)
-    notes.push_back(fmt::format("{} polygons, turned boxes or the like; the upright box around each is taken",
-                                count_of(boxed, "shape is one of", "shapes are")));
+    notes.push_back(
+        fmt::format("{} polygons, rotated boxes or the like; the upright box around each is taken",
+                    count_of(boxed, "shape is one of", "shapes are")));
   if (left_out > 0)
     notes.push_back(fmt::format("{} no area and {} left out, first {}",
                                 count_of(left_out, "shape has", "shapes have"), left_out == 1 ? "is" : "are",
@@ -232,7 +233,7 @@ void find_in_annotations(const std::string& annotations, const std::string& endi
 
 AnnotationFiles annotation_files_in(const std::string& folder, const std::string& ending) {
   AnnotationFiles files{.root = fs::path(folder).parent_path().string(), .folder = folder};
-  // Annotations/train: what is beside Annotations belongs to the set.
+  // Annotations/train: what is next to Annotations belongs to the set.
   const std::string above = fs::path(files.root).filename().string();
   if (split_by_name(fs::path(folder).filename().string()) &&
       (above == "Annotations" || above == "annotations"))
@@ -281,7 +282,7 @@ GroundTruth read_per_image(const AnnotationFiles& files, const std::vector<Annot
     for (const std::string& problem : r.file.problems) report(problem);
     if (r.name.image.empty()) continue;
     if (i > 0 && read[i - 1].name.image == r.name.image) {
-      report(fmt::format("{}: is of the image {}, as is {}", r.path, r.name.image, read[i - 1].path));
+      report(fmt::format("{}: belongs to the image {}, as does {}", r.path, r.name.image, read[i - 1].path));
       continue;
     }
     const Place file = truth.add_file(r.path, files.unit);

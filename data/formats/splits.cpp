@@ -37,7 +37,7 @@ DataSplits splits_in(const DataFormat& format, const std::string& place) {
   return format.find_in_file != nullptr ? format.find_in_file(place) : DataSplits{};
 }
 
-// Folders of images beside a list of boxes are no classes, nor are those of images and of their label maps.
+// Folders of images next to a list of boxes are no classes, nor are those of images and of their label maps.
 void refuse_other_content(const std::string& folder, const Contents& wanted) {
   if (!wanted.image_classes || !is_folder(folder)) return;
   std::vector<std::string> places{folder};
@@ -52,7 +52,7 @@ void refuse_other_content(const std::string& folder, const Contents& wanted) {
     if (!has_lists && !format.provides.label_maps) continue;
     const DataSplits other = format.find(folder);
     const auto& split = other.first();
-    // A picture called like a label map of the one beside it may be of a class all the same.
+    // A picture called like a label map of the one next to it may be of a class all the same.
     if (split && (!format.provides.label_maps || split->annotations != split->images))
       fail_input("{}: is a data set as {}, which has {}; the task needs {}", folder, name,
                  format.provides.text(), wanted.text());
@@ -210,11 +210,11 @@ std::vector<std::pair<std::string, DataPaths>> named_splits(const DataSplits& sp
 }
 
 void note_left_out(const std::string& place, const std::string& name, DataSplits& splits) {
-  std::string why = "is none of the splits and is left out";
+  std::string why = "is not one of the splits, and is left out";
   for (const SplitNames& split : split_names())
     if (const auto& taken = splits.*split.split) {
       if (taken->name() == place) return;
-      if (split.has(name)) why = fmt::format("is not taken, as {} is there", taken->name());
+      if (split.has(name)) why = fmt::format("is ignored, because {} exists", taken->name());
     }
   splits.notes.push_back(fmt::format("{}: {}", place, why));
 }
@@ -305,9 +305,8 @@ DataSplits find_splits(const std::string& folder, const std::string& named, cons
       layouts += fmt::format("{}{} ({})", layouts.empty() ? "" : ", ", name, format.layout);
   if (is_file(folder)) refuse_set_of_another_task(folder, named, wanted);
   if (is_file(folder))
-    fail_input(
-        "{}: describes no data set that is known, expected its folder, or a data.yaml, obj.data, json or csv",
-        folder);
+    fail_input("{}: describes no known data set, expected its folder, or a data.yaml, obj.data, json or csv",
+               folder);
   if (const std::vector<std::string> below = sets_below(folder, named, wanted); !below.empty())
     fail_input("{}: no data set is found in the folder itself, but {}, expected --data {}{}", folder,
                below.size() == 1 ? "one in " + below[0]
@@ -348,7 +347,7 @@ std::string remark_on_shared_images(const GroundTruth& training, const DataPaths
     if (known.contains(real.of(joined(paths.images, image.file_name))) && ++shared == 1)
       example = image.file_name;
   if (shared == 0) return "";
-  return fmt::format("{} of its {} images {} in the training set too, first {}: figures on them say little",
+  return fmt::format("{} of its {} images {} in the training set too, first {}: metrics on them say little",
                      shared, truth.images.size(), shared == 1 ? "is" : "are", example);
 }
 
@@ -361,7 +360,7 @@ std::vector<std::string> remarks_on_lone_classes(const GroundTruth& training, co
                                   count_of(static_cast<int64_t>(n), "class has", "classes have"),
                                   n == 1 ? "it" : "them", names));
   if (const auto [names, n] = lacking(learned, own); n > 0)
-    remarks.push_back(fmt::format("{} objects in the training set, but none here, and so no figures: {}",
+    remarks.push_back(fmt::format("{} objects in the training set, but none here, and so no metrics: {}",
                                   count_of(static_cast<int64_t>(n), "class has", "classes have"), names));
   return remarks;
 }

@@ -90,7 +90,7 @@ void XmlReader::walk(std::string_view root) {
   }
   if (!stopped_.empty()) fail_input("{}", stopped_);
   if (!ok && !is_finished_)
-    fail_input("{}: line {}: no XML: {}", path_, line(), XML_ErrorString(XML_GetErrorCode(parser_.get())));
+    fail_input("{}: line {}: not XML: {}", path_, line(), XML_ErrorString(XML_GetErrorCode(parser_.get())));
   if (root_ != root) fail_input("{}: line 1: expected <{}>, found <{}>", path_, root, root_);
 }
 
@@ -113,7 +113,7 @@ void XmlReader::finish() {
 }
 
 void XmlReader::begin_element(std::string_view name, const XmlAttributes& attributes) {
-  if (depth_.size() >= kMaxDepth) return stop(fmt::format("more than {} elements in each other", kMaxDepth));
+  if (depth_.size() >= kMaxDepth) return stop(fmt::format("more than {} nested elements", kMaxDepth));
   if (depth_.empty()) root_ = name.substr(0, 100);
   depth_.push_back(element_.size());
   element_.append("/").append(name.substr(0, kMaxText));

@@ -65,7 +65,7 @@ BmpLayout bmp_layout(Bytes b, const std::string& name) {
       l.masks[c] = little32(b, 54 + 4 * c);
       const uint32_t low = l.masks[c] >> std::countr_zero(l.masks[c] | 1u << 31);
       if (l.masks[c] == 0 || (low & (low + 1)) != 0)
-        fail_input("{}: a BMP file whose colour mask {:#x} is no run of bits", name, l.masks[c]);
+        fail_input("{}: a BMP file whose colour mask {:#x} is not contiguous", name, l.masks[c]);
     }
     if (header == 40) l.palette_at += 12;
   }
@@ -73,8 +73,7 @@ BmpLayout bmp_layout(Bytes b, const std::string& name) {
   if (l.bits <= 8) {
     l.colours = used == 0 ? size_t{1} << l.bits : used;
     if (l.colours > size_t{1} << l.bits || l.palette_at + l.colours * l.colour_bytes > l.pixels_at)
-      fail_input("{}: a BMP file whose palette of {} colours does not lie before its pixels", name,
-                 l.colours);
+      fail_input("{}: a BMP file whose palette of {} colours is not before its pixels", name, l.colours);
   }
   if (l.pixels_at < l.palette_at) fail_input("{}: a BMP file whose pixels begin in its header", name);
   l.stride = (static_cast<size_t>(l.width) * l.bits + 31) / 32 * 4;

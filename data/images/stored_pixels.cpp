@@ -34,12 +34,12 @@ void as_colors(png_structp png) {
 uint32_t color_of(const png_color& c) { return uint32_t{c.red} << 16 | uint32_t{c.green} << 8 | c.blue; }
 
 void refuse_other_files(Bytes head, const std::string& path) {
-  if (!kPngCodec.recognises(head)) fail_input("{}: no PNG file, expected a label map as one", path);
+  if (!kPngCodec.recognises(head)) fail_input("{}: not a PNG file, expected a label map as one", path);
 }
 
 void refuse_turned(int orientation, const std::string& path) {
   if (orientation != 1)
-    fail_input("{}: is turned by its EXIF orientation, expected a label map without one", path);
+    fail_input("{}: is rotated by its EXIF orientation, expected a label map without one", path);
 }
 
 StoredPixels decode_stored(Bytes bytes, const std::string& path) {

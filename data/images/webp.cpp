@@ -64,8 +64,7 @@ ImageHeader webp_header(Bytes b, const std::string& name) {
 
 void webp_decode(Bytes b, Image& image, const std::string& name) {
   WebPDecoderConfig config;
-  SACCADE_CHECK(WebPInitDecoderConfig(&config),
-                "[decode_webp] libwebp is of another version than its header");
+  SACCADE_CHECK(WebPInitDecoderConfig(&config), "[decode_webp] libwebp has another version than its header");
   config.output.colorspace = MODE_RGB;
   config.output.is_external_memory = 1;
   config.output.u.RGBA = {image.rgb.data(), static_cast<int>(image.width * 3), image.rgb.size()};

@@ -41,7 +41,7 @@ void check_label_names(const GroundTruth& truth, const std::string& ending, cons
       fail_input("{}: leads out of the folder of images, so it has no place for its labels as {}",
                  image.file_name, form);
     if (const auto [it, is_new] = seen.emplace(name, &image); !is_new)
-      fail_input("{} and {}: would have one file of labels as {}, {}", it->second->file_name, image.file_name,
+      fail_input("{} and {}: would share one label file as {}, {}", it->second->file_name, image.file_name,
                  form, name);
   }
 }

@@ -49,7 +49,7 @@ std::vector<ClassCounts> count_classes(const Dataset& data) {
   return counts;
 }
 
-// Of sorted values, the one below which this share lies.
+// Of sorted values, the one below which this fraction lies.
 double quantile(const std::vector<double>& values, double share) {
   if (values.empty()) return NAN;
   return values[static_cast<size_t>(std::llround(share * static_cast<double>(values.size() - 1)))];
@@ -150,10 +150,10 @@ void add_boxes(Page& page, const Dataset& data) {
            Histogram::of(sizes, true),
            {.title = "Size of the boxes", .x_label = "√area, pixels", .marks = {kSmall, kMedium}}),
        histogram_chart(Histogram::of(shares, false),
-                       {.title = "Size in their image", .x_label = "√(area / area of the image)"}),
+                       {.title = "Size relative to the image", .x_label = "√(area / area of the image)"}),
        histogram_chart(Histogram::of(ratios, true),
                        {.title = "Shape", .x_label = "width / height", .marks = {1}}),
-       histogram_chart(Histogram::of(counts, false, true), {.title = "Boxes an image", .x_label = "boxes"}),
+       histogram_chart(Histogram::of(counts, false, true), {.title = "Boxes per image", .x_label = "boxes"}),
        heat_map(centres,
                 {.title = "Where they are", .x_label = "centres of the boxes, all images at one size"})}));
   page.add(note("Dashed lines: 32 and 96 pixels, COCO's limits of small and large objects; a ratio of 1."));

@@ -133,18 +133,18 @@ void add_overview(Page& page, const Dataset& data) {
   if (data.has_boxes) numbers.emplace_back(count_text(boxes), "boxes");
   if (data.has_masks) numbers.emplace_back(count_text(masks), "masks");
   numbers.emplace_back(count_text(std::ssize(data.class_names)), "classes");
-  if (data.has_boxes) numbers.emplace_back(count_text(most), "most boxes in an image");
+  if (data.has_boxes) numbers.emplace_back(count_text(most), "boxes in one image at most");
   if (data.splits.size() > 1) numbers.emplace_back(count_text(std::ssize(data.splits)), "splits");
   page.add(tiles(numbers));
   std::vector<TableColumn> columns{{"Split", false}, {"Images"}};
   if (data.has_boxes)
-    columns.insert(columns.end(), {{"Boxes"}, {"an image"}, {"at most"}, {"Images without"}, {"Crowds"}});
+    columns.insert(columns.end(), {{"Boxes"}, {"per image"}, {"at most"}, {"Images without"}, {"Crowds"}});
   if (data.has_masks) columns.push_back({"Masks", true, "boxes whose object has one"});
   if (data.has_labels)
     columns.insert(columns.end(),
-                   {{"Pixels"}, {"Of no class", true, "ignored, or a value that is no class"}});
+                   {{"Pixels"}, {"Without a class", true, "ignored, or a value that is not a class"}});
   columns.insert(columns.end(), {{"Width × height", false},
-                                 {"Unreadable", true, "images that were looked at and cannot be read"},
+                                 {"Unreadable", true, "examined images that cannot be read"},
                                  {"From", false}});
   page.add(html_table(columns, rows));
   if (data.has_boxes && most > 0)
@@ -176,7 +176,7 @@ void add_faults(Page& page, const Dataset& data) {
   }
   if (!any || data.has_boxes)
     page.add(any ? note("“saccade data check --fix” writes what is left when the problems are dropped.")
-                 : note("None: the lists are whole, and every image that was looked at can be read."));
+                 : note("None: the lists are complete, and every examined image can be read."));
 }
 
 }  // namespace report
@@ -188,9 +188,10 @@ std::string dataset_page(std::vector<ReportedSplit>& splits, const DatasetPageOp
   int64_t looked_at = 0;
   for (const auto& split : looks)
     for (const ImageLook& look : split) looked_at += look.is_looked_at;
-  Page page("Data set " + options.title,
-            html("What is in it, how it is spread, and what looks odd. {} images were looked at.",
-                 count_text(looked_at)));
+  Page page(
+      "Data set " + options.title,
+      html("The contents of the data set, their distribution, and what looks odd. {} images were examined.",
+           count_text(looked_at)));
   report::add_overview(page, data);
   (data.has_labels ? report::add_label_classes : report::add_classes)(page, data);
   if (data.has_boxes) report::add_boxes(page, data);

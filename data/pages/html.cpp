@@ -8,7 +8,7 @@
 namespace saccade {
 namespace {
 
-// The files beside this one.
+// The files next to this one.
 constexpr std::string_view kSkeleton =
 #include "data/pages/page.html.inc"
     ;
@@ -75,7 +75,7 @@ std::string share_text(double share) {
   return fmt::format("{:.1f} %", 100 * share);
 }
 
-std::string figure_text(double value) {
+std::string metric_text(double value) {
   return std::isfinite(value) && value >= 0 ? fmt::format("{:.3f}", value) : "–";
 }
 

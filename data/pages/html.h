@@ -55,10 +55,10 @@ void add_cells(std::vector<Html>& row, const A&... values) {
 std::string count_text(int64_t count);
 // Three significant digits, and no exponent for what people read without one: "0.00312", "1,840", "12.5".
 std::string number_text(double value);
-// A share from 0 to 1 in per cent: "12.5 %", "< 0.1 %".
+// A fraction from 0 to 1 in per cent: "12.5 %", "< 0.1 %".
 std::string share_text(double share);
-// A figure with three digits behind the point; a dash where there is none (-1, not finite).
-std::string figure_text(double value);
+// A metric with three decimals; a dash where there is none (-1, not finite).
+std::string metric_text(double value);
 
 struct TableColumn {
   std::string title;
@@ -67,7 +67,7 @@ struct TableColumn {
 };
 // Each row has a cell for each column. A click on a heading sorts the rows.
 Html html_table(const std::vector<TableColumn>& columns, const std::vector<std::vector<Html>>& rows);
-// Its length as a bar with the text beside it, in a cell.
+// Its length as a bar with the text next to it, in a cell.
 Html bar_cell(double share, const std::string& text);
 // Large numbers with a word below each.
 Html tiles(const std::vector<std::pair<std::string, std::string>>& tiles);

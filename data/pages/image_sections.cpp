@@ -89,19 +89,18 @@ void add_duplicates(Page& page, const Dataset& data, int64_t looked_at) {
     images += std::ssize(g.images) - 1;
   }
   const bool may_leak = data.splits.size() > 1;
-  page.add(tiles({{count_text(std::ssize(groups)), "groups of like images"},
-                  {count_text(images), "images too many"},
+  page.add(tiles({{count_text(std::ssize(groups)), "groups of similar images"},
+                  {count_text(images), "redundant images"},
                   {count_text(copies), "of them with the same bytes"},
                   {may_leak ? count_text(leaks) : "–", "groups in two splits: leaks"},
                   {may_leak ? count_text(exact_leaks) : "–", "of them with the same bytes"}}));
   if (leaks > 0)
-    page.add(note("An image of the training set in the validation set makes its figures too good."));
+    page.add(note("An image of the training set in the validation set makes its metrics too good."));
   int64_t all = 0;
   for (const ReportedSplit& split : data.splits) all += std::ssize(split.truth.images);
   if (looked_at < all)
-    page.add(
-        note(fmt::format("Compared were the {} of {} images that were looked at; --look-at N looks at more.",
-                         count_text(looked_at), count_text(all))));
+    page.add(note(fmt::format("{} of {} images were examined and compared; --look-at N examines more.",
+                              count_text(looked_at), count_text(all))));
   auto caption = [&](const DuplicateGroup& g) {
     Html text = html("<b>{}{}</b>", g.is_exact ? "the same bytes" : "nearly the same",
                      g.is_leak ? ", in two splits" : "");

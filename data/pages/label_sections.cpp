@@ -77,7 +77,7 @@ void add_label_classes(Page& page, const Dataset& data) {
   if (data.splits.size() > 1)
     for (const ReportedSplit& split : data.splits) columns.push_back({split.name});
   columns.insert(columns.end(), {{"Images", true, "that have such pixels"},
-                                 {"Median share", true, "of an image that has some"}});
+                                 {"Median fraction", true, "of an image that has some"}});
   const int64_t most = order.empty() ? 0 : counts[order.front()].all;
   const auto part = [](int64_t count, int64_t of) {
     return static_cast<double>(count) / static_cast<double>(std::max<int64_t>(of, 1));
@@ -114,7 +114,7 @@ void add_label_images(Page& page, const Dataset& data) {
     page.add(html("<h3>{}</h3>\n", data.class_names[label]));
     page.add(grid("pictures", shown));
   }
-  if (shown_classes > 0) page.add(note("Of each class the images of which it fills most."));
+  if (shown_classes > 0) page.add(note("For each class, the images in which it covers most."));
 }
 
 }  // namespace saccade::report

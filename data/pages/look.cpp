@@ -72,7 +72,7 @@ ImageLooks look_at_images(std::vector<ReportedSplit>& splits, int64_t most,
     if (is_chosen || info.width <= 0) {
       const std::optional<std::string> path = path_of(split, place.image);
       try {
-        if (!path) fail_input("{}: lies outside of the folder {}", info.file_name, split.paths.images);
+        if (!path) fail_input("{}: is outside the folder {}", info.file_name, split.paths.images);
         if (is_chosen)
           look = look_at(*path);
         else

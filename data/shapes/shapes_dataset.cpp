@@ -77,7 +77,7 @@ void write_shapes_dataset(const std::string& folder, const ShapesOptions& option
   for (const char* name : {"annotations.json", "images", "label_maps"}) {
     std::error_code error;
     if (fs::exists(base / name, error))
-      fail_input("{}: is already there, choose another folder", (base / name).string());
+      fail_input("{}: already exists, choose another folder", (base / name).string());
   }
   std::error_code error;
   const MadeFolder made(folder);

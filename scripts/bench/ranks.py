@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Images per second of configs/bench_small.textproto by one process and by several, a thread each, in turns; and how much of
-the reduction the backward pass hides. The figures of docs/scaling.md. Leave the machine alone meanwhile.
+the reduction the backward pass hides. The numbers of docs/scaling.md. Leave the machine alone meanwhile.
 Usage: scripts/bench/ranks.py [--program build/saccade] [--ranks 1,2] [--rounds 3] [--steps 40] [--batch 4]
                               [--precision f32] [--set KEY=VALUE]...
 """

@@ -126,7 +126,7 @@ def check_ap(model, arguments, folder):
     numbers = [key for key in here if key.startswith("A") and not isinstance(here[key], list)]
     worst = max(abs(here[key] - there[key]) for key in numbers)
     ok = abs(here["AP"] - there["AP"]) <= AP_TOLERANCE
-    text = f"AP {here['AP']:.5f}, of the file {there['AP']:.5f}; all figures to {worst:.1e}"
+    text = f"AP {here['AP']:.5f}, of the file {there['AP']:.5f}; all metrics to {worst:.1e}"
     print(f"{'ok  ' if ok else 'FAIL'} {model}: {text}", flush=True)
     return ok
 

@@ -3,7 +3,7 @@
 
     pip install pycocotools scikit-learn
     saccade eval --checkpoint RUN/checkpoints/best.safetensors --annotations A --images D --detections detections.json
-    saccade report RUN --annotations A --images D --json figures.json
+    saccade report RUN --annotations A --images D --json metrics.json
     scripts/checks/check_report.py A detections.json figures.json
 
 Prints the largest difference of each kind; fails where one is over 1e-9.
@@ -30,7 +30,7 @@ def compare(kind, a, b):
     largest[kind] = max(largest.get(kind, 0.0), float(np.abs(a - b).max(initial=0)))
 
 
-compare("COCO figures", [ours["coco"][k] for k in theirs["coco"]], list(theirs["coco"].values()))
+compare("COCO metrics", [ours["coco"][k] for k in theirs["coco"]], list(theirs["coco"].values()))
 compare("confusion matrix", ours["confusion_matrix"]["counts"], theirs["confusion_matrix"])
 compare("best of all classes", [ours["best"][k] for k in theirs["best"]], list(theirs["best"].values()))
 compare("AP by class", [c["AP"] for c in ours["coco"]["per_class"]], [c["AP"] for c in theirs["classes"]])

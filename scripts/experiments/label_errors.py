@@ -6,7 +6,7 @@ label_errors.py count PLANTED.json label_errors.json
 
 N labels are dropped, N moved by half of their side along one axis, N given another class. A planted error counts as found
 where it is named as what it is: a dropped label by a missing one at an IoU of 0.5 and more, the others by their annotation.
-docs/labels.md has the figures.
+docs/labels.md has the numbers.
 """
 
 import argparse

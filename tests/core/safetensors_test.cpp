@@ -101,15 +101,16 @@ struct Hostile {
   const char *header, *data, *message;
 };
 const Hostile kHostile[] = {
-    {"[]", "", "no JSON object"},
-    {R"({"a")", "", "no JSON object"},
+    {"[]", "", "not a JSON object"},
+    {R"({"a")", "", "not a JSON object"},
     {R"({"a":1})", "", "needs dtype"},
     {R"({"a":{"dtype":"F32","shape":[1]}})", "", "needs dtype"},
     {R"({"a":{"dtype":"F99","shape":[1],"data_offsets":[0,4]}})", "1234", "unknown dtype"},
     {R"({"a":{"dtype":"F8_E4M3","shape":[4],"data_offsets":[0,4]}})", "1234", "not supported"},
-    {R"({"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}})", "1234", "is no count"},
-    {R"({"a":{"dtype":"F32","shape":[1.5],"data_offsets":[0,4]}})", "1234", "is no count"},
-    {R"({"a":{"dtype":"F32","shape":[18446744073709551615],"data_offsets":[0,4]}})", "1234", "is no count"},
+    {R"({"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}})", "1234", "is not a count"},
+    {R"({"a":{"dtype":"F32","shape":[1.5],"data_offsets":[0,4]}})", "1234", "is not a count"},
+    {R"({"a":{"dtype":"F32","shape":[18446744073709551615],"data_offsets":[0,4]}})", "1234",
+     "is not a count"},
     {R"({"a":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,0]}})", "", "too large"},
     {R"({"a":{"dtype":"F32","shape":[4611686018427387904,4,0],"data_offsets":[0,0]}})", "", "too large"},
     {R"({"a":{"dtype":"F32","shape":[2147483648,2147483648,2147483648],"data_offsets":[0,0]}})", "",
@@ -126,8 +127,8 @@ const Hostile kHostile[] = {
     {R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}})", "12", "belong to no tensor"},
     {R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})", "12", "belong to no tensor"},
     {R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}})",
-     "12", "there twice"},
-    {R"({"__metadata__":{"a":1}})", "", "is no string"},
+     "12", "appears twice"},
+    {R"({"__metadata__":{"a":1}})", "", "is not a string"},
     {R"({"__metadata__":[]})", "", "map of strings"},
 };
 

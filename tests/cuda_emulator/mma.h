@@ -56,7 +56,7 @@ SACCADE_UNSEEN inline void mma_tf32(float (&d)[4], const uint32_t (&a)[4], uint3
 SACCADE_UNSEEN inline void load_matrices(uint32_t (&x)[4], const void* row, bool transposed, const char* file,
                                          int line) {
   uint64_t address = reinterpret_cast<uint64_t>(row);
-  if (address % 16 != 0) report_fault("ldmatrix from an address that is no multiple of 16");
+  if (address % 16 != 0) report_fault("ldmatrix from an address that is not a multiple of 16");
   auto lanes = share({{static_cast<uint32_t>(address), static_cast<uint32_t>(address >> 32)}}, file, line);
   unsigned lane = lane_of_thread();
   auto element = [&](unsigned matrix, unsigned r, unsigned c) {

@@ -28,7 +28,7 @@ struct Expected {
   std::vector<double> by_iou;
   std::map<std::string, std::map<std::string, double>> categories;
   std::map<std::string, double> of_first_two;  // catIds; empty: not known
-  FigureOptions own_options;
+  MetricOptions own_options;
   std::map<std::string, double> own;  // with them
 };
 
@@ -102,7 +102,7 @@ void expect_equal(const std::string& gt, const std::string& dt, const std::strin
   EXPECT_EQ(compared, e.categories.size());
 }
 
-// --classes against pycocotools' catIds; the detections lie in all images still.
+// --classes against pycocotools' catIds; the detections are in all images still.
 void expect_equal_of_two(const std::string& gt, const std::string& dt, const std::string& expected_path) {
   GroundTruth truth = read_ground_truth({gt, ""});
   std::vector<Detection> detections = read_detections(dt);

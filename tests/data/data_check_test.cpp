@@ -71,7 +71,7 @@ TEST(Fix, AnIdOfTwoFilesIsOfNeither) {
   EXPECT_NE(checked.problems.find("image 1: the id is used 2 times"), std::string::npos) << checked.problems;
   EXPECT_EQ(checked.boxes, "2:1:3,3,2,2 ");
   ASSERT_EQ(checked.left.images.size(), 1u);
-  for (const char* part : {"3 images are left out, as the id 1 is of \"a.png\" and of \"c.png\"",
+  for (const char* part : {"3 images are left out, as the id 1 belongs to \"a.png\" and to \"c.png\"",
                            "3 boxes of these images are left out"})
     EXPECT_NE(checked.left_out.find(part), std::string::npos) << checked.left_out;
   // The same image twice is one.
@@ -106,9 +106,9 @@ TEST(Fix, BoxesWhoseIdsComeAgainStay) {
   std::vector<int64_t> ids;
   for (const Annotation& a : checked.left.annotations) ids.push_back(a.id);
   EXPECT_EQ(ids, (std::vector<int64_t>{5, 10, 9}));
-  EXPECT_NE(
-      checked.left_out.find("1 box is there twice and stays once;1 box whose id is used twice gets a new id"),
-      std::string::npos)
+  EXPECT_NE(checked.left_out.find(
+                "1 box appears twice and is kept once;1 box whose id is used twice gets a new id"),
+            std::string::npos)
       << checked.left_out;
 }
 
@@ -118,7 +118,7 @@ TEST(Fix, ACategoryIdOfTwoNamesLeavesNothing) {
   file.categories = R"({"id":1,"name":"nut"},{"id":1,"name":"bolt"})";
   Checked checked = checked_file(file);
   EXPECT_TRUE(checked.left.images.empty() && checked.left.categories.empty());
-  EXPECT_NE(checked.left_out.find("the category id 1 is of \"nut\" and of \"bolt\""), std::string::npos);
+  EXPECT_NE(checked.left_out.find("the category id 1 belongs to \"nut\" and to \"bolt\""), std::string::npos);
   file.categories = R"({"id":1,"name":"nut"},{"id":1,"name":"nut"})";
   EXPECT_EQ(checked_file(file).boxes, "1:1:1,1,2,2 ");
 }
@@ -250,7 +250,7 @@ TEST(CocoExports, AListThatNamesFewerOfTheKnownCategoriesIsOfThem) {
 }
 
 // gluon-cv #609
-// Labelbox, Supervisely: zeros in the place of a box.
+// Labelbox, Supervisely: zeros instead of a box.
 TEST(CocoExports, ABoxOfZerosIsNone) {
   TestFolder dir;
   write_bytes(
@@ -288,7 +288,7 @@ TEST(Remarks, NamesThatDifferByCaseAreTold) {
   CheckedFile file;
   file.annotations = box_json("1", "1", "1,1,2,2");
   file.categories = R"({"id":1,"name":"bolt"},{"id":2,"name":"Bolt "},{"id":3,"name":"nut"})";
-  EXPECT_NE(checked_file(file).remarks.find("the categories \"bolt\" and \"Bolt \" differ in capitals"),
+  EXPECT_NE(checked_file(file).remarks.find("the categories \"bolt\" and \"Bolt \" differ only in capitals"),
             std::string::npos);
 }
 
@@ -312,20 +312,20 @@ TEST(Units, AreToldByCheckAndTraining) {
   }
   std::vector<std::array<double, 4>> one_outside = pixels;
   one_outside[3][2] = 300;
-  for (const UnitCase& c : std::vector<UnitCase>{
-           {pixels, -1, ""},
-           {parts, -1, "12 of 12 boxes lie in 0 to 1: they look like parts of the image"},
-           {corner_parts, -1,
-            "12 of 12 boxes lie in 0 to 1: they look like parts of the image and like [x1, y1, x2, y2]"},
-           {corners, -1, "the boxes look like [x1, y1, x2, y2], expected [x, y, width, height]"},
-           {centred, -1,
-            "the boxes look like [x1, y1, x2, y2], expected [centre x, centre y, width, height]"},
-           {sizes, -1, "the boxes look like [x, y, width, height], expected [x1, y1, x2, y2]"},
-           {one_outside, -1, "1 of 12 boxes reach outside of their image"},
-           {pixels, 0, "all 12 areas are 0; AP_small"},
-           {pixels, 20, "12 of 12 areas are larger than their box, the first of annotation 1"},
-           {pixels, 0.02,
-            "12 of 12 areas are less than a hundredth of their box, the first of annotation 1"}}) {
+  for (
+      const UnitCase& c : std::vector<UnitCase>{
+          {pixels, -1, ""},
+          {parts, -1, "12 of 12 boxes are between 0 and 1: they look like fractions of the image"},
+          {corner_parts, -1,
+           "12 of 12 boxes are between 0 and 1: they look like fractions of the image and like [x1, y1, x2, y2]"},
+          {corners, -1, "the boxes look like [x1, y1, x2, y2], expected [x, y, width, height]"},
+          {centred, -1, "the boxes look like [x1, y1, x2, y2], expected [centre x, centre y, width, height]"},
+          {sizes, -1, "the boxes look like [x, y, width, height], expected [x1, y1, x2, y2]"},
+          {one_outside, -1, "1 of 12 boxes reach outside of their image"},
+          {pixels, 0, "all 12 areas are 0; AP_small"},
+          {pixels, 20, "12 of 12 areas are larger than their box, the first of annotation 1"},
+          {pixels, 0.02,
+           "12 of 12 areas are less than a hundredth of their box, the first of annotation 1"}}) {
     CheckedFile file;
     TestFolder dir;
     GroundTruth truth{.images = {{.id = 1, .file_name = "a.png", .width = 20, .height = 10}},

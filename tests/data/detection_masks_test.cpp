@@ -1,4 +1,4 @@
-// Detections with masks: their lists, their bytes, and the evaluators' states. The figures of masks against
+// Detections with masks: their lists, their bytes, and the evaluators' states. The metrics of masks against
 // pycocotools' are in coco_eval_test.cpp.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -138,7 +138,7 @@ TEST(DetectionMasks, PolygonsOfFewPointsAreLeftOut) {
 }
 
 TEST(DetectionMasks, OverlapByPixels) {
-  const FigureOptions masks{.iou = IouType::kMasks};
+  const MetricOptions masks{.iou = IouType::kMasks};
   auto ap50 = [&](const Mask& mask, bool crowd = false) {
     return evaluate_coco(one_rectangle(crowd), std::vector{masked(std::make_shared<const Mask>(mask))},
                          "d.json", masks)
@@ -152,7 +152,7 @@ TEST(DetectionMasks, OverlapByPixels) {
   EXPECT_EQ(ap50(*pixels_of(2, 1, 6, 4), true), -1) << "crowds are no objects";
   // Areas of detections are those of masks: the unmatched one is of 4 pixels,
   // so it counts among the small ones.
-  FigureOptions small = masks;
+  MetricOptions small = masks;
   small.areas = {{"few", 0, 4}, {"many", 5, 60}};
   const std::vector<Detection> two{masked(pixels_of(8, 4, 10, 6), 0.9), masked(pixels_of(2, 1, 6, 4), 0.8)};
   EXPECT_NEAR(evaluate_coco(one_rectangle(), two, "d.json", small).AP_of_areas[1], 1, 1e-12);
@@ -168,7 +168,7 @@ TEST(DetectionMasks, CurvesAndPairsGoByPixelsToo) {
   EXPECT_EQ(masks.counts, (std::vector<std::vector<int64_t>>{{0, 1}, {1, 0}}));
   EXPECT_EQ(detection_curves(one_rectangle(), found, 0).best.f1, 1);
   EXPECT_EQ(detection_curves(one_rectangle(), found, 0, "d", {.iou = IouType::kMasks}).best.f1, 0);
-  // Of a crowd, the share of the detection counts.
+  // Of a crowd, the fraction of the detection counts.
   const std::vector<Detection> inside{masked(pixels_of(2, 1, 4, 2))};
   EXPECT_EQ(confusion_matrix(one_rectangle(true), inside, 0, 0.5, nullptr, IouType::kMasks).counts,
             (std::vector<std::vector<int64_t>>{{0, 0}, {0, 0}}));
@@ -183,7 +183,7 @@ TEST(DetectionMasks, CurvesAndPairsGoByPixelsToo) {
 }
 
 TEST(DetectionMasks, WhatHasNoMaskIsNamed) {
-  const FigureOptions masks{.iou = IouType::kMasks};
+  const MetricOptions masks{.iou = IouType::kMasks};
   auto error = [&](const GroundTruth& truth, const Detection& second) {
     const std::vector<Detection> found{masked(pixels_of(2, 1, 6, 4)), second};
     return input_error([&] { evaluate_coco(truth, found, "d.json", masks); });
@@ -260,7 +260,7 @@ TEST(Evaluators, GiveTheFiguresOfBoxesAndMasks) {
   const GroundTruth truth = one_rectangle();
   auto figures = [&](IouType iou) {
     const auto evaluator =
-        evaluators("detection").find("coco").start({.truth = &truth, .figures = {.iou = iou}});
+        evaluators("detection").find("coco").start({.truth = &truth, .metric_options = {.iou = iou}});
     evaluator->add({.detections = {masked(pixels_of(0, 4, 10, 6))}});
     return evaluator->result();
   };
@@ -286,7 +286,7 @@ TEST(Evaluators, GoOnFromStates) {
                                     masked(pixels_of(2, 1, 6, 4), score / 3)}});
   for (const IouType iou : {IouType::kBoxes, IouType::kMasks, IouType::kBoth})
     for (const auto& [name, spec] : evaluators("detection").all())
-      expect_same_in_parts(spec, {.truth = &truth, .per_class = true, .figures = {.iou = iou}}, found);
+      expect_same_in_parts(spec, {.truth = &truth, .per_class = true, .metric_options = {.iou = iou}}, found);
   const std::vector<float> logits{0.1F, 0.7F, 0.3F, -1, 1e-3F, 0.7F, 2, 2, 5, 0.3F, 0.7F, 1, 0};
   std::vector<Predicted> guesses;
   for (size_t i = 0; i < 6; ++i)

@@ -82,7 +82,7 @@ TEST(ImageFolder, IsNoneBesideAListOfBoxes) {
   EXPECT_EQ(input_error([&] { splits(""); }),
             dir.path() + ": is a data set as coco, which has boxes and masks; the task needs image classes");
   EXPECT_TRUE(splits("folder").train) << "as it was asked for";
-  // Also where the list lies in the folder of a split.
+  // Also where the list is in the folder of a split.
   TestFolder parts;
   fs::create_directories(parts / "train/images");
   fs::rename(dir / "annotations.json", parts / "train/annotations.json");
@@ -242,12 +242,12 @@ TEST(ImageFolder, LinksToFoldersAreFollowedOnceAndSaid) {
   fs::create_directory_symlink("..", dir / "b/x/up");
   fs::create_directory_symlink("../x", dir / "b/x/here");
   EXPECT_EQ(load(dir.path())->num_images(), images);
-  // One that this folder lies in is not followed.
+  // One that this folder is in is not followed.
   fs::create_directory_symlink("/", dir / "a/root");
   EXPECT_EQ(load(dir.path())->num_images(), images);
   EXPECT_EQ(load(dir.path())->ground_truth().told.at(1),
             "note: 1 link to a folder in " + dir.path() +
-                " leads to one that it lies in itself, or nowhere, and is not followed, first a/root");
+                " leads to a folder around it, or nowhere, and is not followed, first a/root");
   fs::remove(dir / "a/root");
   add_image(other, "deep/o.png");
   add_image(dir, "c/own.png");

@@ -8,7 +8,7 @@
 #include <locale>
 
 #include "core/files/text.h"
-#include "data/evaluation/figure_options.h"
+#include "data/evaluation/metric_options.h"
 #include "data/formats/data_format.h"
 #include "tests/data/test_files.h"
 

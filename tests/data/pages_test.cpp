@@ -49,8 +49,8 @@ TEST(Pages, NumbersAreReadable) {
   EXPECT_EQ(number_text(NAN), "–");
   EXPECT_EQ(share_text(0.125), "12.5 %");
   EXPECT_EQ(share_text(1e-5), "< 0.1 %");
-  EXPECT_EQ(figure_text(-1), "–");
-  EXPECT_EQ(figure_text(0.43974), "0.440");
+  EXPECT_EQ(metric_text(-1), "–");
+  EXPECT_EQ(metric_text(0.43974), "0.440");
 }
 
 TEST(Pages, AxesHaveRoundTicks) {

@@ -74,7 +74,7 @@ TEST(Shapes, NeverWritesOverAnythingAndLeavesNoHalfSet) {
   ShapesOptions options;
   options.images = 2;
   write_shapes_dataset(dir.path(), options);
-  EXPECT_NE(input_error([&] { write_shapes_dataset(dir.path(), options); }).find("already there"),
+  EXPECT_NE(input_error([&] { write_shapes_dataset(dir.path(), options); }).find("already exists"),
             std::string::npos);
   options.images = 0;
   EXPECT_NE(input_error([&] { write_shapes_dataset(dir / "x", options); }), "no error");

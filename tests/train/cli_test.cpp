@@ -27,7 +27,7 @@ TEST(CliStart, HelpIsFast) {
     ASSERT_EQ(r.status, 0);
     ASSERT_NE(r.out.find("train"), std::string::npos);
   }
-  // With the shell that starts it, beside other tests; a sanitizer's own start takes longer.
+  // With the shell that starts it, alongside other tests; a sanitizer's own start takes longer.
 #if !defined(__SANITIZE_ADDRESS__)
   EXPECT_LT(best, 0.1);
 #endif
@@ -69,7 +69,7 @@ TEST(CliStart, Describe) {
        {"\n# coco: dfine_n_coco, AP 42.8, 15.5 MB, licence Apache-2.0, SHA-256 41973938d2784d38",
         "\n#   https://github.com/Peterande/storage/", "\n# imagenet: "})
     EXPECT_NE(published.find(part), std::string::npos) << part << published;
-  EXPECT_NE(run("describe dfine_s").out.find("size unknown, licence Apache-2.0, its SHA-256 is learnt"),
+  EXPECT_NE(run("describe dfine_s").out.find("size unknown, licence Apache-2.0, its SHA-256 is recorded"),
             std::string::npos);
 }
 
@@ -130,7 +130,7 @@ TEST_F(Cli, TrainSaysWhatItTrainsOrNothing) {
   EXPECT_EQ(quiet.out + quiet.err, "");
 }
 
-// The figures of a file, of an evaluation and of a run's page are the same, with the same options.
+// The metrics of a file, of an evaluation and of a run's page are the same, with the same options.
 TEST_F(Cli, EvalScoreAndReportCountTheSame) {
   const std::string options = " --max-detections 20 --area-ranges tiny:0-150,rest:150- --json ";
   expect_works("train --config tiny.textproto --output judged --quiet");
@@ -276,7 +276,7 @@ TEST_F(Cli, PrecisionAutoIsChosenWhereARunBegins) {
   EXPECT_EQ(narrow.status, 0) << narrow.err;
   EXPECT_NE(narrow.out.find("precision auto: f32, since this processor"), std::string::npos) << narrow.out;
   EXPECT_NE(read_bytes(scratch() / "auto/config.textproto").find("precision: f32"), std::string::npos);
-  // What another processor would gain by does not count where the run goes on.
+  // What another processor would gain by does not count where the run continues.
   const Result resumed = run(begin.substr(1) + "auto --resume");
   EXPECT_EQ(resumed.status, 0) << resumed.err;
   EXPECT_NE(resumed.out.find("precision auto: f32, as the run began"), std::string::npos) << resumed.out;
@@ -428,7 +428,7 @@ train { max_steps: 1 }
   expect_works("convert tuned/checkpoints/last.safetensors copy.safetensors");
   expect_refused(train + "refused --set data.labels=category_id --set model.num_classes=6",
                  "model.num_classes: 6 for category ids up to 6 in");
-  expect_refused(train + "refused", "--reinit-heads starts the class heads anew");
+  expect_refused(train + "refused", "--reinit-heads initialises the class heads anew");
   r = run(train + "other --reinit-heads");
   EXPECT_EQ(r.status, 0) << r.err;
   for (const char* line :
@@ -446,7 +446,7 @@ train { max_steps: 1 }
   expect_refused("convert " + hugging_face + " hf.safetensors", "(--set model.transformer.heads=...?)");
   r = run("convert " + hugging_face + " hf.safetensors --set model.transformer.heads=4");
   EXPECT_EQ(r.status, 0) << r.err;
-  EXPECT_NE(r.out.find("assumed, as the file does not say: model.backbone.dilation: false"),
+  EXPECT_NE(r.out.find("assumed, since the file does not say: model.backbone.dilation: false"),
             std::string::npos);
   expect_refused("convert " + hugging_face +
                      " hf.safetensors --set model.transformer.heads=4 "
@@ -468,7 +468,7 @@ train { max_steps: 1 }
   expect_refused("eval --checkpoint " + golden + "classifiers/hf_vit.safetensors" + kShapes,
                  "not a checkpoint of saccade");
   expect_refused("convert " + golden + "torch_files/protocol4.pth plain.safetensors --set seed=1",
-                 "no detector");
+                 "not a known detector");
 }
 
 TEST_F(Cli, Summary) {

@@ -126,7 +126,7 @@ TEST_F(CudaErrors, AStepIsDoneAgainWhereThePoolHadNoRoom) {
     SCOPED_TRACE(number);
     const Outcome outcome = train(std::string("full_at:") + number, "cuda");
     EXPECT_EQ(outcome.status, 0) << outcome.err;
-    EXPECT_NE(outcome.out.find("step 1 is done again: [allocator] out of GPU memory: asked for "),
+    EXPECT_NE(outcome.out.find("step 1 is repeated: [allocator] out of GPU memory: asked for "),
               std::string::npos)
         << outcome.out;
     EXPECT_TRUE(weights() == want);

@@ -99,7 +99,7 @@ TEST_F(Outputs, NeverReplaceWhatTheyMustNot) {
       {"echo old >private.json; chmod 600 private.json; " + kScore + "--json private.json", 0, "",
        "[ $(stat -c %a private.json) = 600 ] && cmp private.json figures.json"},
       {"echo old >figures.txt; " + kScore + "--json figures.txt", 2,
-       "figures.txt: is there already, and its name does not end in .json; expected another name",
+       "figures.txt: already exists, and its name does not end in .json; expected another name",
        "[ $(cat figures.txt) = old ]"},
       {"echo old >fixed; chmod 444 fixed; " + kScore + "--json fixed", 2, "fixed: is read-only, " + refused,
        "[ $(cat fixed) = old ]"},
@@ -216,16 +216,16 @@ TEST_F(Outputs, PredictLeavesTheFilesOfOthersAlone) {
       {kPredict + "pics pics/photo_2.png", 0, "",
        "cmp first.png pics/photo_2.png && [ -s pics/photo_2_2.png ]"},
       {"cp " + image_ + " a.png; mkdir used; echo mine >used/a.png; " + kPredict +
-           "used a.png | grep 'a.png is there already and stays' >/dev/null",
+           "used a.png | grep 'a.png already exists and stays' >/dev/null",
        0, "", "[ $(cat used/a.png) = mine ] && [ -s used/a_2.png ]"},
       {"mkdir -p cropped/crops; echo mine >cropped/crops/a.png; " + kPredict +
-           "cropped --max 1 --crop a.png | grep 'crops/a.png is there already and stays' >/dev/null",
+           "cropped --max 1 --crop a.png | grep 'crops/a.png already exists and stays' >/dev/null",
        0, "", "[ $(cat cropped/crops/a.png) = mine ] && [ -s cropped/crops/a_2.png ]"},
       {"mkdir linked; ln -s ../shapes/annotations.json linked/a.png; cp shapes/annotations.json kept; " +
            kPredict + "linked a.png",
        0, "", "cmp kept shapes/annotations.json && [ -L linked/a.png ]"},
       {"mkdir listed; cp d.json listed/detections.json; " + kPredict + "listed a.png", 2,
-       "listed/detections.json: is there already and not from saccade predict",
+       "listed/detections.json: already exists and is not from saccade predict",
        "cmp d.json listed/detections.json && ! [ -e listed/a.png ]"},
       {kPredict + "tiny.textproto a.png", 2, "tiny.textproto: is a file, expected a folder"},
       // A folder that looks like the one in which another process with this number makes its pictures.
@@ -244,7 +244,7 @@ TEST_F(Outputs, PredictLeavesTheFilesOfOthersAlone) {
   });
 }
 
-// A hidden file of before in a run is made anew, not written through.
+// A hidden file of an earlier program in a run is made again, not written through.
 TEST_F(Outputs, HiddenLinksInARunLeadNowhere) {
   check(
       {{"cp -r run mined; echo precious >mine; for name in last.safetensors.tmp-next previous.safetensors.tmp-link; do ln -s "
@@ -287,7 +287,7 @@ TEST_F(Outputs, AKilledPredictLeavesWholePictures) {
     for (const char* folder : {"new_folder", "old_folder"}) {
       SCOPED_TRACE(testing::Message() << "signal " << signal << ", " << folder);
       const fs::path path = scratch() / folder;
-      // The list of an earlier run is not left beside the pictures of this one.
+      // The list of an earlier run is not left next to the pictures of this one.
       if (fs::exists(path)) fs::copy(scratch() / "ended/detections.json", path);
       EXPECT_EQ(status_after_signal({"predict", "--threshold", "0", "--checkpoint", kCheckpoint, "--output",
                                      folder, image_, "/dev/stdin"},
@@ -334,7 +334,7 @@ TEST_F(Outputs, PermissionsThatLackAreOneLine) {
          {kPredict + "hidden/p " + image_, 2, denied},
          {kPredict + "p hidden", 2, denied, "! [ -e p ]"},
          {kPredict + "p hidden/x.png", 2, denied, "! [ -e p ]"},
-         // What lies beside an unreadable folder is read.
+         // What is next to an unreadable folder is read.
          {"mkdir -p mixed/shut mixed/open; cp " + image_ + " mixed/open/a.png; chmod 0 mixed/shut; " +
               kPredict + "p2 mixed --recursive",
           2, "mixed/shut: the folder cannot be read: " + denied, "[ -s p2/a.png ]"},

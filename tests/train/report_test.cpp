@@ -1,4 +1,4 @@
-// saccade report: its figures against pycocotools and scikit-learn (scripts/golden/data/make_report.py),
+// saccade report: its metrics against pycocotools and scikit-learn (scripts/golden/data/make_report.py),
 // and its page.
 #include <gtest/gtest.h>
 #include <simdjson.h>
@@ -16,7 +16,7 @@
 #include "train/commands/commands.h"
 #include "train/config/config.h"
 #include "train/report/run_metrics.h"
-#include "train/tasks/detection/figures.h"
+#include "train/tasks/detection/detection_metrics.h"
 
 namespace saccade {
 namespace {
@@ -44,7 +44,7 @@ TEST_P(ReportGolden, FiguresAreThoseOfOthers) {
   ASSERT_EQ(parser.load(golden + "report/" + name + ".json").get(expected), simdjson::SUCCESS);
   const GroundTruth truth = read_ground_truth({golden + "coco_eval/" + name + ".gt.json", ""});
   const std::vector<Detection> detections = read_detections(golden + "coco_eval/" + name + ".dt.json");
-  const DetectionFigures f = detection_figures(truth, detections, double(expected["threshold"]), "d");
+  const DetectionMetrics f = detection_metrics(truth, detections, double(expected["threshold"]), "d");
   EXPECT_NEAR(f.coco.AP, double(expected["coco"]["AP"]), 1e-9);
   EXPECT_EQ(f.at_50.best.threshold, double(expected["best"]["threshold"]));
   EXPECT_NEAR(f.at_50.best.f1, double(expected["best"]["f1"]), 1e-9);
@@ -74,7 +74,7 @@ TEST_P(ReportGolden, FiguresAreThoseOfOthers) {
     EXPECT_EQ(f.confusion.counts[r++], counts) << name;
   }
   simdjson::dom::element ours;
-  const std::string json = figures_json(f);
+  const std::string json = metrics_json(f);
   ASSERT_EQ(parser.parse(json).get(ours), simdjson::SUCCESS) << json;
 }
 
@@ -187,9 +187,9 @@ TEST(Report, PageOfADetectorHoldsItsFigures) {
 
   ASSERT_EQ(run_command({"report", run, "--json", dir / "f.json"}), 0);
   const std::string page = read_bytes(run + "/report.html");
-  for (const char* part : {"Loss", "Learning rate", "Gradient norm", "COCO figures", "Average Recall",
+  for (const char* part : {"Loss", "Learning rate", "Gradient norm", "COCO metrics", "Average Recall",
                            "Precision and recall", "Confusion matrix", "Worst images", "Label errors",
-                           "says little about the labels", "Where the attention looked", "hidden_dim: 16",
+                           "say little about the labels", "Where the attention looked", "hidden_dim: 16",
                            "where the run was resumed", "&lt;script&gt;1", "data:image/jpeg;base64,"})
     EXPECT_NE(page.find(part), std::string::npos) << part;
   for (const char* part : {"<script>1", "http:", "https:"})
@@ -242,8 +242,8 @@ TEST(Report, PageOfADetectorHoldsItsFigures) {
   without = without.substr(0, remark) + without.substr(without.find('\n', remark) + 1);
   EXPECT_EQ(read_bytes(dir / "r4.html"), without);
   ASSERT_EQ(run_command({"report", run, "--output", dir / "r5.html", "--curves-only"}), 0);
-  EXPECT_EQ(read_bytes(dir / "r5.html").find("COCO figures"), std::string::npos);
-  EXPECT_NE(input_error([&] { run_report({.run = dir / "moved"}); }).find("is no folder of a run"),
+  EXPECT_EQ(read_bytes(dir / "r5.html").find("COCO metrics"), std::string::npos);
+  EXPECT_NE(input_error([&] { run_report({.run = dir / "moved"}); }).find("is not a run folder"),
             std::string::npos);
 }
 

@@ -1,4 +1,4 @@
-// Some classes and several data sets through the commands, from training to the figures.
+// Some classes and several data sets through the commands, from training to the metrics.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -73,7 +73,7 @@ TEST(SeveralSets, TrainResumeEvaluateAndReport) {
   expect_part(trained, "6 images, 3 classes");
   expect_part(trained, "B: has no val images; those of the other data sets count");
   expect_part(trained,
-              "1 class has objects in the training set, but none here, and so no figures: \"ant\" 2");
+              "1 class has objects in the training set, but none here, and so no metrics: \"ant\" 2");
   ASSERT_EQ(run(to("parts"), {"--max-steps", "2"}).status, 0);
   ASSERT_EQ(run({"train", "--output", dir / "parts", "--resume"}).status, 0);
   const std::string last = dir / "whole/checkpoints/last.safetensors";

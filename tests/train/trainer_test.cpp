@@ -147,14 +147,14 @@ class TinyTask : public TrainingTask {
     double s = 0;
     for (const NamedTensor& t : detector.parameters())
       for (float v : t.var.value().to_vector<float>()) s += std::sin(10 * static_cast<double>(v));
-    const auto next = std::min<size_t>(static_cast<size_t>(evaluations++), figures.size() - 1);
-    return {{"AP", s * s / (1 + s * s)}, {"AP50", figures[next]}};
+    const auto next = std::min<size_t>(static_cast<size_t>(evaluations++), values.size() - 1);
+    return {{"AP", s * s / (1 + s * s)}, {"AP50", values[next]}};
   }
 
   TinyDetector detector;
   int64_t batch_size, category_id = int64_t{1} << 40, epoch_length = kBatches, batches_until_death = -1;
   int64_t evaluations_until_signal = -1, batches_until_signal = -1;
-  std::vector<double> figures{0.5};  // AP50 of one evaluation after the other
+  std::vector<double> values{0.5};  // AP50 of one evaluation after the other
   int64_t evaluations = 0;
   std::function<TrainingLoss(const SetOutput&, const std::vector<Target>&, const StepImages&)> criterion =
       box_loss;
@@ -284,9 +284,9 @@ TEST(Trainer, PatienceEndsARunAndItsResumption) {
 }
 
 // Evaluations after the steps 5, 10, 15 and 20.
-TEST(Trainer, OfEqualFiguresTheNewestIsTheBestAndZerosTakeNoPatience) {
+TEST(Trainer, OfEqualMetricsTheNewestIsTheBestAndZerosTakeNoPatience) {
   struct Row {
-    std::vector<double> figures;
+    std::vector<double> values;
     int64_t best_step, steps;
   };
   TestFolder folder;
@@ -299,11 +299,11 @@ TEST(Trainer, OfEqualFiguresTheNewestIsTheBestAndZerosTakeNoPatience) {
     TinyRun run(folder / std::to_string(n++));
     run.options.config.mutable_train()->set_best_metric("AP50");
     run.options.config.mutable_train()->set_patience(2);
-    run.task.figures = row.figures;
+    run.task.values = row.values;
     const TrainingResult result = run.run();
     EXPECT_EQ(result.best_step, row.best_step) << n;
     EXPECT_EQ(result.step, row.steps) << n;
-    EXPECT_EQ(result.best_metric, *std::max_element(row.figures.begin(), row.figures.end())) << n;
+    EXPECT_EQ(result.best_metric, *std::max_element(row.values.begin(), row.values.end())) << n;
     EXPECT_EQ(read_checkpoint_info(SafetensorsReader(run.file("best.safetensors"))).step, row.best_step) << n;
   }
 }
@@ -399,8 +399,8 @@ TEST(Trainer, KilledProcessResumesInTheSameBits) {
   expect_equal_runs(whole, killed);
 }
 
-// A signal in mid-evaluation leaves it due; one in a step lets the step end. Either way the run that goes on
-// is the one that never stopped.
+// A signal in mid-evaluation leaves it due; one in a step lets the step end. Either way the run that
+// continues is the one that never stopped.
 TEST(Trainer, SignalsAnywhereResumeInTheSameBits) {
   TestFolder folder;
   TinyRun whole(folder / "whole");

@@ -168,7 +168,7 @@ class Filling {
     if (!ours && takes_heads && !options.class_names.empty())
       report_.notes.push_back(fmt::format(
           "warning: the file does not name its classes, which are as many as the data set's ({}): their heads are taken as they are, "
-          "--reinit-heads starts them anew",
+          "--reinit-heads initialises them anew",
           options.class_names.size()));
   }
   bool has_other_head() const {
@@ -328,17 +328,17 @@ std::vector<std::string> InitReport::lines() const {
   };
   if (has_averages)
     out.emplace_back(
-        "the weights as the optimizer left them are taken, not their averages, which best.safetensors holds and eval takes");
+        "these are the weights of the optimizer, not their averages, which best.safetensors holds and eval uses");
   add("loaded", loaded);
   add("in the file only, skipped", skipped);
   add("positions of another image size, resized", resized);
-  add("queries that the model has no place for, left out", cut_queries);
+  add("queries beyond those of the model, left out", cut_queries);
   add("class heads of other classes, rows repeated or cut", repeated);
   add("class heads, re-initialised", reinitialized);
   add("not in the file, initialised", missing);
   if (!other_classes.empty())
     out.push_back(fmt::format(
-        "warning: the class heads are those of other classes ({}), --reinit-heads starts them anew",
+        "warning: the class heads are those of other classes ({}), --reinit-heads initialises them anew",
         other_classes));
   out.insert(out.end(), notes.begin(), notes.end());
   return out;

@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Hidden files beside the checkpoints.
+// Hidden files next to the checkpoints.
 constexpr const char *kNext = ".last.safetensors.tmp-next", *kPreviousLink = ".previous.safetensors.tmp-link",
                      *kKeptAside = ".best_before_stop.safetensors",
                      *kCopy = ".best_before_stop.safetensors.tmp-copy";
@@ -37,7 +37,7 @@ void rename_file(const std::string& from, const std::string& to) {
     fail("{}: cannot rename to {}: {}", from, to, std::strerror(errno));
 }
 
-// A checkpoint from which training can go on.
+// A checkpoint from which training can continue.
 ResumePoint open_resume_point(const std::string& path) {
   ResumePoint point;
   point.file = std::make_unique<SafetensorsReader>(path);
@@ -66,7 +66,7 @@ RunFolder::~RunFolder() {
   lock_.reset();
 }
 
-// The folder that the user names may be a link; what lies in it may be a stranger's. Hidden files are made
+// The folder that the user names may be a link; what is in it may be a stranger's. Hidden files are made
 // anew, so that theirs go.
 void RunFolder::refuse_links() const {
   for (const std::string& path :
@@ -98,7 +98,8 @@ void RunFolder::refuse_run() const {
 
 void RunFolder::refuse_others_files() const {
   if (writes_ && is_there(config()))
-    fail_input("{}: is there already, but no run that it is of; expected a new folder", config());
+    fail_input("{}: already exists, but the run that it belongs to does not; expected a new folder",
+               config());
 }
 
 // Hours of work would end at the first file that cannot be replaced.
@@ -108,7 +109,7 @@ void RunFolder::check_outputs() const {
   for (const std::string& path : {last(), previous(), kept_aside()}) {  // which are renamed over
     std::error_code error;
     if (is_there(path) && !fs::is_regular_file(fs::symlink_status(path, error)))
-      fail_input("{}: is there and no file, expected a checkpoint or nothing", path);
+      fail_input("{}: exists but is not a file, expected a checkpoint or nothing", path);
   }
 }
 
@@ -131,13 +132,13 @@ std::optional<ResumePoint> RunFolder::resume_point() {
   }
   if (!holds_run()) return std::nullopt;
   fail_input(
-      "{}: no checkpoint from which the run can go on ({}; {}); expected a whole one there, or another --output",
+      "{}: no checkpoint from which the run can continue ({}; {}); expected a whole one there, or another --output",
       path_, faults[0], faults[1]);
 }
 
 void RunFolder::remove_leftovers() const {
   if (!writes_) return;
-  // Those of OutputFile, of save_last, and of programs of before.
+  // Those of OutputFile, of save_last, and of older programs.
   auto is_leftover = [](const std::string& name) {
     return (name.starts_with(".saccade-") && name.ends_with(".tmp")) ||
            (name.starts_with(".") && name.find(".safetensors.tmp") != std::string::npos) ||

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/distributed/ranks.h"
-#include "data/evaluation/figure_options.h"
+#include "data/evaluation/metric_options.h"
 #include "train/config/quick_flags.h"
 #include "train/inference/arguments.h"
 
@@ -19,7 +19,7 @@ struct TrainArguments {
   std::string config, output, device = "auto";
   std::string init_from;             // a file, or published weights by name
   std::string model;                 // or a recipe by its name, fitted to the data
-  std::vector<std::string> data;     // in place of the recipe's data sets: folders that hold them
+  std::vector<std::string> data;     // instead of the recipe's data sets: folders that hold them
   std::vector<std::string> classes;  // only these; empty: the configuration's
   std::vector<std::string> set;
   QuickFlags quick;
@@ -51,13 +51,13 @@ int run_eval(const EvalArguments& arguments);
 struct ScoreArguments {
   std::string annotations, detections, json, evaluator = "coco";
   std::string images;             // of formats that need it
-  std::vector<std::string> data;  // in place of both: folders, and which of their splits
+  std::vector<std::string> data;  // instead of both: folders, and which of their splits
   std::string split = "val";
   std::vector<std::string> classes;  // as eval
   std::vector<std::string> set;      // of data.class_map: what the data's classes are taken for
   std::string checkpoint;            // whose classes the annotations are of
   bool per_class = false;
-  FigureOptions figures;
+  MetricOptions metric_options;
 };
 int run_score(const ScoreArguments& arguments);
 
@@ -118,7 +118,7 @@ int run_data_shapes(const ShapesArguments& arguments);
 struct CheckArguments {
   std::string annotations, images;
   bool allow_outside = false;
-  std::vector<std::string> data;     // in place of both: folders, all of their splits
+  std::vector<std::string> data;     // instead of both: folders, all of their splits
   std::vector<std::string> classes;  // only these; empty: all
   std::vector<std::string> set;      // as score's
   std::string fix;                   // what is right goes into this file, or with data into this folder
@@ -128,7 +128,7 @@ int run_data_check(const CheckArguments& arguments);
 
 struct DataReportArguments {
   std::string annotations, images, output;
-  std::vector<std::string> data;     // in place of the first two: folders, all of their splits
+  std::vector<std::string> data;     // instead of the first two: folders, all of their splits
   std::vector<std::string> classes;  // only these; empty: all
   std::vector<std::string> set;      // as score's
   bool allow_outside = false;
@@ -158,7 +158,7 @@ struct DataConvertArguments {
   std::vector<std::string> drop;     // classes
   bool drop_empty = false;           // images without boxes
   std::vector<double>
-      shares;         // of training, validation and test images, drawn anew; empty: the splits that are there
+      shares;         // of training, validation and test images, drawn again; empty: the existing splits
   uint64_t seed = 0;  // of that draw
   int64_t most = 0;   // images of a split; 0: all
   bool allow_outside = false;
@@ -168,9 +168,9 @@ int run_data_convert(const DataConvertArguments& arguments);
 struct ReportArguments {
   std::string run, output;             // output "": RUN/report.html, or of several runs comparison.html
   std::vector<std::string> others;     // runs that are compared with it
-  std::string json;                    // the figures at full precision
+  std::string json;                    // the metrics at full precision
   std::string csv;                     // what the runs have logged
-  std::string checkpoint, detections;  // in place of the run's best, and of evaluating it
+  std::string checkpoint, detections;  // instead of the run's best, and of evaluating it
   // The validation set, where it is not where the run's configuration says; as eval takes it.
   std::string annotations, images;
   std::vector<std::string> data, classes;  // classes: of which the evaluation is
@@ -180,7 +180,7 @@ struct ReportArguments {
   int64_t batch_size = 0;           // 0: the configuration's
   bool allow_outside = false;
   bool curves_only = false;  // nothing is evaluated
-  FigureOptions figures;
+  MetricOptions metric_options;
   LabelErrorOptions label_errors;
 };
 int run_report(const ReportArguments& arguments);

@@ -84,16 +84,16 @@ bool fits(const OfficialWeights& weights, const Config& config) {
   return known == weights.tensors.size();
 }
 
-// What lies beside Hugging Face's weights: read, or said that it is not.
+// What is next to Hugging Face's weights: read, or said that it is not.
 void tell_files_beside(const std::string& input, const ModelJson& json) {
   const auto folder = std::filesystem::path(input).parent_path();
   if (!json.path.empty())
     print_line(
-        "{}: read for what the weights do not say (heads, queries, activations, sampling, names of classes)",
+        "{}: read for what the weights do not tell (heads, queries, activations, sampling, names of classes)",
         json.path);
   const std::string images = (folder / "preprocessor_config.json").string();
   if (std::error_code error; !json.path.empty() && std::filesystem::exists(images, error))
-    print_line("{}: not looked at; sizes and normalisation are the usual ones (--set data... changes them)",
+    print_line("{}: not read; the usual sizes and normalisation are used (--set data... changes them)",
                images);
 }
 
@@ -113,12 +113,12 @@ std::optional<Described> configuration(const ConvertArguments& arguments, const 
     if (!inferred) return std::nullopt;
     const bool is_backbone = model_types().find(inferred->config.model().type(), "model.type").parts.empty();
     if (is_backbone && arguments.set.empty() && !fits(weights, resolve_config(inferred->config))) {
-      print_line("a classifier, but not quite one that is known here");
+      print_line("a classifier, but not one of the known models");
       return std::nullopt;
     }
     tell_files_beside(arguments.input, inferred->json);
     for (const std::string& assumption : inferred->assumed)
-      print_line("assumed, as the file does not say: {} (--set {}=... changes it)", assumption,
+      print_line("assumed, since the file does not say: {} (--set {}=... changes it)", assumption,
                  assumption.substr(0, assumption.find(':')));
   }
   std::vector<std::string> notes;
@@ -162,12 +162,12 @@ void write_checkpoint(const ConvertArguments& arguments, const WeightsFile& file
     fail_input("{}: {} tensors of the model are not in the file, the first is \"{}\" {}", file.path(),
                report.missing.size(), report.missing[0], kHint);
   if (!unknown.empty())
-    fail_input("{}: {} tensors have no place in the model, the first is \"{}\" {}", file.path(),
+    fail_input("{}: {} tensors do not belong to the model, the first is \"{}\" {}", file.path(),
                unknown.size(), unknown[0], kHint);
   if (unknown.size() < report.skipped.size()) print_line("the mask head is left out");
   check_weights(*model, file.path());
   print_names("positions of another image size, resized", report.resized);
-  print_names("queries that the model has no place for, left out", report.cut_queries);
+  print_names("queries beyond those of the model, left out", report.cut_queries);
   CheckpointInfo info;
   info.config = config_text(config);
   info.class_names = classes.names;
@@ -181,7 +181,7 @@ void write_checkpoint(const ConvertArguments& arguments, const WeightsFile& file
 
 void write_plain(const ConvertArguments& arguments, const WeightsFile& file, const OfficialWeights& weights) {
   if (!arguments.annotations.empty() || !arguments.set.empty())
-    fail_input("{}: no detector or classifier that is known, so --set and --annotations have no meaning",
+    fail_input("{}: not a known detector or classifier, so --set and --annotations have no meaning",
                file.path());
   const bool ours = file.metadata().contains("saccade.config");
   if (!ours) refuse_incomplete(file, false);

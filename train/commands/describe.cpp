@@ -59,12 +59,12 @@ void describe_recipe(const Recipe& recipe) {
   print_text("\n# Published weights (saccade train --model {} --init-from DATA fetches them):\n",
              recipe.name);
   for (const PublishedWeights* w : all) {
-    const std::string figure = figure_text(*w);
+    const std::string metric = metric_text(*w);
     const bool is_whole = w->sha256().size() == 64;
     print_text("# {}: {}, {}{}, licence {}, {}\n#   {}\n", w->data(), w->name(),
-               figure.empty() ? "" : figure + ", ", size_text(*w),
+               metric.empty() ? "" : metric + ", ", size_text(*w),
                w->has_licence() ? w->licence() : "not stated",
-               !w->has_sha256() ? "its SHA-256 is learnt at the first fetch"
+               !w->has_sha256() ? "its SHA-256 is recorded at the first fetch"
                                 : fmt::format("SHA-256 {}{}", w->sha256(), is_whole ? "" : "..."),
                without_passwords(w->url()));
   }

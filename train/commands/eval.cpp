@@ -26,7 +26,7 @@ int run_eval(const EvalArguments& arguments) {
                                          arguments.set, arguments.image_size);
   for (const std::string& note : model.notes) print_line(note);
   if (!choice.notice.empty()) print_line(choice.notice);
-  find_as_many_as_count(model.config, arguments.figures);
+  find_as_many_as_count(model.config, arguments.metric_options);
   Evaluation evaluation;
   with_model_of(arguments.checkpoint, eval_size(model.config), "--set data.val_..., --batch-size", [&] {
     evaluation = task_of(model.config)

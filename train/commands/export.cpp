@@ -135,7 +135,7 @@ std::string images_at_a_time(const ExportOptions& o) {
 
 constexpr int64_t kSampleImages = 8;
 
-// What another runtime's results can be held against: noise, and what this program makes of it.
+// What another runtime's results can be compared with: noise, and what this program makes of it.
 void write_sample(const std::string& path, const ExportOptions& o, const ModelOutputs& outputs,
                   Module& model) {
   Tensor images = Tensor::empty({kSampleImages, 3, o.height, o.width});
@@ -172,8 +172,7 @@ void check_output_names(const ExportArguments& arguments) {
     const bool is_old = is_old_file(*path);
     const std::string own = lower_extension(*path);
     if (is_old && !path->ends_with(ending))
-      fail_input("{}: is there already, and its name does not end in {}; expected another name", *path,
-                 ending);
+      fail_input("{}: already exists, and its name does not end in {}; expected another name", *path, ending);
     if (path == &arguments.output && !own.empty() && own != ending)
       fail_input("{}: what export writes is ONNX, expected a name that ends in {}", *path, ending);
     if (is_old) print_unmixed(arguments, fmt::format("{}: replaces an existing file", escaped(*path)));
@@ -187,7 +186,7 @@ int run_export(const ExportArguments& arguments) {
                 {{"CKPT", arguments.checkpoint}});
   check_output_names(arguments);
   if (arguments.image_size > 0 && (arguments.height > 0 || arguments.width > 0))
-    fail_input("--image-size: {} beside --height or --width, expected only one of them",
+    fail_input("--image-size: {} together with --height or --width, expected only one of them",
                arguments.image_size);
   const bool recipe = arguments.checkpoint.ends_with(".textproto");
   LoadedModel model = recipe ? untrained_model(arguments)

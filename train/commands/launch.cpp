@@ -77,7 +77,7 @@ class SignalNote {
 
 struct Launch {
   std::vector<std::string> words;
-  std::vector<std::string> variables;  // beside those of this process
+  std::vector<std::string> variables;  // besides those of this process
 };
 
 // What a child says before it ends or becomes another program.
@@ -148,7 +148,7 @@ pid_t start(const Launch& launch, std::array<int, 2> output = {-1, -1}) {
   std::memcpy(&why, text.data(), std::min(text.size(), sizeof(why)));
   if (why == ENOENT)
     fail_input(
-        "--processes: there is no {}, which starts them: install Open MPI (apt-get install openmpi-bin)",
+        "--processes: {} starts them, but is not installed: install Open MPI (apt-get install openmpi-bin)",
         words[0]);
   fail("{} cannot be started: {}", words[0], std::strerror(why));
 }
@@ -212,7 +212,7 @@ bool is_for_gpus(const std::string& device) {
   }
   const std::string text = answer.read();
   ::waitpid(child, nullptr, 0);
-  if (text != "cuda" && text != "cpu") fail_input("{}", text.empty() ? "the GPU cannot be asked" : text);
+  if (text != "cuda" && text != "cpu") fail_input("{}", text.empty() ? "the GPU cannot be queried" : text);
   return text == "cuda";
 }
 
@@ -289,7 +289,7 @@ class Watch {
     while (output_ && output_->pass_on(50)) {
     }
     if (killed_ && output_ && !output_->said_error())
-      print_error("--processes: the processes were killed, as where the memory of the machine is over");
+      print_error("--processes: the processes were killed, as happens when the machine runs out of memory");
     if (second_signal != 0) return 128 + second_signal;
     return asked_ != 0 && status_ != 1 && status_ != 2 ? 128 + asked_ : status_;
   }
@@ -341,7 +341,7 @@ void check_launched(int ranks) {
   const char* wanted = std::getenv(kProcesses);
   if (wanted != nullptr && *wanted && wanted != std::to_string(ranks))
     fail_input(
-        "--processes {}: mpirun has started a group of {}, expected the mpirun of Open MPI, no wrapper of another",
+        "--processes {}: mpirun has started a group of {}, expected the mpirun of Open MPI, not a wrapper of another",
         shortened(wanted), ranks);
 }
 

@@ -84,8 +84,8 @@ std::optional<Image> good_image(PictureSource::Picture picture, const std::strin
   return std::move(picture.image);
 }
 
-// Works through the images, so many at a time; pictures come to their place as they are made. The list grows
-// in the workspace. Returns how many images are not bad.
+// Works through the images, this many at a time; pictures come to their place as they are made. The list
+// grows in the workspace. Returns how many images are not bad.
 size_t predict_all(const std::vector<PredictInput>& images, size_t batch_size, Predictor& predictor,
                    Workspace& workspace, PictureNames& names, OutputFile& list, SeveralPictures& several) {
   constexpr int kMaxWriters = 8;
@@ -127,10 +127,11 @@ void check_labels(const PredictArguments& arguments, const Predictor& predictor,
                   const std::vector<PredictInput>& images) {
   if (arguments.to.empty()) return;
   if (arguments.wants_labels() && !predictor.labels())
-    fail_input("--to: {} finds no objects that could be labels, expected a detector", arguments.checkpoint);
+    fail_input("--to: {} finds no objects that could become labels, expected a detector",
+               arguments.checkpoint);
   std::error_code error;
   if (std::filesystem::exists(labels_folder(arguments), error))
-    fail_input("{}: is there already, expected another --output", labels_folder(arguments));
+    fail_input("{}: already exists, expected another --output", labels_folder(arguments));
   if (!arguments.wants_labels()) return;
   GroundTruth names;
   for (const PredictInput& image : images) names.images.push_back({.file_name = image.name});
@@ -208,7 +209,7 @@ int run_predict(const PredictArguments& arguments) {
   const int status = signal != 0 ? 128 + signal : bad + inputs.problems.size() > 0 ? 2 : 0;
   if (signal != 0)
     print_line("stopped by {}: {}", signal_name(signal),
-               done + done_videos > 0 ? "the results up to here are whole" : "there are no results yet");
+               done + done_videos > 0 ? "the results so far are complete" : "there are no results yet");
   if (done + done_videos == 0) return status;
   elements.write("\n]\n", 3);
   elements.commit();

@@ -42,7 +42,7 @@ class FrameSource {
     thread_.join();
     std::string losses = reader_.losses();
     if (dropped_ > 0)
-      losses += fmt::format("{}{} frames came while others were looked at and are left out",
+      losses += fmt::format("{}{} frames arrived while others were processed and are left out",
                             losses.empty() ? "" : ", ", dropped_);
     return losses;
   }
@@ -133,7 +133,7 @@ int64_t expected_frames(const VideoInfo& info, const VideoArguments& video) {
 // frame. Throws InputError where nothing of it can be read.
 bool predict_video(const PredictInput& input, const PredictArguments& arguments, Predictor& predictor,
                    Workspace& workspace, PictureNames& names, OutputFile& list) {
-  const int threads = std::max(1, thread_count() / 2);  // of decoding, and of encoding: beside the model's
+  const int threads = std::max(1, thread_count() / 2);  // of decoding, and of encoding: alongside the model's
   FrameSource source(input, arguments, threads);
   std::optional<DrawnVideo> drawn;
   std::optional<OutputFile> tracks;
@@ -219,14 +219,14 @@ void check_video_flags(const PredictArguments& arguments, const Predictor& predi
     return;
   }
   if (!predictor.takes_videos())
-    fail_input("{}: {} looks at pictures alone", video->name, arguments.checkpoint);
+    fail_input("{}: {} works only on pictures", video->name, arguments.checkpoint);
   if (arguments.crop) fail_input("--crop: {} is a video, expected pictures", video->name);
   if (arguments.wants_labels())
     fail_input("--to {}: {} is a video, expected pictures, or --to mot", arguments.to, video->name);
   if (wants_mot && !arguments.video.track)
     fail_input("--to mot: its lines have the numbers of objects, expected --track too");
   if (wants_mot && picture != inputs.end())
-    fail_input("--to mot: {} is no video, expected videos alone", picture->name);
+    fail_input("--to mot: {} is not a video, expected only videos", picture->name);
 }
 
 size_t predict_videos(const std::vector<PredictInput>& videos, const PredictArguments& arguments,

@@ -72,7 +72,7 @@ std::optional<DataPaths> validation_paths(const ReportArguments& arguments, cons
     }
     if (is_given && paths && !paths->sets.empty())
       fail_input(
-          "--images: {} alone, but the run was evaluated on {} data sets; expected --annotations beside it, or --data",
+          "--images: {} alone, but the run was evaluated on {} data sets; expected --annotations as well, or --data",
           arguments.images, paths->sets.size());
     if (is_given) paths->images = arguments.images;
     if (!paths) return paths;
@@ -108,8 +108,8 @@ void take_places(config::Data& data, const config::Data& run) {
 }
 
 // A run whose relative paths lead elsewhere than where it was trained, or whose data have changed: its
-// figures would be of other images. "": its training set is the one of the checkpoint, or is not there, which
-// is no matter of its figures.
+// metrics would be of other images. "": its training set is the one of the checkpoint, or is not there, which
+// is no matter of its metrics.
 std::string remark_on_other_images(const Config& run, const std::string& checkpoint) {
   const std::string trained = read_checkpoint_info(SafetensorsReader(checkpoint)).images;
   if (trained.empty() || run.data().bad_images() == config::skip) return "";
@@ -120,7 +120,7 @@ std::string remark_on_other_images(const Config& run, const std::string& checkpo
     const std::string now = name_of_images(*open_dataset(*training, label_scheme(run)));
     if (now == trained) return "";
     return fmt::format(
-        "warning: {}: has other images than the run was trained on ({}; now {}): the figures may be of other images, too",
+        "warning: {}: has other images than the run was trained on ({}; now {}): the metrics may be those of other images, too",
         training->name(), trained, now);
   } catch (const InputError&) {
     return "";
@@ -213,12 +213,12 @@ int run_report(const ReportArguments& arguments) {
     if (const std::string remark = remark_on_other_images(run, checkpoint); !remark.empty())
       print_line(remark);
   const NamedFile file = page_file(output), json(arguments.json), csv(arguments.csv, {".csv"});
-  find_as_many_as_count(model.config, arguments.figures);
+  find_as_many_as_count(model.config, arguments.metric_options);
   Page page("Run " + arguments.run,
             html("{}, trained on {} for {} steps.", model.config.model().type(),
                  trained_on(model.config.data()), count_text(std::llround(metrics.step))));
-  add_run_section(page, metrics, task_of(run).charts(), main_figure_of(run));
-  std::string figures;
+  add_run_section(page, metrics, task_of(run).charts(), main_metric_of(run));
+  std::string json_text;
   if (paths) {
     const ReportOptions options{.paths = *paths,
                                 .threshold = arguments.threshold,
@@ -228,9 +228,9 @@ int run_report(const ReportArguments& arguments) {
                                 .model = model,
                                 .classes = arguments.classes,
                                 .evaluation = evaluator_options(model.config, arguments.batch_size),
-                                .figures = arguments.figures,
+                                .metric_options = arguments.metric_options,
                                 .label_errors = arguments.label_errors};
-    const auto add_sections = [&] { figures = task_of(model.config).report(page, options); };
+    const auto add_sections = [&] { json_text = task_of(model.config).report(page, options); };
     if (arguments.detections.empty())
       with_model_of(checkpoint, eval_size(model.config), "--batch-size", add_sections);
     else
@@ -240,10 +240,10 @@ int run_report(const ReportArguments& arguments) {
   }
   for (const auto& [flag, path] :
        {std::pair{"--json", &arguments.json}, std::pair{"--label-errors", &arguments.label_errors.folder}})
-    if (!path->empty() && figures.empty())
+    if (!path->empty() && json_text.empty())
       fail_input("{}: {}: nothing was evaluated, so there {}", flag, *path,
-                 path == &arguments.json ? "are no figures" : "is nothing that contradicts a label");
-  json.write(figures);
+                 path == &arguments.json ? "are no metrics" : "is nothing that contradicts a label");
+  json.write(json_text);
   const NamedRun logged{arguments.run, metrics};
   csv.write(runs_csv({&logged, 1}));
   add_facts(page, checkpoint, model.config, choice.device);

@@ -41,13 +41,13 @@ ComparedRun compared(const std::string& name) {
                   .metrics = read_run_metrics(name + "/metrics.jsonl"),
                   .config = config_of_run(name),
                   .charts = {},
-                  .main_figure = {},
-                  .figures = {}};
+                  .main_metric = {},
+                  .metric_names = {}};
   const Task& task = task_of(run.config);
   run.charts = task.charts();
-  run.main_figure = main_figure_of(run.config);
-  run.figures = task.primary_metrics(run.config);
-  std::erase(run.figures, "loss");
+  run.main_metric = main_metric_of(run.config);
+  run.metric_names = task.primary_metrics(run.config);
+  std::erase(run.metric_names, "loss");
   run.parameters = parameters_of(name, run.config);
   return run;
 }
@@ -66,7 +66,7 @@ void check_different(const std::vector<std::string>& runs) {
 
 void check_run_folder(const std::string& run) {
   if (std::error_code error; !fs::exists(run + "/config.textproto", error))
-    fail_input("{}: is no folder of a run, as there is no config.textproto in it", run);
+    fail_input("{}: is not a run folder, as it has no config.textproto", run);
 }
 
 Config config_of_run(const std::string& run) {
@@ -75,11 +75,11 @@ Config config_of_run(const std::string& run) {
   return resolve_config(config);
 }
 
-std::string main_figure_of(const Config& config) {
+std::string main_metric_of(const Config& config) {
   if (!config.train().best_metric().empty()) return config.train().best_metric();
-  std::vector<std::string> figures = task_of(config).primary_metrics(config);
-  std::erase(figures, "loss");
-  return figures.empty() ? "" : figures.front();
+  std::vector<std::string> metric_names = task_of(config).primary_metrics(config);
+  std::erase(metric_names, "loss");
+  return metric_names.empty() ? "" : metric_names.front();
 }
 
 std::string evaluation_flags(const ReportArguments& arguments) {
@@ -95,7 +95,7 @@ std::string evaluation_flags(const ReportArguments& arguments) {
   add("--classes", !arguments.classes.empty());
   add("--set", !arguments.set.empty());
   add("--threshold", arguments.threshold.has_value());
-  add("--iou, --max-detections, --area-ranges", arguments.figures != FigureOptions{});
+  add("--iou, --max-detections, --area-ranges", arguments.metric_options != MetricOptions{});
   add("--label-errors, --to, --suspicion", arguments.label_errors != LabelErrorOptions{});
   return fmt::format("{}", fmt::join(flags, ", "));
 }
@@ -140,7 +140,7 @@ int compare_runs(const ReportArguments& arguments) {
   const std::string different =
       kinds.size() > 1 ? fmt::format(
                              "The runs are of different tasks ({}): they share the loss, but not its scale, "
-                             "nor the figures of evaluations.",
+                             "nor the metrics of evaluations.",
                              fmt::join(kinds, ", "))
                        : "";
   if (!different.empty()) print_line("note: {}", different);

@@ -1,4 +1,4 @@
-// Runs as `saccade report` takes them, and several of them beside each other.
+// Runs as `saccade report` takes them, and several of them side by side.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ void check_run_folder(const std::string& run);
 // Resolved. Throws InputError for a damaged one.
 Config config_of_run(const std::string& run);
 // By which the run chooses its best weights.
-std::string main_figure_of(const Config& config);
+std::string main_metric_of(const Config& config);
 
 // "--detections, --classes": those of the flags that say what is evaluated, and how,
 // but for --checkpoint; "": none is there.

@@ -69,8 +69,8 @@ DataPaths split_paths(const ScoreArguments& arguments, const LoadedModel& model,
   return paths;
 }
 
-// figures: what is asked for becomes what is compared
-DataPaths scored_paths(const ScoreArguments& arguments, FigureOptions& figures) {
+// metrics: what is asked for becomes what is compared
+DataPaths scored_paths(const ScoreArguments& arguments, MetricOptions& metric_options) {
   if (arguments.data.empty() && arguments.annotations.empty())
     fail_input(
         "--annotations: not given, expected the annotations that the detections are compared with, or --data");
@@ -99,12 +99,12 @@ DataPaths scored_paths(const ScoreArguments& arguments, FigureOptions& figures) 
   paths.choice = choice;
   paths.look_at_images = false;
   if (!arguments.checkpoint.empty() && evaluators("detection").find(arguments.evaluator).has_masks)
-    figures = figures_of(model.config, figures);
-  if (!figures.iou) figures.iou = IouType::kBoxes;
-  return with_masks_of(figures, std::move(paths));
+    metric_options = metric_options_of(model.config, metric_options);
+  if (!metric_options.iou) metric_options.iou = IouType::kBoxes;
+  return with_masks_of(metric_options, std::move(paths));
 }
 
-// A list of a part of the images, as of a split, whose figures are those of all; "": it is not one.
+// A list of a part of the images, as of a split, whose metrics are those of all; "": it is not one.
 std::string note_on_missing(const std::string& name, const GroundTruth& truth,
                             const std::vector<Detection>& detections) {
   std::unordered_set<int64_t> labelled, seen;
@@ -130,19 +130,19 @@ int run_score(const ScoreArguments& arguments) {
                                                {"--checkpoint", arguments.checkpoint}});
   const NamedFile json(arguments.json);
   const EvaluatorSpec& spec = evaluators("detection").find(arguments.evaluator, "--evaluator");
-  FigureOptions figures = arguments.figures;
-  const DataPaths paths = scored_paths(arguments, figures);
+  MetricOptions metric_options = arguments.metric_options;
+  const DataPaths paths = scored_paths(arguments, metric_options);
   GroundTruth truth = read_ground_truth(paths);
   if (const auto conflicts = category_conflicts(paths.categories, truth.categories, "the model");
       !conflicts.empty())
     fail_input("{}: {}; expected a data set with the same categories", paths.annotations, conflicts[0]);
   std::vector<std::string> classes, notes;
-  settle_masks(figures, truth, paths.annotations, notes);
+  settle_masks(metric_options, truth, paths.annotations, notes);
   for (const Category& c : truth.categories) classes.push_back(c.name);
   check_choice({.only = arguments.classes}, classes, paths.annotations);
-  std::vector<Detection> detections =
-      read_detections(arguments.detections, &truth, &notes, figures.iou != IouType::kBoxes, paths.choice);
-  settle_masks(figures, detections, arguments.detections, notes);
+  std::vector<Detection> detections = read_detections(arguments.detections, &truth, &notes,
+                                                      metric_options.iou != IouType::kBoxes, paths.choice);
+  settle_masks(metric_options, detections, arguments.detections, notes);
   for (const std::string& line : keep_classes(arguments.classes, truth, detections))
     notes.push_back(fmt::format("note: {}: {}", paths.annotations, line));
   if (const std::string note = note_on_missing(arguments.detections, truth, detections); !note.empty())
@@ -150,7 +150,7 @@ int run_score(const ScoreArguments& arguments) {
   const auto evaluator = spec.start({.truth = &truth,
                                      .source = arguments.detections,
                                      .per_class = arguments.per_class,
-                                     .figures = figures});
+                                     .metric_options = metric_options});
   evaluator->add({.detections = std::move(detections)});
   const Evaluation evaluation = evaluator->result();
   for (const std::string& note : notes_on_boxes(truth)) print_line("note: {}", named_note(note, paths));

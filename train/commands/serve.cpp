@@ -49,7 +49,7 @@ int run_serve(const ServeArguments& arguments) {
   const InterruptScope signals;
   if (!choice.notice.empty()) print_line(choice.notice);
   if (!server.is_loopback())
-    print_line("note: --host {}: whoever reaches this address can use the service, it knows no passwords",
+    print_line("note: --host {}: anyone who can reach this address can use the service; it has no passwords",
                arguments.host);
   server.start();
   print_at_once(fmt::format("{}: {} of {} classes at http://{}/", arguments.checkpoint,

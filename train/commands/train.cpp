@@ -38,7 +38,7 @@ namespace {
 
 constexpr const char* kFreeze = "--freeze";
 
-// The file of the recipe: of a run that goes on, its own where no other is given.
+// The file of the recipe: of a run that continues, its own where no other is given.
 std::string recipe_file(const TrainArguments& arguments) {
   if (!arguments.config.empty()) return arguments.config;
   if (!arguments.resume)
@@ -49,12 +49,12 @@ std::string recipe_file(const TrainArguments& arguments) {
   std::error_code error;
   if (!fs::exists(own, error))
     fail_input(
-        "{}: holds no run to resume, as there is no config.textproto in it; expected the folder of a run, or --config",
+        "{}: holds no run to resume, as it has no config.textproto; expected the folder of a run, or --config",
         arguments.output);
   return own;
 }
 
-// The model beside --resume, as a command has it that is given again, must be that of the run.
+// The model together with --resume, as a command has it that is given again, must be that of the run.
 void check_resumed_model(const TrainArguments& arguments, const Config& run) {
   const Recipe& recipe = find_recipe(arguments.model, "--model");
   Config began = parse_config(recipe.text, recipe.name);
@@ -63,7 +63,7 @@ void check_resumed_model(const TrainArguments& arguments, const Config& run) {
   for (const ConfigChange& change : config_changes(resolve_config(began), resolve_config(run)))
     if (change.field.starts_with("model.") && change.field != "model.num_classes" &&
         !change.field.starts_with("model.backbone.frozen"))
-      fail_input("--model {}: is not the model of the run {} ({}), expected none beside --resume",
+      fail_input("--model {}: is not the model of the run {} ({}), expected no --model with --resume",
                  arguments.model, arguments.output, change.to_string());
 }
 
@@ -80,7 +80,7 @@ Config chosen_config(const TrainArguments& arguments, std::vector<std::string>& 
       return fitted.config;
     return fine_tuned(fitted.config, *fitted.size, arguments.set, arguments.quick, notes);
   }
-  // The program's own file, of a run that goes on, may be of before.
+  // The program's own file, in a run that continues, may be older.
   const Config read = load_config(recipe_file(arguments), {}, arguments.config.empty() ? nullptr : &notes);
   Config config = read;
   for (const FlagEdit& edit : flag_edits(read, arguments.quick, arguments.resume)) {
@@ -172,7 +172,7 @@ std::string new_run_folder(const TrainArguments& arguments) {
     if (std::string folder = fmt::format("runs/{}-{}", name, n); !fs::exists(folder, error)) return folder;
 }
 
-// The command that goes on with the run. Its configuration lies in its folder.
+// The command that continues with the run. Its configuration is in its folder.
 std::string resume_command(const TrainArguments& arguments, bool same_end) {
   std::string command =
       "saccade train --output " + shell_word(arguments.output) + " --resume" + process_flags(arguments);
@@ -256,7 +256,7 @@ int train_as_one_rank(const TrainArguments& given) {
   TrainArguments arguments = given;
   ProcessGroup& group = process_group();
   if (!arguments.model.empty() && !arguments.config.empty())
-    fail_input("--model chooses the recipe of a new run, expected no --config beside it");
+    fail_input("--model chooses the recipe of a new run, expected no --config with it");
   if (arguments.output.empty())
     arguments.output = group.exchange(group.is_first() ? new_run_folder(arguments) : "")[0];
   if (arguments.resume && !arguments.init_from.empty())

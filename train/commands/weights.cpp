@@ -35,11 +35,11 @@ std::string weights_json(const PublishedWeights& w) {
   for (const std::string& recipe : w.recipe()) recipes += (recipes.empty() ? "" : ", ") + json_quote(recipe);
   return fmt::format(
       R"({{"name": {}, "recipes": [{}], "data": {}, "url": {}, "bytes": {}, "sha256": {}, "licence": {}, "metric": {}, )"
-      R"("figure": {}, "page": {}, "file": {}, "fetched": {}}})",
+      R"("value": {}, "page": {}, "file": {}, "fetched": {}}})",
       json_quote(w.name()), recipes, json_quote(w.data()), json_quote(without_passwords(w.url())),
       w.has_bytes() ? std::to_string(w.bytes()) : "null", text_or_null(w.has_sha256(), w.sha256()),
-      text_or_null(w.has_licence(), w.licence()), text_or_null(w.has_figure(), w.metric()),
-      w.has_figure() ? fmt::format("{}", w.figure()) : "null",
+      text_or_null(w.has_licence(), w.licence()), text_or_null(w.has_value(), w.metric()),
+      w.has_value() ? fmt::format("{}", w.value()) : "null",
       text_or_null(w.has_page(), without_passwords(w.page())), json_quote(cached.path()), cached.is_there());
 }
 
@@ -48,18 +48,18 @@ std::string weights_json(const PublishedWeights& w) {
 int run_weights_list(const WeightsListArguments& arguments) {
   const NamedFile json(arguments.json);
   const std::vector<PublishedWeights>& all = published_weights();
-  size_t name_width = 0, data_width = 0, figure_width = 0;
+  size_t name_width = 0, data_width = 0, metric_width = 0;
   for (const PublishedWeights& w : all) {
     name_width = std::max(name_width, w.name().size());
     data_width = std::max(data_width, w.data().size());
-    figure_width = std::max(figure_width, figure_text(w).size());
+    metric_width = std::max(metric_width, metric_text(w).size());
   }
   print_text(
       "Published weights (saccade train --model RECIPE --init-from DATA, or --init-from NAME, fetches them):\n");
   std::string text;
   for (const PublishedWeights& w : all) {
     print_text("  {:<{}}  {:<{}}  {:<{}}  {:>12}  {:<10}  {}\n", w.name(), name_width, w.data(), data_width,
-               figure_text(w), figure_width, size_text(w), w.licence(),
+               metric_text(w), metric_width, size_text(w), w.licence(),
                CachedWeights(w).is_there() ? "fetched" : "");
     text += (text.empty() ? "[" : ",\n ") + weights_json(w);
   }
@@ -97,13 +97,13 @@ int run_weights_verify(const WeightsArguments& arguments) {
     print_line("{}: {}", weights->name(),
                state == State::kDamaged   ? "damaged, " + cached.sum_fault(sum)
                : state == State::kRight   ? "right, SHA-256 " + sum
-               : state == State::kLearnt  ? "SHA-256 learnt now: " + sum
+               : state == State::kLearnt  ? "SHA-256 recorded now: " + sum
                : state == State::kUnknown ? "nothing to compare with, SHA-256 " + sum
                                           : "gone meanwhile");
   }
   if (wanted.empty()) print_line("no weights are in {}", weights_folder());
   if (!damaged.empty())
-    fail("weights: {} of {} are damaged ({}); saccade weights fetch fetches them anew", damaged.size(),
+    fail("weights: {} of {} are damaged ({}); saccade weights fetch downloads them again", damaged.size(),
          wanted.size(), fmt::join(damaged, ", "));
   return 0;
 }

@@ -85,10 +85,10 @@ void note_lost(const Config& before, const Config& after, const std::string& pat
   for (const ConfigChange& change : config_changes(before, after))
     if (change.to == "none") lost.push_back(change.field);
   if (lost.empty()) return;
-  notes.push_back(fmt::format(
-      "note: --set {}: takes the place of all of it; {} that {} set before {} not: {}{}", path,
-      lost.size() == 1 ? "a field" : fmt::format("{} fields", lost.size()), lost.size() == 1 ? "was" : "were",
-      lost.size() == 1 ? "is" : "are", lost[0], lost.size() == 1 ? "" : ", ..."));
+  notes.push_back(fmt::format("note: --set {}: replaces all of it; {} that {} set before {} not: {}{}", path,
+                              lost.size() == 1 ? "a field" : fmt::format("{} fields", lost.size()),
+                              lost.size() == 1 ? "was" : "were", lost.size() == 1 ? "is" : "are", lost[0],
+                              lost.size() == 1 ? "" : ", ..."));
 }
 
 // The value of a keyed argument; its type follows from its form.

@@ -46,12 +46,12 @@ void check_classes(const config::Data& data) {
   for (const config::ClassMapping& mapping : data.class_map()) {
     if (mapping.name().empty()) fail_input("data.class_map: a name is empty, expected a class of the data");
     if (!mapped.insert(mapping.name()).second)
-      fail_input("data.class_map: the class \"{}\" is there twice", shortened(mapping.name()));
+      fail_input("data.class_map: the class \"{}\" appears twice", shortened(mapping.name()));
   }
   for (const std::string& name : data.classes()) {
     if (name.empty()) fail_input("data.classes: a name is empty, expected that of a class");
     if (!wanted.insert(name).second)
-      fail_input("data.classes: the class \"{}\" is there twice", shortened(name));
+      fail_input("data.classes: the class \"{}\" appears twice", shortened(name));
   }
   for (const std::string& folder : data.more_folders())
     if (folder.empty() || data.folder().empty())
@@ -157,7 +157,8 @@ void validate_for_training(const Config& config) {
                                   std::pair{"more_train", data.more_train_size() > 0},
                                   std::pair{"more_val", data.more_val_size() > 0}})
       if (is_given)
-        fail_input("data.folder: \"{}\" beside data.{}, expected only one of them", data.folder(), name);
+        fail_input("data.folder: \"{}\" together with data.{}, expected only one of them", data.folder(),
+                   name);
   }
   const auto& train = config.train();
   if (train.epochs() <= 0 && train.max_steps() <= 0 && train.max_minutes() <= 0)

@@ -81,7 +81,7 @@ const std::vector<Habit>& habits() {
       {"nosave", "predict", "--no-pictures"},
       {"line_thickness line_width", "predict", "--line-width N"},
       {"hide_labels hide_conf show_labels show_conf", "predict", "--letter-size 0"},
-      {"format include", "export", "OUT.onnx, the one format that there is,"},
+      {"format include", "export", "OUT.onnx, the only format,"},
       {"dynamic", "export", "--batch dynamic"},
       {"half fp16 amp", "train", "--set precision=bf16"},
       {"half fp16 amp", "", "--precision bf16"},
@@ -104,7 +104,7 @@ const std::vector<Habit>& habits() {
       {"device", "", "--device NAME"},
       {"single_cls", "train", "--set data.class_map.NAME=AS"},
       {"freeze_layers", "train", "--freeze REGEX"},
-      {"verbose val plots save", "train", "what is done always"},
+      {"verbose val plots save", "train", "no flag (it is always on)"},
       {"task mode", "", "the command itself"},
   };
   return all;
@@ -114,7 +114,7 @@ std::string ours_of_flag(std::string_view word, std::string_view command) {
   const std::string name = bare(word);
   for (const Habit& habit : habits())
     if (is_among(name, habit.words) && (habit.commands.empty() || is_among(command, habit.commands)))
-      return fmt::format("here {} says it", habit.ours);
+      return fmt::format("use {} instead", habit.ours);
   return "";
 }
 

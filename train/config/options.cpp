@@ -178,7 +178,7 @@ DataSplits splits_of_folders(const Config& config, std::vector<std::string>* not
   if (notes == nullptr) return splits;
   for (const std::string& note : splits.notes) notes->push_back("note: " + note);
   if (folders.size() > 1)
-    notes->push_back(fmt::format("{}: {} data, united by the names of their classes", named, splits.format));
+    notes->push_back(fmt::format("{}: {} data, combined by class name", named, splits.format));
   else
     notes->push_back(fmt::format("{}: {} data, {}{}", named, splits.format, splits.train->images,
                                  splits.val && splits.drawn.empty() ? " and " + splits.val->images : ""));
@@ -219,7 +219,7 @@ DataSplits data_splits(const Config& config, std::vector<std::string>* notes) {
     (*paths)->skip_bad_images = data.bad_images() == config::skip;
     set_needs(**paths, config);
   }
-  // Figures can do without the masks that training needs.
+  // Metrics can do without the masks that training needs.
   if (splits.val && splits.val->wants.masks) splits.val = with_masks(*splits.val);
   return splits;
 }

@@ -46,7 +46,7 @@ class SizeEditor : public Editor {
     if (step_ > 0 && size % step_ != 0) {
       const int64_t low = std::max(size / step_ * step_, step_);
       fail_input(
-          "--image-size: {} is no multiple of {}, as data.augment.multi_scale_heights are; expected {} or {}",
+          "--image-size: {} is not a multiple of {}, as data.augment.multi_scale_heights are; expected {} or {}",
           size, step_, low, low + step_);
     }
   }

@@ -90,7 +90,7 @@ class Task {
   // The same for images that come one at a time. Refers to the model. Throws InputError,
   // as where the task has none.
   virtual std::unique_ptr<Answerer> answerer(const LoadedModel& /*model*/) const {
-    fail_input("a model of this kind answers nothing about single images");
+    fail_input("a model of this kind cannot answer for single images");
   }
   // These two throw InputError for arguments that do not go with the task;
   // a Predictor refers to both of its arguments.
@@ -98,7 +98,7 @@ class Task {
                               const EvaluatorOptions& options) const = 0;
   virtual std::unique_ptr<Predictor> predictor(const PredictArguments& arguments,
                                                const LoadedModel& model) const = 0;
-  // Adds the sections of a run's page about its model; returns the figures as JSON.
+  // Adds the sections of a run's page about its model; returns the metrics as JSON.
   virtual std::string report(Page& page, const ReportOptions& options) const = 0;
   // For one image of that size.
   virtual ModelSummary summarize(Module& model, int64_t height, int64_t width) const = 0;

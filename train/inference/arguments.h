@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "data/evaluation/figure_options.h"
+#include "data/evaluation/metric_options.h"
 #include "data/images/draw.h"
 #include "train/video/byte_tracker.h"
 
@@ -17,14 +17,14 @@ struct EvalArguments {
   std::string checkpoint, annotations, images, detections, json, device = "auto";
   std::vector<std::string> data;  // or folders, and which of their splits
   std::string split = "val";
-  std::vector<std::string> classes;  // the figures are of these only; empty: of all
+  std::vector<std::string> classes;  // the metrics are of these only; empty: of all
   std::string precision;             // "": the configuration's
   std::vector<std::string> set;      // of what inference depends on
   int64_t batch_size = 0;            // 0: the configuration's
   int64_t image_size = 0;            // likewise, of the evaluation
-  bool allow_outside = false;        // images may lie outside of their folder
-  bool per_class = false;            // of a detector: the figures of each class too
-  FigureOptions figures;
+  bool allow_outside = false;        // images may be outside their folder
+  bool per_class = false;            // of a detector: the metrics of each class too
+  MetricOptions metric_options;
 };
 
 // Labels that the model contradicts (data/evaluation/label_errors.h), in a report.
@@ -37,7 +37,7 @@ struct LabelErrorOptions {
 
 // Of videos.
 struct VideoArguments {
-  int64_t every = 1;       // of so many frames one is looked at
+  int64_t every = 1;       // of this many frames one is looked at
   int64_t max_frames = 0;  // no more are looked at; 0: all
   bool track = false;      // detections of one object have one number
   TrackerOptions tracking;

@@ -80,8 +80,9 @@ void set_up_for_ranks() {
 void refuse_blocking_launches() {
   for (const char* name : {"SACCADE_CUDA_SYNC", "CUDA_LAUNCH_BLOCKING"})
     if (const char* text = std::getenv(name); text && *text && std::strcmp(text, "0") != 0)
-      fail_input("{}={}: several ranks with GPUs would wait for each other forever, expected it unset or 0",
-                 name, text);
+      fail_input(
+          "{}={}: several ranks with GPUs would wait for each other forever, expected it to be unset or 0",
+          name, text);
 }
 
 }  // namespace

@@ -20,10 +20,11 @@ EvaluatorOptions evaluator_options(const Config& config, int64_t batch_size) {
   return options;
 }
 
-void find_as_many_as_count(Config& config, const FigureOptions& figures) {
-  if (!figures.max_detections) return;
+void find_as_many_as_count(Config& config, const MetricOptions& metric_options) {
+  if (!metric_options.max_detections) return;
   const int64_t found = config.eval().max_detections();
-  config.mutable_eval()->set_max_detections(static_cast<int32_t>(std::max(*figures.max_detections, found)));
+  config.mutable_eval()->set_max_detections(
+      static_cast<int32_t>(std::max(*metric_options.max_detections, found)));
 }
 
 PostprocessOptions postprocess_options(const Config& config, int64_t classes) {
@@ -109,9 +110,9 @@ std::string collect_bytes(Module& model, const std::shared_ptr<const Dataset>& i
 
 Evaluation evaluate_batches(Module& model, const std::shared_ptr<const Dataset>& images,
                             const EvaluatorOptions& options, const EvaluatorSpec& spec,
-                            const EvaluatorSpec::Options& figures,
+                            const EvaluatorSpec::Options& evaluator_options,
                             const std::function<std::function<void()>(const Batch&, Evaluator&)>& start) {
-  const std::unique_ptr<Evaluator> evaluator = spec.start(figures);
+  const std::unique_ptr<Evaluator> evaluator = spec.start(evaluator_options);
   const auto result = [&] {
     try {
       return evaluator->result();
@@ -125,7 +126,7 @@ Evaluation evaluate_batches(Module& model, const std::shared_ptr<const Dataset>&
     return result();
   }
   evaluator->merge(collect_bytes(model, images, options, [&](const Batch& batch) {
-    const std::unique_ptr<Evaluator> part = spec.start(figures);
+    const std::unique_ptr<Evaluator> part = spec.start(evaluator_options);
     start(batch, *part)();
     return part->state();
   }));

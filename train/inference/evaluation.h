@@ -26,7 +26,7 @@ struct EvaluatorOptions {
 // batch_size 0: the configuration's.
 EvaluatorOptions evaluator_options(const Config& config, int64_t batch_size = 0);
 // Lets a model find as many detections of an image as shall count, where those are given.
-void find_as_many_as_count(Config& config, const FigureOptions& figures);
+void find_as_many_as_count(Config& config, const MetricOptions& metric_options);
 PostprocessOptions postprocess_options(const Config& config,
                                        int64_t classes = 0);  // classes 0: all of the logits
 
@@ -65,7 +65,7 @@ std::string collect_bytes(Module& model, const std::shared_ptr<const Dataset>& i
 // for_each_started_batch; what it returns adds to the evaluator.
 Evaluation evaluate_batches(Module& model, const std::shared_ptr<const Dataset>& images,
                             const EvaluatorOptions& options, const EvaluatorSpec& spec,
-                            const EvaluatorSpec::Options& figures,
+                            const EvaluatorSpec::Options& evaluator_options,
                             const std::function<std::function<void()>(const Batch&, Evaluator&)>& start);
 
 }  // namespace saccade

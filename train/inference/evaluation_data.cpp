@@ -27,7 +27,7 @@ std::vector<Category> categories_of(const LoadedModel& model) {
 DataSplits united_splits(const std::vector<std::string>& data, const std::string& annotations,
                          const std::string& images, const PlaceOptions& options) {
   if (!annotations.empty() || !images.empty())
-    fail_input("--data: {} beside --annotations or --images, expected only one of them",
+    fail_input("--data: {} together with --annotations or --images, expected only one of them",
                fmt::join(data, " + "));
   DataSplits splits = find_united(data, options);
   if (data.size() > 1)
@@ -95,7 +95,7 @@ std::string remark_on_unknown_classes(const GroundTruth& truth, const LoadedMode
     if (objects[c.id] > 0 && std::ranges::find(model.category_ids, c.id) == model.category_ids.end())
       unknown.push_back(fmt::format("\"{}\" {}", printable(c.name), objects[c.id]));
   if (unknown.empty()) return "";
-  return fmt::format("{} objects here, but the model lacks {}, whose figures are 0: {}",
+  return fmt::format("{} objects here, but the model lacks {}, whose metrics are 0: {}",
                      count_of(std::ssize(unknown), "class has", "classes have"),
                      unknown.size() == 1 ? "it" : "them", some_of(unknown, 10));
 }

@@ -61,7 +61,7 @@ bool is_drawn_by_us(const std::string& path) {
           std::string_view(start).substr(kAfterJpegHeader).starts_with(kJpegDrawnByUs));
 }
 
-// What fits into a file name of the system with so many more bytes, no character of UTF-8 cut.
+// What fits into a file name of the system with this many more bytes, no character of UTF-8 cut.
 std::string shortened_stem(const std::string& stem, size_t more) {
   constexpr size_t kLongestName = 255;
   if (stem.size() + more <= kLongestName) return stem;
@@ -91,7 +91,7 @@ bool is_old_file(const std::string& path) {
 bool replaces_file(const std::string& path, const std::vector<std::string>& endings) {
   if (!is_old_file(path)) return false;
   if (std::ranges::find(endings, lower_extension(path)) == endings.end())
-    fail_input("{}: is there already, and its name does not end in {}; expected another name", path,
+    fail_input("{}: already exists, and its name does not end in {}; expected another name", path,
                endings[0]);
   return true;
 }
@@ -172,7 +172,7 @@ int64_t PictureNames::remove_rest(const std::string& stem, const std::string& ex
 std::string PictureNames::note() const {
   if (kept_ == 0) return "";
   std::string others = kept_ == 1 ? "" : fmt::format(" (and {} more such files)", kept_ - 1);
-  return fmt::format("{}: {} is there already and stays, the picture is {}{}", output_, first_kept_,
+  return fmt::format("{}: {} already exists and stays, the picture is {}{}", output_, first_kept_,
                      first_other_, others);
 }
 
@@ -182,7 +182,7 @@ void check_list(const std::string& output, const std::string& name) {
   constexpr std::string_view kBegin = "[\n{\"file_name\": ", kEmpty = "[\n]\n";
   const std::string start = beginning_of(path, kBegin.size());
   if (start != kBegin && start != kEmpty)
-    fail_input("{}: is there already and not from saccade predict, expected another --output", path);
+    fail_input("{}: already exists and is not from saccade predict, expected another --output", path);
 }
 
 std::string list_entry(const PredictInput& input, const std::optional<FrameTime>& frame) {

@@ -73,8 +73,8 @@ void expand_folder(const std::string& folder, bool recursive, PredictInputs& inp
     left_out.push_back(count_of(static_cast<int64_t>(others), "file that is not called an image",
                                 "files that are not called images"));
   if (maps > 0)
-    left_out.push_back(count_of(static_cast<int64_t>(maps), "label map that lies beside its image",
-                                "label maps that lie beside their images") +
+    left_out.push_back(count_of(static_cast<int64_t>(maps), "label map next to its image",
+                                "label maps next to their images") +
                        " (IMAGE_mask.png)");
   if (!left_out.empty())
     inputs.notes.push_back(fmt::format("{}: left out: {}", folder, fmt::join(left_out, ", ")));

@@ -111,7 +111,7 @@ class Model::Impl {
 
   std::vector<int32_t> segment(Image image) const {
     if (!task_of(loaded_->config).needs(loaded_->config).label_maps)
-      fail_input("{}: tells no classes of pixels, expected a model of label maps", checkpoint_);
+      fail_input("{}: predicts no classes of pixels, expected a segmentation model", checkpoint_);
     const int64_t width = image.width;
     std::vector<int32_t> labels(static_cast<size_t>(image.height * width));
     std::vector<Image> images;

@@ -45,7 +45,7 @@ T shared_number(std::string_view text) {
   T number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   // What is too small or too large for the type is written like that by nobody.
-  SACCADE_CHECK(error == std::errc() && end == text.data() + text.size(), "[ranks] \"{}\" is no number",
+  SACCADE_CHECK(error == std::errc() && end == text.data() + text.size(), "[ranks] \"{}\" is not a number",
                 printable(text));
   return number;
 }
@@ -95,8 +95,8 @@ void TrainingRun::check_same_run() {
     if (other[2] != first[2])
       fail_input("rank {} has other training images ({}) than rank 0 ({})", r, other[2], first[2]);
     fail_input(
-        "rank {} goes on after step {}, rank 0 after step {}: expected a run folder that all ranks share", r,
-        other[3], first[3]);
+        "rank {} continues after step {}, rank 0 after step {}: expected a run folder that all ranks share",
+        r, other[3], first[3]);
   }
 }
 

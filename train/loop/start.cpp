@@ -158,7 +158,7 @@ std::vector<ConfigChange> TrainingRun::check_resumable(const ResumePoint& from) 
   for (const ConfigChange& c : changes)
     if (c.breaks_resume) breaking.push_back(c.to_string());
   if (!breaking.empty())
-    fail_input("{}: the run cannot go on with {}; expected its own values, or {}", options_.output,
+    fail_input("{}: the run cannot continue with {}; expected its own values, or {}", options_.output,
                fmt::join(breaking, ", "), remedy);
   if (old.category_ids != info_.category_ids || old.class_names != info_.class_names)
     fail_input(
@@ -169,7 +169,7 @@ std::vector<ConfigChange> TrainingRun::check_resumable(const ResumePoint& from) 
                       : fmt::format("{}", fmt::join(info_.class_names, ", ")),
                   200),
         remedy);
-  // Checkpoints of before have no name of their images, but they count batches in epochs of their own.
+  // Older checkpoints have no name of their images, but they count batches in epochs of their own.
   const bool same_epochs = old.epoch * plan_.batches_per_epoch + old.batch == old.step * plan_.accumulate;
   if ((!old.images.empty() && old.images != info_.images) || !same_epochs)
     fail_input(
@@ -180,7 +180,7 @@ std::vector<ConfigChange> TrainingRun::check_resumable(const ResumePoint& from) 
   return changes;
 }
 
-// Those since the run was last started: what was changed then its checkpoint, of before, need not have.
+// Those since the run was last started: its checkpoint, which is older, need not have what was changed then.
 std::vector<ConfigChange> TrainingRun::new_changes(const std::vector<ConfigChange>& since_checkpoint) const {
   try {
     return config_changes(resolve_config(load_config(folder_.config())), config_);

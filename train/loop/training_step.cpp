@@ -86,7 +86,7 @@ void TrainingRun::tell_skipped(const std::string& image) {
 }
 
 std::vector<Tensor> TrainingRun::backpropagate_with_room(PendingStep& now, StepTimer& timer) {
-  // The other ranks would go on: what they add up meanwhile is of one attempt.
+  // The other ranks would continue: what they add up meanwhile is of one attempt.
   if (options_.device == Device::kCpu || !group_.alone()) return backpropagate(now, timer);
   buffers_.keep();
   std::string problem;
@@ -101,7 +101,7 @@ std::vector<Tensor> TrainingRun::backpropagate_with_room(PendingStep& now, StepT
   optimizer_->zero_grad();
   allocator(options_.device).trim();
   buffers_.restore();
-  log_.message(fmt::format("step {} is done again: {}", now.step, problem));
+  log_.message(fmt::format("step {} is repeated: {}", now.step, problem));
   return backpropagate(now, timer);
 }
 

@@ -7,7 +7,7 @@ namespace saccade {
 void check_schedule(const config::Schedule& o) {
   schedules().find(o.type(), "schedule.type");
   if (o.warmup_steps() > 0 && o.warmup_epochs() > 0)
-    fail_input("schedule.warmup_epochs: {} beside warmup_steps = {}, expected only one of them",
+    fail_input("schedule.warmup_epochs: {} together with warmup_steps = {}, expected only one of them",
                o.warmup_epochs(), o.warmup_steps());
 }
 

@@ -17,14 +17,14 @@ namespace saccade {
 struct ReportOptions {
   DataPaths paths;                  // the validation set
   std::optional<double> threshold;  // unset: the best F1's
-  std::string detections = {};      // a file of them in place of evaluating
+  std::string detections = {};      // a file of them instead of evaluating
   std::string source = {};          // what is judged, for messages
   std::string checkpoint = {};      // of the classes, for messages; "": there is none
   // Where the detections are given, it has no module, and no classes where there is no checkpoint either.
   const LoadedModel& model;
-  std::vector<std::string> classes = {};  // the figures are of these only; empty: of all
+  std::vector<std::string> classes = {};  // the metrics are of these only; empty: of all
   EvaluatorOptions evaluation = {};
-  FigureOptions figures = {};  // of a detector
+  MetricOptions metric_options = {};  // of a detector
   LabelErrorOptions label_errors = {};
 };
 

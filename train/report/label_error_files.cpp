@@ -78,7 +78,7 @@ std::unique_ptr<MadeFolder> make_label_error_folder(const LabelErrorOptions& opt
   std::error_code error;
   if (fs::exists(options.folder, error) &&
       (!fs::is_directory(options.folder, error) || !fs::is_empty(options.folder, error)))
-    fail_input("--label-errors: {}: is there already, expected a new folder", options.folder);
+    fail_input("--label-errors: {}: already exists, expected a new folder", options.folder);
   auto folder = std::make_unique<MadeFolder>(options.folder);
   const Workspace begun(options.folder);
   return folder;

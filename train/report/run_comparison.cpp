@@ -16,23 +16,23 @@ namespace {
 
 constexpr size_t kMaxParts = 6, kMaxClassCharts = 6;
 
-std::string figure_with_step(const ChartPoint& point) {
-  return std::isfinite(point.y) ? fmt::format("{} (step {})", figure_text(point.y), number_text(point.x))
+std::string metric_with_step(const ChartPoint& point) {
+  return std::isfinite(point.y) ? fmt::format("{} (step {})", metric_text(point.y), number_text(point.x))
                                 : "–";
 }
 
 void add_outcomes(Page& page, const std::vector<ComparedRun>& runs) {
   std::set<std::string> known;
-  std::vector<std::string> figures;  // of any of the runs
+  std::vector<std::string> metric_names;  // of any of the runs
   for (const ComparedRun& run : runs)
-    for (const std::string& figure : run.figures)
-      if (figure != run.main_figure && run.metrics.eval.contains(figure) && known.insert(figure).second)
-        figures.push_back(figure);
+    for (const std::string& metric : run.metric_names)
+      if (metric != run.main_metric && run.metrics.eval.contains(metric) && known.insert(metric).second)
+        metric_names.push_back(metric);
   std::vector<TableColumn> columns{{"Run", false},
                                    {"Model", false},
-                                   {"Best", true, "the figure by which the best weights were chosen"},
+                                   {"Best", true, "the metric by which the best weights were chosen"},
                                    {"Last", true, "the same at the last evaluation"}};
-  for (const std::string& figure : figures) columns.push_back({figure, true, "at the last evaluation"});
+  for (const std::string& metric : metric_names) columns.push_back({metric, true, "at the last evaluation"});
   columns.insert(columns.end(), {{"Loss", true, "the last logged"},
                                  {"Steps"},
                                  {"Epochs"},
@@ -42,15 +42,15 @@ void add_outcomes(Page& page, const std::vector<ComparedRun>& runs) {
   std::vector<std::vector<Html>> rows;
   for (size_t i = 0; i < runs.size(); ++i) {
     const ComparedRun& run = runs[i];
-    const ChartPoint best = best_of(run.metrics.eval, run.main_figure),
-                     last = last_of(run.metrics.eval, run.main_figure);
+    const ChartPoint best = best_of(run.metrics.eval, run.main_metric),
+                     last = last_of(run.metrics.eval, run.main_metric);
     std::vector<Html> row =
         cells(html("<i class=\"run\" style=\"background:var(--s{})\"></i>{}", i % 8, run.name),
               run.config.model().type(),
-              html("<b>{}</b>{}", std::isfinite(best.y) ? run.main_figure + " " : "", figure_with_step(best)),
-              figure_text(last.y));
-    for (const std::string& figure : figures)
-      add_cells(row, figure_text(last_of(run.metrics.eval, figure).y));
+              html("<b>{}</b>{}", std::isfinite(best.y) ? run.main_metric + " " : "", metric_with_step(best)),
+              metric_text(last.y));
+    for (const std::string& metric : metric_names)
+      add_cells(row, metric_text(last_of(run.metrics.eval, metric).y));
     add_cells(row, number_text(last_of(run.metrics.train, "loss").y), number_text(run.metrics.step),
               number_text(run.metrics.epoch), format_duration(run.metrics.seconds),
               number_text(mean_of(run.metrics.train, "images_per_second")),
@@ -81,7 +81,7 @@ class ComparisonCharts {
         })) {}
 
   // Of one metric, where any run has logged it.
-  bool add(const std::string& metric, bool of_training, ChartOptions options, bool is_figure = false) {
+  bool add(const std::string& metric, bool of_training, ChartOptions options, bool is_metric = false) {
     std::vector<ChartSeries> series;
     for (size_t i = 0; i < runs_.size(); ++i) {
       const RunMetrics& metrics = runs_[i].metrics;
@@ -89,13 +89,13 @@ class ComparisonCharts {
       const auto it = curves.find(metric);
       if (it == curves.end()) continue;
       std::vector<ChartPoint> points = it->second;
-      if (is_figure) std::erase_if(points, [](const ChartPoint& p) { return p.y < 0; });
+      if (is_metric) std::erase_if(points, [](const ChartPoint& p) { return p.y < 0; });
       if (over_epochs_) points = by_epoch(curves, points);
       if (points.empty()) continue;
       series.push_back({.name = runs_[i].name,
                         .points = thinned(points),
                         .color = static_cast<int>(i % 8),
-                        .dots = is_figure && points.size() <= 40});
+                        .dots = is_metric && points.size() <= 40});
     }
     if (series.empty()) return false;
     options.x_label = over_epochs_ ? "epoch" : "step";
@@ -105,7 +105,7 @@ class ComparisonCharts {
   void show(Page& page) const {
     page.add(charts_.empty() ? note("Nothing was logged yet.") : grid("charts", charts_));
     if (over_epochs_)
-      page.add(note("Over epochs, as the steps of the runs have different numbers of images."));
+      page.add(note("Over epochs, because the steps of the runs have different numbers of images."));
   }
 
  private:
@@ -127,18 +127,18 @@ std::set<std::string> metrics_with(const std::vector<ComparedRun>& runs, bool of
 void add_charts(Page& page, const std::vector<ComparedRun>& runs) {
   ComparisonCharts charts(runs);
   std::set<std::string> shown;
-  auto add_figure = [&](const std::string& metric, const std::string& title, bool of_training) {
+  auto add_metric = [&](const std::string& metric, const std::string& title, bool of_training) {
     if (shown.insert(metric).second)
       charts.add(metric, of_training, {.title = title, .y_low = 0}, !of_training);
   };
   for (const ComparedRun& run : runs)
-    if (!run.main_figure.empty()) add_figure(run.main_figure, run.main_figure, false);
+    if (!run.main_metric.empty()) add_metric(run.main_metric, run.main_metric, false);
   charts.add("loss", true, {.title = "Loss", .subtitle = "all parts, all layers", .log_y = true});
   charts.add("loss", false, {.title = "Validation loss", .log_y = true});
   for (const ComparedRun& run : runs)
     for (const MetricChart& chart : run.charts)
       for (const auto& [metric, name] : chart.metrics)
-        add_figure(metric, name == metric ? metric : fmt::format("{}: {}", chart.title, name),
+        add_metric(metric, name == metric ? metric : fmt::format("{}: {}", chart.title, name),
                    chart.of_training);
   size_t classes = 0;
   for (const ComparedRun& run : runs)
@@ -146,7 +146,7 @@ void add_charts(Page& page, const std::vector<ComparedRun>& runs) {
       if (!chart.prefix.empty())
         for (const std::string& metric : metrics_with(runs, chart.of_training, chart.prefix))
           if (!shown.contains(metric) && classes++ < kMaxClassCharts)
-            add_figure(metric, metric, chart.of_training);
+            add_metric(metric, metric, chart.of_training);
   size_t parts = 0;
   for (const std::string& metric : metrics_with(runs, true, "loss_"))
     if (metric.find('_', 5) == std::string::npos && parts++ < kMaxParts)

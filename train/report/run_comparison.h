@@ -1,4 +1,4 @@
-// Several runs beside each other.
+// Several runs side by side.
 #pragma once
 
 #include <optional>
@@ -13,10 +13,10 @@ namespace saccade {
 struct ComparedRun {
   std::string name;  // as the user calls it
   RunMetrics metrics;
-  Config config;                     // resolved
-  std::vector<MetricChart> charts;   // of its task
-  std::string main_figure;           // by which its best weights were chosen; "": nothing is evaluated
-  std::vector<std::string> figures;  // what an evaluation reports, with it
+  Config config;                          // resolved
+  std::vector<MetricChart> charts;        // of its task
+  std::string main_metric;                // by which its best weights were chosen; "": nothing is evaluated
+  std::vector<std::string> metric_names;  // what an evaluation reports, with it
   std::optional<int64_t> parameters = {};
 };
 

@@ -62,16 +62,16 @@ std::vector<ChartSeries> series_of(const MetricCurves& curves,
   return out;
 }
 
-// Figures that COCO has no objects for are -1.
-std::vector<ChartSeries> figures_of(const MetricCurves& curves,
-                                    const std::vector<std::pair<std::string, std::string>>& names) {
+// Metrics that COCO has no objects for are -1.
+std::vector<ChartSeries> series_of_metrics(const MetricCurves& curves,
+                                           const std::vector<std::pair<std::string, std::string>>& names) {
   std::vector<ChartSeries> out = series_of(curves, names, true);
   for (ChartSeries& s : out) std::erase_if(s.points, [](const ChartPoint& p) { return p.y < 0; });
   std::erase_if(out, [](const ChartSeries& s) { return s.points.empty(); });
   return out;
 }
 
-// One prefix, as "AP/": the classes' figures.
+// One prefix, as "AP/": the classes' metrics.
 std::vector<std::pair<std::string, std::string>> with_prefix(const MetricCurves& curves,
                                                              const std::string& prefix) {
   std::vector<std::pair<std::string, std::string>> names;
@@ -136,7 +136,7 @@ ChartPoint last_of(const MetricCurves& curves, const std::string& metric) {
 }
 
 void add_run_section(Page& page, const RunMetrics& run, const std::vector<MetricChart>& charts_of_task,
-                     const std::string& main_figure) {
+                     const std::string& main_metric) {
   page.section("Training");
   if (run.train.empty() && run.eval.empty()) {
     page.add(note("Nothing was logged yet."));
@@ -157,12 +157,12 @@ void add_run_section(Page& page, const RunMetrics& run, const std::vector<Metric
   std::vector<std::pair<std::string, std::string>> numbers{
       {number_text(run.step), "steps"},
       {number_text(run.epoch), "epochs"},
-      {format_duration(run.seconds), "in all"},
+      {format_duration(run.seconds), "total time"},
       {number_text(mean_of(run.train, "images_per_second")), "images/s, mean"},
       {share_text(mean_of(run.train, "data_ms") / mean_of(run.train, "step_ms")), "waiting for images"}};
-  if (const ChartPoint best = best_of(run.eval, main_figure); std::isfinite(best.y))
-    numbers.insert(numbers.begin(), {figure_text(best.y), fmt::format("{}, the best (step {})", main_figure,
-                                                                      number_text(best.x))});
+  if (const ChartPoint best = best_of(run.eval, main_metric); std::isfinite(best.y))
+    numbers.insert(numbers.begin(),
+                   {metric_text(best.y), fmt::format("best {} (step {})", main_metric, number_text(best.x))});
   page.add(tiles(numbers));
   add(series_of(run.train, {{"loss", ""}}),
       {.title = "Loss", .subtitle = "all parts, all layers", .log_y = true});
@@ -171,10 +171,10 @@ void add_run_section(Page& page, const RunMetrics& run, const std::vector<Metric
   for (const MetricChart& chart : charts_of_task) {
     const MetricCurves& curves = chart.of_training ? run.train : run.eval;
     const auto names = chart.prefix.empty() ? chart.metrics : with_prefix(curves, chart.prefix);
-    add(chart.of_training ? series_of(curves, names) : figures_of(curves, names),
+    add(chart.of_training ? series_of(curves, names) : series_of_metrics(curves, names),
         {.title = chart.title, .subtitle = chart.subtitle, .y_low = 0}, chart.things);
   }
-  add(figures_of(run.eval, {{"loss", ""}}), {.title = "Validation loss", .log_y = true});
+  add(series_of_metrics(run.eval, {{"loss", ""}}), {.title = "Validation loss", .log_y = true});
   add(learning_rates(run.train), {.title = "Learning rate", .y_low = 0}, "groups");
   add(series_of(run.train, {{"gradient_norm", ""}}),
       {.title = "Gradient norm", .subtitle = "before clipping", .log_y = true});

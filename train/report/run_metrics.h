@@ -40,10 +40,10 @@ double mean_of(const MetricCurves& curves, const std::string& metric);
 ChartPoint best_of(const MetricCurves& curves, const std::string& metric);
 ChartPoint last_of(const MetricCurves& curves, const std::string& metric);
 
-// The charts of a run, those of its task among them, and its time and speed as numbers. main_figure: that by
+// The charts of a run, those of its task among them, and its time and speed as numbers. main_metric: that by
 // which its best weights are chosen, the first of the numbers; "": there is none.
 void add_run_section(Page& page, const RunMetrics& metrics, const std::vector<MetricChart>& charts,
-                     const std::string& main_figure = "");
+                     const std::string& main_metric = "");
 
 struct NamedRun {
   std::string name;

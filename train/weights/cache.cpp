@@ -60,7 +60,7 @@ std::string CachedWeights::recorded_sum() const {
   if (!fs::exists(sum_path(), error)) return "";
   const std::string text = read_text(sum_path(), kTextFile), sum = text.substr(0, kSumDigits);
   if (sum.size() != kSumDigits || sum.find_first_not_of("0123456789abcdef") != std::string::npos)
-    fail_input("{}: holds no sum of SHA-256; remove it, and the next fetch writes it anew", sum_path());
+    fail_input("{}: holds no sum of SHA-256; remove it, and the next fetch writes it again", sum_path());
   return sum;
 }
 

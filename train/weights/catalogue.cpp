@@ -37,8 +37,8 @@ bool is_plain(const std::string& text) { return escaped(text) == text; }
 constexpr const char* kPlain = "expected text of one line without control characters";
 
 std::string fault_of(const PublishedWeights& w) {
-  if (!is_weights_name(w.name())) return "expected a name of small letters, digits and _";
-  if (!is_weights_name(w.data())) return "data: expected a name of small letters, digits and _";
+  if (!is_weights_name(w.name())) return "expected a name of lower-case letters, digits and _";
+  if (!is_weights_name(w.data())) return "data: expected a name of lower-case letters, digits and _";
   const std::string url = lower_case(w.url());
   const bool has_scheme = url.starts_with("https://") || url.starts_with("http://");
   const bool printable_url = std::ranges::all_of(w.url(), [](char c) { return c > ' ' && c < 127; });
@@ -47,16 +47,15 @@ std::string fault_of(const PublishedWeights& w) {
   constexpr size_t kFewestDigits = 8, kMaxDigits = 64;
   if (w.has_sha256() && (!is_made_of(w.sha256(), "0123456789abcdef") || w.sha256().size() < kFewestDigits ||
                          w.sha256().size() > kMaxDigits))
-    return "sha256: expected 64 hexadecimal digits in small letters, or the first 8 or more";
+    return "sha256: expected 64 hexadecimal digits in lower case, or the first 8 or more";
   if (w.has_bytes() && (w.bytes() == 0 || w.bytes() > kWeightsFile.max_bytes))
     return fmt::format("bytes: expected a number from 1 to {}", kWeightsFile.max_bytes);
-  if (w.has_figure() && !(w.figure() >= 0 && w.figure() <= 100))
-    return "figure: expected a number from 0 to 100";
+  if (w.has_value() && !(w.value() >= 0 && w.value() <= 100)) return "value: expected a number from 0 to 100";
   for (const auto& [field, text] :
        {std::pair{"licence", &w.licence()}, std::pair{"metric", &w.metric()}, std::pair{"page", &w.page()}})
     if (!is_plain(*text)) return fmt::format("{}: {}", field, kPlain);
   if (!std::ranges::all_of(w.recipe(), is_plain)) return fmt::format("recipe: {}", kPlain);
-  if (w.recipe().empty()) return "recipe: not given, expected that whose weights they are";
+  if (w.recipe().empty()) return "recipe: not given, expected the recipes of these weights";
   return "";
 }
 
@@ -77,14 +76,15 @@ std::vector<PublishedWeights> parse_catalogue(const std::string& text, const std
     fail_input("{}:{}: {}", name, error.line + 1, without_passwords(explain(error, text)));
   std::set<std::string> names;
   std::set<std::pair<std::string, std::string>> of_recipes;
-  for (const PublishedWeights& w : catalogue.weights()) {
+  for (PublishedWeights& w : *catalogue.mutable_weights()) {
+    if (w.has_figure()) w.set_value(w.figure());  // its old name
     if (const std::string fault = fault_of(w); !fault.empty())
       fail_input("{}: weights \"{}\": {}", name, printable(w.name()), fault);
-    if (!names.insert(w.name()).second) fail_input("{}: weights \"{}\": is there twice", name, w.name());
+    if (!names.insert(w.name()).second) fail_input("{}: weights \"{}\": appears twice", name, w.name());
     for (const std::string& recipe : w.recipe())
       if (!of_recipes.emplace(recipe, w.data()).second)
-        fail_input("{}: weights \"{}\": others of {} on {} come before", name, w.name(), printable(recipe),
-                   w.data());
+        fail_input("{}: weights \"{}\": an earlier entry has weights of {} on {}", name, w.name(),
+                   printable(recipe), w.data());
   }
   return {catalogue.weights().begin(), catalogue.weights().end()};
 }
@@ -127,8 +127,8 @@ std::vector<const PublishedWeights*> weights_of_recipe(const std::string& recipe
   return found;
 }
 
-std::string figure_text(const PublishedWeights& weights) {
-  return weights.has_figure() ? fmt::format("{} {:.1f}", weights.metric(), weights.figure()) : "";
+std::string metric_text(const PublishedWeights& weights) {
+  return weights.has_value() ? fmt::format("{} {:.1f}", weights.metric(), weights.value()) : "";
 }
 
 std::string megabytes(uint64_t bytes) { return fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6); }

@@ -1,6 +1,6 @@
 // The weights that others have published, by name: what `saccade weights list` shows. The list is part of the
 // program (train/weights/catalogue.textproto, schema configs/weights.proto); the file in
-// $SACCADE_WEIGHTS_CATALOGUE takes its place.
+// $SACCADE_WEIGHTS_CATALOGUE replaces it.
 #pragma once
 
 #include <string>
@@ -26,7 +26,7 @@ const PublishedWeights* find_weights(const std::string& name);
 // Those of a recipe.
 std::vector<const PublishedWeights*> weights_of_recipe(const std::string& recipe);
 
-std::string figure_text(const PublishedWeights& weights);  // "AP 42.8"; "" where none is known
+std::string metric_text(const PublishedWeights& weights);  // "AP 42.8"; "" where none is known
 std::string size_text(const PublishedWeights& weights);    // "15.5 MB", or "size unknown"
 std::string megabytes(uint64_t bytes);                     // "15.5 MB"
 

@@ -76,7 +76,7 @@ class Download {
     fetch_whole();
     std::string sum = part_->sum(), fault = fault_of(sum);
     if (!fault.empty() && resumed_) {
-      say(fmt::format("{}: put together from parts, {}; fetched anew as a whole", weights_.name(), fault));
+      say(fmt::format("{}: assembled from parts, {}; downloading all of it again", weights_.name(), fault));
       start_anew();
       fetch_whole();
       sum = part_->sum();
@@ -131,8 +131,8 @@ class Download {
         if (now >= before + kWorthWhile) tries = 1;
         if (tries >= settings_.tries || (!failure.may_pass() && now == 0)) {
           const std::string kept =
-              now > 0 ? fmt::format(", after {} tries; {} are kept, and the next fetch goes on there", tries,
-                                    progress(now))
+              now > 0     ? fmt::format(", after {} tries; {} are kept, and the next fetch continues there",
+                                        tries, progress(now))
               : tries > 1 ? fmt::format(", after {} tries", tries)
                           : "";
           give_up(one_line(failure.what()) + kept);
@@ -201,7 +201,7 @@ class Download {
          (part_->total() >= 0 && total >= 0 && part_->total() != total) ||
          (tag.starts_with('"') && part_->validator().starts_with('"') && tag != part_->validator()))) {
       start_anew();
-      throw HttpFailure("the server goes on with another file than it began with", true);
+      throw HttpFailure("the server continues with another file than it began with", true);
     }
     if (!goes_on && is_web_page(head, bytes))
       refuse("answers with a web page and not with the file (a login, or a proxy?)");

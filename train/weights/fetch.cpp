@@ -42,11 +42,11 @@ bool is_fetched(const PublishedWeights& weights, const CachedWeights& cached, Pr
   const State state = cached.check(sum);
   if (state == State::kMissing) return false;
   if (state == State::kDamaged) {
-    say(fmt::format("{}: {} is damaged ({}), fetched anew", weights.name(), cached.path(),
+    say(fmt::format("{}: {} is damaged ({}), downloading it again", weights.name(), cached.path(),
                     cached.sum_fault(sum)));
     return false;
   }
-  const char* known = state == State::kLearnt    ? ", its SHA-256 learnt now"
+  const char* known = state == State::kLearnt    ? ", its SHA-256 recorded now"
                       : state == State::kUnknown ? ", with nothing to compare its SHA-256 with"
                                                  : "";
   say(fmt::format("{}: {}, fetched before{}", weights.name(), cached.path(), known));
@@ -55,7 +55,7 @@ bool is_fetched(const PublishedWeights& weights, const CachedWeights& cached, Pr
 
 std::string about(const PublishedWeights& w) {
   std::string text = w.data();
-  if (w.has_figure()) text += ", " + figure_text(w);
+  if (w.has_value()) text += ", " + metric_text(w);
   return fmt::format("{}, {}, licence {}", text, size_text(w), w.has_licence() ? w.licence() : "not stated");
 }
 
@@ -77,7 +77,7 @@ const PublishedWeights& chosen_weights(const std::string& flag, const std::strin
   const bool is_data =
       std::ranges::any_of(published_weights(), [&](const PublishedWeights& w) { return w.data() == text; });
   if (is_data && model.empty())
-    fail_input("{}: \"{}\" needs --model, whose weights they are; or take a name of saccade weights list",
+    fail_input("{}: \"{}\" needs --model for the choice of weights; or give a name of saccade weights list",
                flag, text);
   if (is_data)
     fail_input(

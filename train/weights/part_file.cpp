@@ -50,7 +50,7 @@ PartFile::~PartFile() {
 
 void PartFile::stop(const char* what) const {
   fail(
-      "{}: cannot {} the file: {}; what has come is kept ({}), so that `saccade weights fetch` goes on there",
+      "{}: cannot {} the file: {}; what has arrived is kept ({}), so that `saccade weights fetch` continues there",
       cached_.part(), what, std::strerror(errno), megabytes(size_));
 }
 

@@ -40,7 +40,7 @@ double recall(const std::vector<CategoryCurve>& curves, Get get) {
   return mean(curves, 0, kCocoThresholds, get);
 }
 
-// Of so many area ranges beside that of all.
+// Of this many area ranges besides that of all.
 CocoAverages averages(const std::vector<CategoryCurve>& curves, size_t areas) {
   auto by_area = [](size_t area) {
     return [area](const CategoryCurve& c, int t) { return c.areas[area].recall[t]; };
@@ -85,13 +85,13 @@ class CocoEvaluator final : public Evaluator {
   std::string state() const override { return to_bytes(detections_); }
   void merge(std::string_view state) override { add({.detections = detections_of(state)}); }
   Evaluation result() const override {
-    FigureOptions figures = options_.figures;
-    const CocoMetrics first = evaluate(figures);
+    MetricOptions metric_options = options_.metric_options;
+    const CocoMetrics first = evaluate(metric_options);
     Evaluation all{named_metrics(first), class_metrics(first), table(first), coco_json(first, true),
                    first.notes};
-    if (figures.iou != IouType::kBoth) return all;
-    figures.iou = IouType::kMasks;
-    const CocoMetrics masks = evaluate(figures);
+    if (metric_options.iou != IouType::kBoth) return all;
+    metric_options.iou = IouType::kMasks;
+    const CocoMetrics masks = evaluate(metric_options);
     for (auto& [name, value] : named_metrics(masks)) all.metrics.emplace_back(kOfMasks + name, value);
     for (auto& [name, value] : class_metrics(masks)) all.of_classes.emplace_back(kOfMasks + name, value);
     all.table = "boxes\n" + all.table + "\nmasks\n" + table(masks);
@@ -100,8 +100,8 @@ class CocoEvaluator final : public Evaluator {
   }
 
  private:
-  CocoMetrics evaluate(const FigureOptions& figures) const {
-    return evaluate_coco(*options_.truth, detections_, options_.source, figures);
+  CocoMetrics evaluate(const MetricOptions& metric_options) const {
+    return evaluate_coco(*options_.truth, detections_, options_.source, metric_options);
   }
   std::string table(const CocoMetrics& metrics) const {
     return coco_table(metrics) + (options_.per_class ? "\n" + coco_class_table(metrics) : "");
@@ -125,7 +125,7 @@ class CocoEvaluator final : public Evaluator {
 }  // namespace
 
 CocoMetrics evaluate_coco(const GroundTruth& truth, std::span<const Detection> detections,
-                          const std::string& source, const FigureOptions& options) {
+                          const std::string& source, const MetricOptions& options) {
   const std::vector<int64_t> images = coco::sorted_ids(truth.images),
                              categories = coco::sorted_ids(truth.categories);
   CocoMetrics metrics;

@@ -1,5 +1,5 @@
 // COCO detection evaluation of boxes, equal to pycocotools' COCOeval (cocodataset/cocoapi,
-// PythonAPI/pycocotools/cocoeval.py, iouType "bbox", default parameters but for FigureOptions) for the same
+// PythonAPI/pycocotools/cocoeval.py, iouType "bbox", default parameters but for MetricOptions) for the same
 // input order: ties of the score keep the file order within an image and the ascending order of image ids
 // between images. Results do not depend on the thread count.
 #pragma once
@@ -12,7 +12,7 @@
 
 #include "core/types/metrics.h"
 #include "data/evaluation/detections.h"
-#include "data/evaluation/figure_options.h"
+#include "data/evaluation/metric_options.h"
 #include "data/formats/ground_truth.h"
 
 namespace saccade {
@@ -42,19 +42,19 @@ struct CocoMetrics : CocoAverages {
 // NaN (naming `source` and the entry, counted from 1). Detections of unknown categories are left out,
 // with a note.
 CocoMetrics evaluate_coco(const GroundTruth& truth, std::span<const Detection> detections,
-                          const std::string& source = "detections", const FigureOptions& options = {});
+                          const std::string& source = "detections", const MetricOptions& options = {});
 
 // The COCO metrics by name, "AP" first: twelve, with other area ranges more or fewer.
 Metrics named_metrics(const CocoMetrics& metrics);
 // The same with what they are of, in pycocotools' words.
-struct CocoFigure {
+struct CocoMetric {
   std::string name;
   const char *kind, *iou;
   std::string area;
   int64_t max_detections;
   double value;
 };
-std::vector<CocoFigure> coco_figures(const CocoMetrics& metrics);
+std::vector<CocoMetric> coco_metric_rows(const CocoMetrics& metrics);
 // The lines that pycocotools prints, in its order and wording.
 std::string coco_table(const CocoMetrics& metrics);
 // A table with a line for each category.

@@ -230,7 +230,7 @@ BoxUnits units_of(const GroundTruth& truth, std::span<const Detection> detection
 }
 
 // Images with more objects of a class than detections that count, where as many were found:
-// their figures cannot be good.
+// their metrics cannot be good.
 void note_full_images(const Matches& matches, const std::vector<int64_t>& images, size_t most,
                       const std::string& source, std::vector<std::string>& notes) {
   int64_t full = 0;
@@ -250,7 +250,7 @@ void note_full_images(const Matches& matches, const std::vector<int64_t>& images
 
 Matches match_detections(const GroundTruth& truth, std::span<const Detection> detections,
                          const std::vector<int64_t>& images, const std::vector<int64_t>& categories,
-                         const std::string& source, const FigureOptions& options,
+                         const std::string& source, const MetricOptions& options,
                          std::vector<std::string>& notes) {
   for (size_t i = 0; i < detections.size(); ++i) {
     const Detection& d = detections[i];
@@ -271,7 +271,7 @@ Matches match_detections(const GroundTruth& truth, std::span<const Detection> de
     notes.push_back(fmt::format("{}: the boxes {}", source, units.about_parts()));
   if (const std::string form = units.other_form(); !form.empty())
     notes.push_back(fmt::format("{}: {}", source, form));
-  for (std::string& remark : remarks_on_figures(truth)) notes.push_back(std::move(remark));
+  for (std::string& remark : remarks_on_metrics(truth)) notes.push_back(std::move(remark));
   const std::unique_ptr<Overlap> overlap =
       make_overlap(options.iou.value_or(IouType::kBoxes), truth, detections, source);
 

@@ -150,7 +150,7 @@ std::vector<std::string> notes_on_masks_to_learn(const GroundTruth& truth, const
     fail_input("{}, nor has any other object; expected masks, which the model learns", lacking.first);
   if (lacking.objects > 0)
     notes.push_back(fmt::format(
-        "note: {}{}; of objects without one the model learns boxes and classes alone ({})", lacking.first,
+        "note: {}{}; of objects without one the model learns only boxes and classes ({})", lacking.first,
         lacking.objects == 1 ? ""
                              : fmt::format(", nor {} of the {} others", lacking.objects - 1, lacking.all - 1),
         kMakeCrowds));

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "data/evaluation/detections.h"
-#include "data/evaluation/figure_options.h"
+#include "data/evaluation/metric_options.h"
 #include "data/formats/ground_truth.h"
 
 namespace saccade::coco {
@@ -18,7 +18,7 @@ class Overlap {
  public:
   virtual ~Overlap() = default;
   // Fills `out` [found, objects] with the intersection over union of things in one image; of a crowd, with
-  // the share of the detection that it covers.
+  // the fraction of the detection that it covers.
   virtual void compare(std::span<const Detection* const> found, std::span<const Annotation* const> objects,
                        std::vector<double>& out) const = 0;
   // Fills `out` with the areas by which detections belong to area ranges.

@@ -55,7 +55,7 @@ struct Matches {
   std::vector<Cell> cells;         // by category, then image
   std::vector<size_t> first_cell;  // cells of category c: [first_cell[c], first_cell[c + 1])
   std::vector<Outcome> outcomes;   // of cell i from found_begin on, by descending score
-  size_t areas = 1;                // area ranges: all, then those of FigureOptions
+  size_t areas = 1;                // area ranges: all, then those of MetricOptions
   std::vector<Found> found;        // [outcomes, areas]
   std::vector<int64_t> objects;    // [cells, areas]: how many count
 
@@ -76,7 +76,7 @@ struct CategoryCurve {
 // `categories` and `images` are sorted ids. Throws InputError and adds notes as evaluate_coco does.
 Matches match_detections(const GroundTruth& truth, std::span<const Detection> detections,
                          const std::vector<int64_t>& images, const std::vector<int64_t>& categories,
-                         const std::string& source, const FigureOptions& options,
+                         const std::string& source, const MetricOptions& options,
                          std::vector<std::string>& notes);
 std::vector<CategoryCurve> accumulate(const Matches& matches);
 

@@ -58,11 +58,11 @@ Metrics named_metrics(const CocoMetrics& metrics) {
   return named;
 }
 
-std::vector<CocoFigure> coco_figures(const CocoMetrics& metrics) {
-  std::vector<CocoFigure> figures;
+std::vector<CocoMetric> coco_metric_rows(const CocoMetrics& metrics) {
+  std::vector<CocoMetric> rows;
   for (const Line& l : lines_of(metrics))
-    figures.push_back({l.key, l.title, l.iou, l.area, l.max_detections, l.value(metrics)});
-  return figures;
+    rows.push_back({l.key, l.title, l.iou, l.area, l.max_detections, l.value(metrics)});
+  return rows;
 }
 
 std::string coco_table(const CocoMetrics& metrics) {

@@ -56,7 +56,7 @@ ImageFinding check_image(const ImageInfo& image, const std::string& path,
     if (found.orientation > 4 && turned(shown, found.orientation) == said) {
       found.kind = "turned";
       found.problem +=
-          fmt::format(": they are of the picture as it is stored, but its EXIF orientation {} turns it",
+          fmt::format(": they are of the picture as it is stored, but its EXIF orientation {} rotates it",
                       found.orientation);
     }
   } catch (const InputError& e) {
@@ -101,7 +101,7 @@ void tell_of_images(const std::vector<ImageFinding>& found, const GroundTruth& f
   }
   if (turned_images > 0)
     report.summary.push_back(count_of(turned_images, "image is", "images are") +
-                             " turned by the EXIF orientation; boxes count in the turned picture");
+                             " rotated by the EXIF orientation; boxes refer to the rotated picture");
   if (several > 0) report.remarks.push_back(note_on_several_pictures(several, first_of_several));
 }
 
@@ -174,7 +174,7 @@ std::vector<std::string> remarks_on_names(const std::vector<Category>& categorie
     const auto [it, is_new] = alike.try_emplace(plain_name(c.name), c.name);
     if (is_new || it->second == c.name || remarks.size() > 20) continue;
     remarks.push_back(fmt::format(
-        "the categories \"{}\" and \"{}\" differ in capitals, blanks, _ or - alone, but are two classes",
+        "the categories \"{}\" and \"{}\" differ only in capitals, blanks, _ or -, but are two classes",
         it->second, c.name));
   }
   for (const auto& [name, ids] : names) {
@@ -312,7 +312,7 @@ void check_ground_truth(const GroundTruth& truth, const DataPaths& paths, int th
   add_summary(truth, report.summary);
   report.remarks = truth.notes;
   if (report.units.empty()) report.units = boxes_of_other_form(truth, sizes);
-  for (auto remarks : {remarks_on_boxes(truth, sizes), remarks_on_classes(truth), remarks_on_figures(truth)})
+  for (auto remarks : {remarks_on_boxes(truth, sizes), remarks_on_classes(truth), remarks_on_metrics(truth)})
     report.remarks.insert(report.remarks.end(), remarks.begin(), remarks.end());
   add_remarks_on_repeats(truth, report.remarks);
   if (has_images) tell_of_images(found, truth, paths, report);

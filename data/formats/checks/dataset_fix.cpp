@@ -31,7 +31,7 @@ void tell(const Changes& c, std::vector<std::string>& told) {
     if (count > 0) told.push_back(count_of(count, one, many) + what);
   };
   add(c.unclear_images, "image is", "images are",
-      fmt::format(" left out, as {}, so that nobody knows whose boxes are whose", c.unclear));
+      fmt::format(" left out, as {}, so that their boxes are ambiguous", c.unclear));
   add(c.bad_images, "image with a problem is", "images with a problem are", " left out");
   add(c.joined_images, "image whose file another image has becomes",
       "images whose file another image has become", " one with it");
@@ -41,7 +41,7 @@ void tell(const Changes& c, std::vector<std::string>& told) {
   add(c.without_size, "box is", "boxes are",
       " left out, without a size inside of the image; their objects are background in " +
           count_of(std::ssize(c.with_fewer_objects), "image", "images"));
-  add(c.doubles, "box is there twice and stays", "boxes are there twice and stay", " once");
+  add(c.doubles, "box appears twice and is kept", "boxes appear twice and are kept", " once");
   add(c.renumbered, "box whose id is used twice gets", "boxes whose id is used twice get", " a new id");
   add(c.cut, "box is cut to its", "boxes are cut to their", " image");
   add(c.masks, "mask with a fault is left out; its object keeps",
@@ -56,7 +56,8 @@ std::unordered_set<int64_t> unclear_ids(const std::vector<ImageInfo>& images, st
     const auto [it, is_new] = first.try_emplace(image.id, image.file_name);
     if (is_new || it->second == image.file_name) continue;
     if (ids.insert(image.id).second && example.empty())
-      example = fmt::format("the id {} is of \"{}\" and of \"{}\"", image.id, it->second, image.file_name);
+      example =
+          fmt::format("the id {} belongs to \"{}\" and to \"{}\"", image.id, it->second, image.file_name);
   }
   return ids;
 }
@@ -90,9 +91,9 @@ class Fixer {
       if (is_new) {
         left_.categories.push_back(c);
       } else if (it->second != c.name) {
-        told.push_back(fmt::format(
-            "the category id {} is of \"{}\" and of \"{}\", so that nobody knows which its boxes are", c.id,
-            it->second, c.name));
+        told.push_back(
+            fmt::format("the category id {} belongs to \"{}\" and to \"{}\", so that its boxes are ambiguous",
+                        c.id, it->second, c.name));
         return false;
       }
     }

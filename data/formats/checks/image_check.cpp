@@ -81,7 +81,7 @@ ImageCheck check_image_files(const Dataset& images, const DataPaths& paths, doub
   auto is_turned = [](const Problem& p) { return p.is_turned; };
   if (const auto count_turned = std::ranges::count_if(found, is_turned); count_turned > 0)
     notes.push_back(fmt::format(
-        "warning: {}: {} image{} turned by an EXIF orientation, but listed with the size of the picture as it "
+        "warning: {}: {} image{} rotated by an EXIF orientation, but listed with the size of the picture as it "
         "is stored; are the boxes, too? First {}; saccade data check names all",
         images.name(), count_turned, count_turned == 1 ? " is" : "s are",
         images.image_path(std::ranges::find_if(found, is_turned) - found.begin())));

@@ -11,7 +11,7 @@ namespace {
 
 // A part of 1 that was rounded, or of an object that reaches outside.
 constexpr double kLargestPart = 1.05;
-// Of so many boxes the form is not told.
+// Of this many boxes the form is not told.
 constexpr size_t kFewestBoxes = 10;
 
 template <class Visit>
@@ -73,7 +73,7 @@ bool BoxUnits::look_like_parts(bool all) const {
 
 std::string BoxUnits::about_parts() const {
   return fmt::format(
-      "lie in 0 to 1: they look like parts of the image{}, expected pixels [x, y, width, height]",
+      "are between 0 and 1: they look like fractions of the image{}, expected pixels [x, y, width, height]",
       in_parts_.are_corners() ? " and like [x1, y1, x2, y2]" : "");
 }
 
@@ -145,7 +145,7 @@ std::vector<std::string> remarks_on_boxes(const GroundTruth& truth, SeenSizes se
   return remarks;
 }
 
-std::vector<std::string> remarks_on_figures(const GroundTruth& truth) {
+std::vector<std::string> remarks_on_metrics(const GroundTruth& truth) {
   for (const Annotation& a : truth.annotations)
     if (a.id == 0)
       return {
@@ -165,7 +165,7 @@ std::vector<std::string> notes_on_boxes(const GroundTruth& truth, SeenSizes seen
   });
   if (empty > 0)
     notes.push_back(fmt::format(
-        "{} of {} boxes have no area inside of their image: training leaves them out, figures count "
+        "{} of {} boxes have no area inside of their image: training leaves them out, metrics count "
         "them as objects; the first is {}",
         empty, truth.annotations.size(), truth.name_of(*first_empty)));
   if (outside > 0)

@@ -1,4 +1,4 @@
-// Boxes that are in another unit or form than pixels of [x, y, width, height], and figures that depend on
+// Boxes that are in another unit or form than pixels of [x, y, width, height], and metrics that depend on
 // numbers nobody gave. Data sets and detections are looked at by the same code.
 #pragma once
 
@@ -16,9 +16,9 @@ namespace saccade {
 class BoxUnits {
  public:
   void add(const std::array<double, 4>& bbox, ImageSize image);
-  // All (of detections: nearly all) lie in 0 to 1: parts of the image.
+  // All (of detections: nearly all) are in 0 to 1: parts of the image.
   bool look_like_parts(bool all) const;
-  // "lie in 0 to 1: they look like parts of the image, expected ...", for those that do.
+  // "are in 0 to 1: they look like parts of the image, expected ...", for those that do.
   std::string about_parts() const;
   // In which form they are where their numbers were taken for another: "the boxes look like [x1, y1, x2, y2],
   // expected ...", or "".
@@ -43,24 +43,24 @@ class BoxUnits {
 // How far a box may pass the border of its image: annotations are often rounded.
 inline constexpr double kBorderPixels = 0.5;
 bool reaches_outside(const std::array<double, 4>& bbox, ImageSize image);
-// Whether nothing of the box lies in the image.
+// Whether nothing of the box is in the image.
 bool is_empty(const std::array<double, 4>& bbox, ImageSize image);
 
 // Of the images of a list in its order, as they were seen: they count where the list has no size. Empty:
 // none was looked at.
 using SeenSizes = std::span<const ImageSize>;
 
-// "all 66 boxes lie in 0 to 1, ...", or "".
+// "all 66 boxes are in 0 to 1, ...", or "".
 std::string boxes_that_are_parts(const GroundTruth& truth);
 // "the boxes look like [x1, y1, x2, y2], ...", or "".
 std::string boxes_of_other_form(const GroundTruth& truth, SeenSizes seen);
 // What is allowed, but rarely meant: boxes that look like those of another form, areas that are 0, larger
 // than their box or far below it. A line each.
 std::vector<std::string> remarks_on_boxes(const GroundTruth& truth, SeenSizes seen);
-// What the figures of detections in the set do not show, a line each.
-std::vector<std::string> remarks_on_figures(const GroundTruth& truth);
+// What the metrics of detections in the set do not show, a line each.
+std::vector<std::string> remarks_on_metrics(const GroundTruth& truth);
 // All of it, for who trains on or judges by the set: also what its reader noted, and how many boxes reach
-// outside of their images or have no area there.
+// outside their images or have no area there.
 std::vector<std::string> notes_on_boxes(const GroundTruth& truth, SeenSizes seen = {});
 
 }  // namespace saccade

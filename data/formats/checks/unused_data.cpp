@@ -195,7 +195,7 @@ class Search {
       const std::string place = name_of(path);
       if (is_told(place)) continue;
       if (const DataPaths* taken = split_called(fs::path(place).stem().string()))
-        lines.push_back(fmt::format("{}: is not taken, as {} is there", place,
+        lines.push_back(fmt::format("{}: is ignored, because {} exists", place,
                                     split_called(fs::path(taken->annotations).stem().string()) == taken
                                         ? taken->annotations
                                         : taken->images));
@@ -204,10 +204,10 @@ class Search {
     }
     if (others.size() == 1)
       lines.push_back(
-          fmt::format("{} holds labelled data but is none of the splits and is left out", others[0]));
+          fmt::format("{} holds labelled data but is not one of the splits, and is left out", others[0]));
     else if (!others.empty())
       lines.push_back(fmt::format(
-          "{} folders or files in {} hold labelled data but are none of the splits and are left out, first {}",
+          "{} folders or files in {} hold labelled data but are not among the splits, and are left out, first {}",
           others.size(), folder_, others[0]));
     if (!links_.empty())
       lines.push_back(
@@ -217,7 +217,7 @@ class Search {
                       name_of(links_[0]), real_path(links_[0])));
     if (!is_whole_)
       lines.push_back(
-          fmt::format("{} holds too much to look for all labelled data beside the splits", folder_));
+          fmt::format("{} holds too much to look for all labelled data besides the splits", folder_));
     return lines;
   }
 

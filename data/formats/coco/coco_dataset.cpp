@@ -100,8 +100,8 @@ std::string image_folder(const std::string& file, const std::string& folder, con
                    first_coco_image(file));
 }
 
-// LVIS names images by their addresses, whose folders (train2017) lie beside the annotations or in `images`;
-// those of its val are in several. Else they lie in train2017 or val2017.
+// LVIS names images by their addresses, whose folders (train2017) are next to the annotations or in `images`;
+// those of its val are in several. Else they are in train2017 or val2017.
 std::string lvis_images(const std::string& file, const std::string& folder, const std::string& split) {
   std::vector<std::string> roots{folder, joined(folder, "images"), joined(folder, "data")};
   if (const std::string path = path_of_url(text_of_key(file, "\"coco_url\"", uint64_t{1} << 20));
@@ -134,14 +134,14 @@ std::string list_of_instances(const std::string& folder, const std::string& name
 }
 
 // Of Roboflow and of `saccade data shapes`: a file in each split's folder; of COCO: a folder of annotations;
-// of FiftyOne: labels.json beside a folder "data"; of Label Studio: result.json beside images; of LVIS:
-// lvis_v1_train.json beside train2017; one file.
+// of FiftyOne: labels.json next to a folder "data"; of Label Studio: result.json next to images; of LVIS:
+// lvis_v1_train.json next to train2017; one file.
 DataSplits find_coco(const std::string& folder) {
   DataSplits splits;
   auto add = [&](std::optional<DataPaths>& split, const std::string& file, auto images) {
     if (!is_file(file)) return;
     if (split)
-      splits.notes.push_back(fmt::format("{}: is not taken, as {} is there", file, split->annotations));
+      splits.notes.push_back(fmt::format("{}: is ignored, because {} exists", file, split->annotations));
     else
       note_missing_folder(split.emplace(DataPaths{.annotations = file, .images = images()}), splits);
   };
@@ -213,7 +213,7 @@ bool holds_boxes(const std::string& file) {
      .summary = "COCO instances: one json file",
      .recognises = nullptr,
      .read = read_coco_format,
-     .layout = "annotations/*.json, _annotations.coco.json, or labels.json or result.json beside the images",
+     .layout = "annotations/*.json, _annotations.coco.json, or labels.json or result.json next to the images",
      .find = find_coco,
      .find_in_file = find_coco_file,
      .label_endings = {".json"},

@@ -275,7 +275,7 @@ class CocoFile {
   }
 
   std::string add(FileAnnotation& a) {
-    bool is_of_zeros = false;  // which stand in the place of a box
+    bool is_of_zeros = false;  // which stand instead of a box
     if (a.has_box && a.has_segmentation && a.bbox == std::array<double, 4>{}) {
       lacks_masks_ = lacks_masks_ || !a.reads_masks;
       if (a.segmentation && a.mask_fault.empty()) {
@@ -312,7 +312,7 @@ class CocoFile {
     if (last > std::numeric_limits<int64_t>::max() - std::ssize(without_id_)) last = 0;
     for (const size_t place : without_id_) truth_.annotations[place].id = ++last;
     if (!without_id_.empty())
-      note("{} a word for an id, or none; numbers up to {} take the place",
+      note("{} a word for an id, or none; numbers up to {} replace it",
            count_of(std::ssize(without_id_), "annotation has", "annotations have"), last);
   }
 
@@ -326,7 +326,7 @@ class CocoFile {
     for (Category& c : truth_.categories)
       if (WordIds::is_word(c.id)) c.id = numbers.at(c.id);
     apply(&Annotation::category_id, "category_id", "categories", category_ids_, numbers, report);
-    note("{} words for ids: numbers take their place",
+    note("{} words for ids: numbers replace them",
          count_of(std::ssize(numbers), "category has", "categories have"));
   }
   void number_images(const ProblemReport& report) {
@@ -338,7 +338,7 @@ class CocoFile {
         image.id = numbers.at(image.id);
       }
     apply(&Annotation::image_id, "image_id", "images", image_ids_, numbers, report);
-    note("{} words for ids: numbers take their place, in the order of the list",
+    note("{} words for ids: numbers replace them, in the order of the list",
          count_of(std::ssize(numbers), "image has", "images have"));
   }
   void apply(int64_t Annotation::*id, const char* field, const char* list, const WordIds& words,

@@ -1,8 +1,8 @@
 // Boxes in a table: a header, then a line for each box with its image, its class and its corners in pixels.
 // Columns are found by the names that are usual, in any order; others are passed over. Tables without a
 // header are taken in RetinaNet's order. An image without objects has a line without a class and corners.
-// Classes are numbered from 1 in the order of a classes.txt or classes.csv beside the table, or else of their
-// names, images in the order of the file.
+// Classes are numbered from 1 in the order of a classes.txt or classes.csv next to the table, or else of
+// their names, images in the order of the file.
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -21,7 +21,7 @@
 namespace saccade {
 namespace {
 
-// A table as text (RFC 4180), and what people write in place of it: blanks behind commas, semicolons, tabs.
+// A table as text (RFC 4180), and what people write instead of it: blanks behind commas, semicolons, tabs.
 // Cuts it into lines of fields; a field in quotes may hold separators, quotes (doubled) and line ends. Blanks
 // around a field that is not in quotes are left out.
 class CsvText {
@@ -151,7 +151,7 @@ Columns find_columns(const std::vector<std::string>& header, const std::string& 
   return columns;
 }
 
-// The names of a table, from a classes.txt beside it or RetinaNet's classes.csv (a name and a number from 0
+// The names of a table, from a classes.txt next to it or RetinaNet's classes.csv (a name and a number from 0
 // in each line), in the order of their numbers; empty: there is neither.
 std::vector<std::string> listed_classes(const std::string& annotations) {
   const std::string list = joined(parent_of(annotations), "classes.txt"),
@@ -272,7 +272,7 @@ class CsvReader {
     });
   }
 
-  // Those of a list, or of this table and those beside it.
+  // Those of a list, or of this table and those next to it.
   std::vector<std::string> all_classes() {
     if (std::vector<std::string> listed = listed_classes(paths_.annotations); !listed.empty()) return listed;
     std::set<std::string> names;
@@ -323,7 +323,7 @@ DataSplits find_csv(const std::string& folder) {
     if (!is_file(joined(folder, file))) return;
     if (split)
       splits.notes.push_back(
-          fmt::format("{}: is not taken, as {} is there", joined(folder, file), split->annotations));
+          fmt::format("{}: is ignored, because {} exists", joined(folder, file), split->annotations));
     else
       split = table(joined(folder, file), images);
   };

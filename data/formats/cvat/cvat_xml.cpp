@@ -16,7 +16,7 @@ namespace {
 constexpr FileKind kCvatFile{"an XML file of CVAT", uint64_t{1} << 30};
 constexpr std::string_view kImageElement = "/annotations/image", kLabelElement = "/labels/label";
 
-// The upright box around one that is turned by degrees about its centre.
+// The upright box around one that is rotated by degrees about its centre.
 Box around_turned(const Box& box, double degrees) {
   const double angle = degrees * std::numbers::pi / 180, c = std::abs(std::cos(angle)),
                s = std::abs(std::sin(angle));
@@ -51,7 +51,7 @@ int64_t whole_pixels(double value) {
   return static_cast<int64_t>(value);
 }
 
-// The runs of a <mask> lie in its window (left, top, width, height) and go along its rows. Throws InputError.
+// The runs of a <mask> are in its window (left, top, width, height) and go along its rows. Throws InputError.
 Mask mask_in(const std::array<double, 4>& window, const std::vector<double>& rle, ImageSize image) {
   if (rle.empty()) fail_input("mask: expected run lengths like rle=\"3, 5, 7\"");
   std::vector<int64_t> counts;
@@ -148,7 +148,7 @@ class CvatReader : public XmlReader {
     }
     if (!a.text("rotation").empty() && !a.number("rotation")) {
       add_problem(
-          fmt::format("a <{}> whose rotation \"{}\" is no number", shape, printable(a.text("rotation"))));
+          fmt::format("a <{}> whose rotation \"{}\" is not a number", shape, printable(a.text("rotation"))));
       return false;
     }
     const double degrees = a.number("rotation").value_or(0);

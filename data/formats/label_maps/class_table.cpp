@@ -118,7 +118,7 @@ ClassList read_object_info(const std::string& path) {
     if (line.text.starts_with("Idx")) continue;
     const size_t first = line.text.find('\t'), last = line.text.rfind('\t');
     if (first == std::string::npos)
-      fail_input("{}: line {}: expected a number, figures and a name with tabs between them", path,
+      fail_input("{}: line {}: expected a number, counts and a name with tabs between them", path,
                  line.number);
     list.classes.push_back({number_in(line.text.substr(0, first), 65535, path, line.number),
                             std::string(trimmed(line.text.substr(last + 1)))});
@@ -194,7 +194,7 @@ void refuse_masks_of_255(const std::vector<std::string>& files) {
   for (size_t i = 0; i < files.size(); i += files.size() / kLookedAt + 1) some.push_back(files[i]);
   if (!are_two(some) || !are_two(files)) return;
   fail_input(
-      "{}: this and the other label maps have the values 0 and 255 alone, and 255 is no class by default; expected a labelmap.txt beside them that names both (background:0,0,0:: and object:255,255,255::), or data.label_maps.ignore=255 if only 0 is one",
+      "{}: this and the other label maps have only the values 0 and 255, and 255 is no class by default; expected a labelmap.txt next to them that names both (background:0,0,0:: and object:255,255,255::), or data.label_maps.ignore=255 if only 0 is one",
       files.front());
 }
 
@@ -219,7 +219,7 @@ ClassTable class_table(const LabelMapOptions& options, const std::vector<std::st
   if (path.empty() && options.names.empty()) path = list_in(folders);
   if (!options.names.empty()) {
     if (!options.list.empty())
-      fail_input("data.label_maps.list: \"{}\" beside data.label_maps.names, expected one of the two",
+      fail_input("data.label_maps.list: \"{}\" together with data.label_maps.names, expected one of the two",
                  options.list);
     for (const std::string& name : options.names)
       list.classes.push_back({first + static_cast<uint32_t>(list.classes.size()), name});

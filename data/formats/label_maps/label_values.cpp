@@ -119,8 +119,8 @@ void draw_labels(GroundTruth& truth, const DataPaths& paths, const ProblemReport
           "{}: has no segmentation, nor has any other object, expected some, of which label maps are drawn",
           where));
     truth.notes.push_back(fmt::format(
-        "{} of {} objects {} no mask, first {}: what lies in such a box and in no mask is of no class",
-        lacking, all, lacking == 1 ? "has" : "have", truth.name_of(*first)));
+        "{} of {} objects {} no mask, first {}: pixels in such a box and in no mask have no class", lacking,
+        all, lacking == 1 ? "has" : "have", truth.name_of(*first)));
   }
   truth.drawn_labels.emplace();
   const std::string& name = paths.label_maps.background;

@@ -23,7 +23,7 @@ constexpr const char* kMasks = "SegmentationClass";
 // What the name of a label map may have behind that of its image.
 constexpr std::string_view kEndings[] = {"", "_mask", "_label", "_labels", "_seg"};
 constexpr std::string_view kCityscapesImage = "_leftImg8bit";
-// That of a label map that lies beside its image, as in Roboflow's export.
+// That of a label map that is next to its image, as in Roboflow's export.
 constexpr std::string_view kBesideImage = "_mask.png";
 
 bool is_label_list(const std::string& path) {
@@ -32,7 +32,7 @@ bool is_label_list(const std::string& path) {
 
 std::string without_ending(const std::string& name) { return fs::path(name).replace_extension("").string(); }
 
-// Where a list of classes may lie: beside the maps, above them, and above the folder of a split.
+// Where a list of classes may lie: next to the maps, above them, and above the folder of a split.
 std::vector<std::string> folders_of_lists(const std::string& labels) {
   const fs::path own = normal_path(labels), above = own.parent_path();
   std::vector<std::string> folders{labels, above.string()};
@@ -88,7 +88,7 @@ LabelledImages pair_folders(const std::string& labels, const std::string& images
   MapFiles files = label_files(labels, beside_images);
   if (files.by_stem.empty())
     fail_input("{}: has no label maps, expected {}", labels,
-               beside_images ? "PNG files called IMAGE_mask.png beside the images" : "PNG files");
+               beside_images ? "PNG files called IMAGE_mask.png next to the images" : "PNG files");
   for (const auto& [name, first] : files.twins)
     report(fmt::format("{}: is a second label map of the image that {} belongs to", joined(labels, name),
                        joined(labels, first)));
@@ -212,7 +212,7 @@ std::optional<DataPaths> plain_pair(const std::string& folder) {
   return std::nullopt;
 }
 
-// An image of the folder has its label map beside it.
+// An image of the folder has its label map next to it.
 std::optional<DataPaths> mixed_folder(const std::string& folder) {
   for (const std::string& name : list_files(folder, std::string(kBesideImage)))
     if (!image_called(folder, name.substr(0, name.size() - kBesideImage.size())).empty())

@@ -1,4 +1,4 @@
-// LabelMe: a JSON file for each image, beside it or in a folder of its own. Classes are numbered from 1 in
+// LabelMe: a JSON file for each image, next to it or in a folder of its own. Classes are numbered from 1 in
 // the order of a classes.txt, or else of their names. docs/formats.md lists what is taken.
 #include <filesystem>
 
@@ -44,7 +44,7 @@ std::string labelme_images(const std::string& folder) {
   return first_folder({joined(folder, "images"), joined(folder, "JPEGImages")});
 }
 
-// Files in a folder of their own, or beside the images.
+// Files in a folder of their own, or next to the images.
 std::optional<DataPaths> find_labelme_files(const std::string& folder) {
   const std::string images = labelme_images(folder);
   for (const char* name : kFolders)
@@ -79,7 +79,7 @@ DataSplits find_labelme_in_file(const std::string& file) {
            return is_labelme_folder(paths.annotations) || is_labelme_json(paths.annotations);
          },
      .read = read_labelme,
-     .layout = "JSON files beside the images or in annotations",
+     .layout = "JSON files next to the images or in annotations",
      .find = find_labelme,
      .find_in_file = find_labelme_in_file,
      .label_endings = {".json"},

@@ -1,6 +1,6 @@
 // Pascal VOC (Everingham et al., 2010): an XML file for each image, all of a folder, or those that a list of
 // ImageSets names. Corners are taken as edges in pixels, as today's tools write them. Classes are numbered
-// from 1 in the order of a classes.txt beside the files or above them, or else of their names.
+// from 1 in the order of a classes.txt next to the files or above them, or else of their names.
 #include <algorithm>
 #include <filesystem>
 #include <optional>
@@ -150,14 +150,14 @@ void add_image_sets(const std::string& folder, const std::string& images, DataSp
   if (!others.empty()) splits.notes.push_back(std::move(others));
 }
 
-// Whether XML files lie in the folder that are none of CVAT's.
+// Whether XML files are in the folder that are none of CVAT's.
 bool holds_others_than_cvat(const std::string& folder) {
   const std::vector<std::string> files = list_files(folder, ".xml");
   return !std::ranges::all_of(files,
                               [&](const std::string& name) { return is_cvat_xml(joined(folder, name)); });
 }
 
-// XML files in a folder of annotations or beside the images.
+// XML files in a folder of annotations or next to the images.
 std::optional<DataPaths> find_voc_files(const std::string& folder, const std::string& images) {
   for (const char* name : {"Annotations", "annotations", "xmls"})
     if (const std::string own = joined(folder, name);
@@ -199,7 +199,7 @@ DataSplits find_voc(const std::string& folder) {
                                      (is_folder(paths.annotations) && !is_labelme_folder(paths.annotations));
                             },
                         .read = read_voc,
-                        .layout = "XML files in Annotations or beside the images",
+                        .layout = "XML files in Annotations or next to the images",
                         .find = find_voc,
                         .label_endings = {".xml"},
                         .holds_labels = is_voc_xml,

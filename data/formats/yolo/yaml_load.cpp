@@ -45,7 +45,7 @@ class YamlComposer {
 
  private:
   [[noreturn]] void fail_at(size_t line, const std::string& what) const {
-    fail_input("{}: line {}: no YAML: {}", path_, line + 1, what);
+    fail_input("{}: line {}: not YAML: {}", path_, line + 1, what);
   }
 
   void check_directives() const {

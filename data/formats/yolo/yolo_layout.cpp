@@ -73,7 +73,7 @@ std::string description_in(const std::string& folder) {
     if (is_file(joined(folder, usual))) return joined(folder, usual);
   const std::vector<std::string> others = descriptions_in(folder);
   if (others.size() > 1)
-    fail_input("{}: {} each describe a data set, expected one of them in place of the folder: --data {}",
+    fail_input("{}: {} each describe a data set, expected one of them instead of the folder: --data {}",
                folder, fmt::join(others, ", "), others[0]);
   if (others.size() == 1) return others[0];
   const std::string darknet = joined(folder, "data/obj.data");
@@ -124,7 +124,7 @@ DataSplits find_yolo(const std::string& folder) {
   if (file.empty()) return splits_beside_class_list(folder);
   DataSplits splits = splits_named_in(read_yolo_description(file), file);
   for (const std::string& other : descriptions_in(folder))
-    if (other != file) splits.notes.push_back(fmt::format("{}: is not taken, as {} is there", other, file));
+    if (other != file) splits.notes.push_back(fmt::format("{}: is ignored, because {} exists", other, file));
   return splits;
 }
 

@@ -128,9 +128,9 @@ void take_others(const std::map<std::string, std::vector<YoloEntry>>& others, co
       const std::string& name = split->names[0];
       if (!out.splits.try_emplace(name, entries).second)
         out.notes.push_back(
-            fmt::format("line {}: {}: is not taken, as {} is there", entries[0].line, key, name));
+            fmt::format("line {}: {}: is ignored, because {} exists", entries[0].line, key, name));
     } else if (is_folder(place) ? holds_image(place) : place.ends_with(".txt")) {
-      out.notes.push_back(fmt::format("line {}: {}: is none of train, val and test, and is not taken",
+      out.notes.push_back(fmt::format("line {}: {}: is none of train, val and test, and is ignored",
                                       entries[0].line, shortened(key)));
     }
   }
@@ -221,7 +221,7 @@ YoloYaml read_darknet_data(const std::string& path) {
     for (const auto& [split, keys] : std::map<std::string, std::set<std::string>>{
              {"train", {"train"}}, {"val", {"valid", "val", "validation"}}, {"test", {"test"}}})
       if (keys.contains(key)) {
-        if (out.splits.contains(split)) fail_input("{}: line {}: {} is there twice", path, line.number, key);
+        if (out.splits.contains(split)) fail_input("{}: line {}: {} appears twice", path, line.number, key);
         out.splits[split] = {{value, line.number}};
       }
   }

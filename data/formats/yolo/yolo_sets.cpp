@@ -45,7 +45,7 @@ class KnownFiles {
 
 constexpr FileKind kLabelHead{"a file of YOLO labels", uint64_t{64} << 20};
 
-// What exporters put before a name although it lies beside the file.
+// What exporters put before a name although it is next to the file.
 std::string without_prefix(std::string name) {
   for (const std::string_view prefix : {"../", "./", "data/"})
     while (name.starts_with(prefix)) name.erase(0, prefix.size());
@@ -186,7 +186,7 @@ YoloImages images_of(const std::vector<YoloSource>& sources, const std::string& 
   YoloImages out{.root = root, .images = {}, .listings = {}, .notes = {}, .links = {}, .lists = {}};
   if (!set.path.empty() && !is_folder(joined(parent_of(file), set.path)))
     out.notes.push_back(
-        fmt::format("path: \"{}\" is no folder here; names are relative to the file", set.path));
+        fmt::format("path: \"{}\" is not a folder here; names are relative to the file", set.path));
   std::unordered_set<std::string> seen;
   KnownFiles known;
   int64_t repeats = 0;

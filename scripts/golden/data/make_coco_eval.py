@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Random evaluation cases with pycocotools' figures, for tests/data/coco_eval_test.cpp.
+"""Random evaluation cases with pycocotools' metrics, for tests/data/coco_eval_test.cpp.
 
     pip install pycocotools && python3 scripts/golden/data/make_coco_eval.py tests/golden/coco_eval
 
@@ -133,7 +133,7 @@ def main():
         expected = figures(out / f"{name}.gt.json", out / f"{name}.dt.json")
         (out / f"{name}.expected.json").write_text(json.dumps(expected, indent=0) + "\n")
         print(name, len(gt["annotations"]), len(dt), np.round(list(expected["stats"].values()), 3))
-    # One list of masks, whose figures are those of masks and, in a file of their own, of boxes.
+    # One list of masks, whose metrics are those of masks and, in a file of their own, of boxes.
     gt, dt = mask_cases.make(seed=13, images=8, objects=4, detections=9)
     for kind, value in (("gt", gt), ("dt", dt)):
         (out / f"masks.{kind}.json").write_text(json.dumps(value, separators=(",", ":")) + "\n")

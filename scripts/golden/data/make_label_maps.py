@@ -1,4 +1,4 @@
-"""Label maps as Pillow writes them, and mmsegmentation's figures (0.29, core/evaluation/metrics.py) counted with numpy on
+"""Label maps as Pillow writes them, and mmsegmentation's metrics (0.29, core/evaluation/metrics.py) counted with numpy on
 random cases.
 
     python scripts/golden/data/make_label_maps.py tests/golden/segmentation

@@ -1,4 +1,4 @@
-"""The figures of `saccade report` from pycocotools and scikit-learn, for make_report.py and scripts/checks/check_report.py."""
+"""the metrics of `saccade report` from pycocotools and scikit-learn, for make_report.py and scripts/checks/check_report.py."""
 import numpy as np
 from make_coco_eval import KEYS, evaluate
 from pycocotools import mask

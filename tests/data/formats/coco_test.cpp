@@ -418,11 +418,11 @@ TEST(CocoCheck, SaysThatExifTurnsAPicture) {
     if (!ok)
       expect_says(report.problems.lines()[0],
                   {"has 13 x 21 pixels, the annotations say 21 x 13", "EXIF orientation 6"});
-    expect_says(report.summary.back(), {"1 image is turned by the EXIF orientation"});
+    expect_says(report.summary.back(), {"1 image is rotated by the EXIF orientation"});
   }
 }
 
-// The real sets that lie beside the project have nothing wrong.
+// The real sets that are next to the project have nothing wrong.
 TEST(CocoCheck, RealSetsAreSound) {
   std::string base = std::string(SACCADE_SOURCE_DIR) + "/../shared/data/bccd/";
   if (!std::filesystem::exists(base)) GTEST_SKIP() << base << " is not there";

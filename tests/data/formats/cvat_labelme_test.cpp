@@ -109,7 +109,7 @@ TEST(CvatReader, ShapesAndLabels) {
                      cvat_label("hand", "<type>points</type><parent>man</parent>"))},
            {"images/1.png", ""}}),
       "2:4,2,10,10 3:4,2,10,10 2:1.5,2,3.5,7.5 2:6,8,8,4 2:3,4,5,6 "
-      "\nnote: annotations.xml: 4 shapes are polygons, turned boxes or the like; the upright box around each is taken"
+      "\nnote: annotations.xml: 4 shapes are polygons, rotated boxes or the like; the upright box around each is taken"
       "\nnote: annotations.xml: 3 shapes have no area and are left out, first annotations.xml: line 2: <polyline>");
 }
 
@@ -167,7 +167,7 @@ TEST(LabelmeReader, Shapes) {
                                              shape("nut", "[[1,1],[2,2]]", "line"),
                                          "1.png")}}),
             "2:4,2,10,10.5 1:1.5,2,3.5,7.5 2:5,5,10,10 "
-            "\nnote: : 2 shapes are polygons, turned boxes or the like; the upright box around each is taken"
+            "\nnote: : 2 shapes are polygons, rotated boxes or the like; the upright box around each is taken"
             "\nnote: : 2 shapes have no area and are left out, first 1.json: shape 4: a point");
 }
 
@@ -181,7 +181,7 @@ TEST(OtherFormats, ShareTheNotesOnBoxesAndClasses) {
     csv += "1.png,nut,0.1,0.2,0.5,0.6\n";
     xml += "<box label=\"nut\" xtl=\"0.1\" ytl=\"0.2\" xbr=\"0.5\" ybr=\"0.6\"/>";
   }
-  const std::string note = "12 of 12 boxes lie in 0 to 1: they look like parts of the image";
+  const std::string note = "12 of 12 boxes are between 0 and 1: they look like fractions of the image";
   for (const Files& files :
        std::vector<Files>{{{"1.json", mark + labelme(boxes, "1.png")}, {"1.png", ""}},
                           {{"annotations.xml", mark + cvat(cvat_image("1.png", xml))}, {"1.png", ""}},
@@ -200,7 +200,7 @@ TEST(OtherFormats, ShareTheNotesOnBoxesAndClasses) {
     TestFolder dir;
     make(dir, files);
     const DatasetReport report = check_dataset(*find_splits(dir.path()).train);
-    EXPECT_NE(fmt::format("{}", fmt::join(report.remarks, ";")).find("differ in capitals, blanks"),
+    EXPECT_NE(fmt::format("{}", fmt::join(report.remarks, ";")).find("differ only in capitals, blanks"),
               std::string::npos);
   }
   // Validation sets that lack a class, and names of Windows.
@@ -228,7 +228,7 @@ TEST(OtherFormats, ShareTheNotesOnBoxesAndClasses) {
             std::string::npos);
 }
 
-// What each format lists and what its folder holds beside that.
+// What each format lists and what its folder holds besides that.
 TEST(UnnamedImages, AreCountedInEachFormat) {
   auto coco = [](const std::string& file) {
     return "{\"images\":[{\"id\":1,\"file_name\":\"" + file +

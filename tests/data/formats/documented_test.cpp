@@ -114,7 +114,7 @@ TEST(Documentation, CasesThatStandNowhereElse) {
       {{{"boxes.csv", kCsv}, {"images/1.png", ""}}, {"csv train: 1.png(1)"}},
       {{{"labels.csv", kCsv}, {"1.png", ""}}, {"csv train: 1.png(1)"}},
       {{{"json/a.json", shapes}, {"json/b.json", shapes}, {"images/1.png", ""}},
-       {"error: json/b.json: is of the image 1.png, as is json/a.json"}},
+       {"error: json/b.json: belongs to the image 1.png, as does json/a.json"}},
   });
 }
 

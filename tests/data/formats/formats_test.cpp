@@ -1,4 +1,4 @@
-// YOLO, Pascal VOC and CSV beside COCO, and the usual layouts of folders. Malformed files stand in
+// YOLO, Pascal VOC and CSV against COCO, and the usual layouts of folders. Malformed files stand in
 // tests/train/bad_inputs/formats.table.
 #include <gtest/gtest.h>
 
@@ -90,7 +90,7 @@ TEST(ClassList, IsReadAndChecked) {
   write_below(dir, "classes.txt", "cat\r\nsmall dog\n\n");
   EXPECT_EQ(read_class_list(dir / "classes.txt"), (std::vector<std::string>{"cat", "small dog"}));
   write_below(dir, "twice.txt", "cat\ndog\ncat\n");
-  EXPECT_NE(input_error([&] { read_class_list(dir / "twice.txt"); }).find("the class \"cat\" is there twice"),
+  EXPECT_NE(input_error([&] { read_class_list(dir / "twice.txt"); }).find("the class \"cat\" appears twice"),
             std::string::npos);
   write_below(dir, "none.txt", "\n");
   EXPECT_NE(input_error([&] { read_class_list(dir / "none.txt"); }).find("has no names of classes"),
@@ -111,7 +111,7 @@ TEST(Voc, NamesMustFitEachOtherAndWhatIsKnown) {
   write_bytes(dir / "c.xml", kXml);
   EXPECT_NE(input_error([&] {
               open_dataset({dir.path(), dir.path()});
-            }).find("is of the image b.png, as is"),
+            }).find("belongs to the image b.png, as does"),
             std::string::npos);
   fs::remove(dir / "c.xml");
   DataPaths known{dir.path(), dir.path()};

@@ -215,7 +215,7 @@ TEST_F(LabelForms, ImagesThatWouldShareLabelsAreRefused) {
     const LabelList list{.truth = truth};
     EXPECT_NE(input_error([&] {
                 label_forms().find(form).write({&list, 1});
-              }).find(std::string("1.png and 1.jpg: would have one file of labels as ") + form),
+              }).find(std::string("1.png and 1.jpg: would share one label file as ") + form),
               std::string::npos);
   }
   truth.images[2].file_name = "../../1.jpg";

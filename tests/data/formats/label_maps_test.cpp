@@ -142,7 +142,7 @@ TEST_F(LabelMaps, OfPascalVocAndCvat) {
   EXPECT_EQ(find().train->annotations, folder / "ImageSets/Segmentation/Train.txt");
 }
 
-// Images, their maps and the list of classes lie in one folder.
+// Images, their maps and the list of classes are in one folder.
 TEST_F(LabelMaps, OfRoboflow) {
   for (const char* split : {"train", "valid"}) {
     pair(fmt::format("{}/a_jpg.rf.0f.png", split), fmt::format("{}/a_jpg.rf.0f_mask.png", split),
@@ -328,7 +328,7 @@ TEST_F(LabelMaps, MasksOf255AreNotOfOneClass) {
     pair(fmt::format("images/{}.png", i), fmt::format("masks/{}.png", i), {0, 255});
   const auto refused = [&](const LabelMapOptions& options) {
     expect_label_error([&] { (void)read_first(*find().train, options, 1); },
-                       "masks/0.png: this and the other label maps have the values 0 and 255 alone");
+                       "masks/0.png: this and the other label maps have only the values 0 and 255");
   };
   refused({});
   refused({.names = {"background", "object"}});
@@ -351,7 +351,7 @@ TEST_F(LabelMaps, OtherFilesAndTurnedOnesAreRefused) {
     expect_label_error([&] { (void)read_stored_pixels(folder / "masks/a.png"); }, part);
   };
   refused(read_bytes(std::string(SACCADE_SOURCE_DIR) + "/tests/golden/images/turned6.jpg"),
-          "a.png: no PNG file, expected a label map as one");
+          "a.png: not a PNG file, expected a label map as one");
   // Behind the header an EXIF chunk: big-endian, one entry, orientation 6, and its checksum.
   using namespace std::string_literals;
   const std::string exif = "eXIfMM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0\0\0\0\0"s;
@@ -359,7 +359,7 @@ TEST_F(LabelMaps, OtherFilesAndTurnedOnesAreRefused) {
   chunk += exif;
   const auto sum = crc32(0, reinterpret_cast<const Bytef*>(exif.data()), static_cast<uInt>(exif.size()));
   for (int shift = 24; shift >= 0; shift -= 8) chunk += static_cast<char>(sum >> shift & 255);
-  refused(whole.substr(0, 33) + chunk + whole.substr(33), "a.png: is turned by its EXIF orientation");
+  refused(whole.substr(0, 33) + chunk + whole.substr(33), "a.png: is rotated by its EXIF orientation");
   write_bytes(folder / "masks/a.png", whole);
   EXPECT_EQ(read_first(*find().train, {}, 2), "0 0, 1 1; 0 1");
 }
@@ -371,13 +371,13 @@ TEST_F(LabelMaps, WhatIsPassedOverIsTold) {
   write_text(folder / "masks/classes.txt", "Road\nroad\n");
   const DataSplits splits = find();
   EXPECT_EQ(splits.notes,
-            std::vector<std::string>{folder / "masks/more: is none of the splits and is left out"});
+            std::vector<std::string>{folder / "masks/more: is not one of the splits, and is left out"});
   const DatasetReport report = check_dataset(*splits.train);
   const std::string told =
       fmt::format("{} {}", fmt::join(report.summary, "\n"), fmt::join(report.remarks, "\n"));
   for (const std::string& part :
        {"1 image in " + (folder / "images/train") + " is of a type that is not read",
-        std::string("\"Road\" and \"road\" differ in capitals")})
+        std::string("\"Road\" and \"road\" differ only in capitals")})
     EXPECT_NE(told.find(part), std::string::npos) << told;
   pair("JPEGImages/d.png", "SegmentationClass/d.png", {0});
   write_text(folder / "ImageSets/Segmentation/train.txt", "d\n");
@@ -385,7 +385,7 @@ TEST_F(LabelMaps, WhatIsPassedOverIsTold) {
   const DataSplits lists = find();
   EXPECT_EQ(lists.notes,
             std::vector<std::string>{
-                folder / "ImageSets/Segmentation/holdout.txt: is none of the splits and is left out"});
+                folder / "ImageSets/Segmentation/holdout.txt: is not one of the splits, and is left out"});
 }
 
 TEST_F(LabelMaps, AreRefusedWithTheirLists) {
@@ -394,7 +394,7 @@ TEST_F(LabelMaps, AreRefusedWithTheirLists) {
     write_text(folder / list, text);
     expect_label_error([&] { (void)read_first(*find().train, {.list = folder / list}, 1); }, part);
   };
-  refused("classes.txt", "a\na\n", "the class \"a\" is there twice");
+  refused("classes.txt", "a\na\n", "the class \"a\" appears twice");
   refused("labelmap.txt", "a:0,0,0::\nb:0,0,0::\n",
           "two classes have the colour #000000, the second is \"b\"");
   refused("labelmap.txt", "a:0,0,256::\n", "line 1: \"256\", expected a whole number from 0 to 255");

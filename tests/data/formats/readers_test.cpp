@@ -60,7 +60,7 @@ TEST(YoloReader, TakesWhatDataYamlNames) {
        {"error: data.yaml: line 2: train: \"images/a/1.png\": expected a folder of images or a list of them (.txt)"}},
       {both(set, {{"data.yaml", kNames + "train: images/a\nval: images/b\ntest: ../test/images\n"}}),
        {"yolo train: 1.png(1) 2.png(1) | val: 3.png(1)\ndata.yaml: line 4: test: \"../test/images\": no such folder or list of "
-        "images; so there are no test images\nlabels/c holds labelled data but is none of the splits and is left out"}},
+        "images; so there are no test images\nlabels/c holds labelled data but is not one of the splits, and is left out"}},
       {both(set, {{"data.yaml", kNames + "train: list.txt\n"},
                   {"list.txt", "images/a/1.png\nimages/a/none.png\n"}}),
        {"error: images/a/none.png: no such file (list.txt: line 2)"}},
@@ -69,10 +69,10 @@ TEST(YoloReader, TakesWhatDataYamlNames) {
        {"error: ", "the file name is absolute"}},
       {both(set, {{"one.yaml", kNames + "train: images/a\nval: images/b\n"},
                   {"two.yaml", kNames + "train: images/b\nval: images/c\n"}}),
-       {"error: ", "one.yaml, ", "each describe a data set, expected one of them in place of the folder"}},
+       {"error: ", "one.yaml, ", "each describe a data set, expected one of them instead of the folder"}},
       {both(set, {{"one.yaml", kNames + "train: images/a\nval: images/b\n"},
                   {"two.yaml", kNames + "train: images/b\nval: images/c\n"}}),
-       {"yolo train: 3.png(1) | val: 4.png(1)\nlabels/a holds labelled data but is none of the splits and is left out"},
+       {"yolo train: 3.png(1) | val: 4.png(1)\nlabels/a holds labelled data but is not one of the splits, and is left out"},
        "two.yaml"},
       {both(set, {{"data.yaml", "nc: 3\n" + kNames + "train: images/a\n"}}),
        {"error: data.yaml: line 1: nc: 3, but there are 2 names"}},
@@ -259,7 +259,7 @@ TEST(VocReader, TakesWhatImageSetsName) {
         {"Annotations/more/2.xml", xml("2.png", object("cat"))},
         {"JPEGImages/1.png", ""},
         {"JPEGImages/more/2.png", ""}},
-       {"voc train: 1.png(1)\nAnnotations/more holds labelled data but is none of the splits and is left out",
+       {"voc train: 1.png(1)\nAnnotations/more holds labelled data but is not one of the splits, and is left out",
         "1 image in JPEGImages has no XML file in Annotations/train and is left out, first more/2.png"}},
   });
 }
@@ -297,7 +297,7 @@ TEST(Splits, OfOtherNamesAreFound) {
   });
 }
 
-// What one split's list has wrong is its own, not that of those beside it.
+// What one split's list has wrong is its own, not that of those next to it.
 TEST(Splits, AreNotBlamedForOneAnother) {
   for (const auto& [bad, good, files] : std::vector<std::tuple<std::string, std::string, Files>>{
            {"train.csv",
@@ -354,9 +354,9 @@ TEST(Splits, ClassesAreTextInUtf8) {
     TestFolder dir;
     make(dir, files);
     const DataPaths paths = *find_splits(dir.path()).train;
-    EXPECT_NE(input_error([&] { open_dataset(paths); }).find("is no UTF-8 text"), std::string::npos);
+    EXPECT_NE(input_error([&] { open_dataset(paths); }).find("is not UTF-8 text"), std::string::npos);
     const DatasetReport report = check_dataset(paths);
-    EXPECT_NE(fmt::format("{}", fmt::join(report.problems.lines(), "\n")).find("is no UTF-8 text"),
+    EXPECT_NE(fmt::format("{}", fmt::join(report.problems.lines(), "\n")).find("is not UTF-8 text"),
               std::string::npos);
   }
 }
@@ -371,7 +371,7 @@ TEST(Splits, ImagesAreSharedThroughLinksToo) {
   const DataSplits splits = find_splits(dir.path());
   EXPECT_EQ(remark_on_shared_images(read_ground_truth(*splits.train), *splits.train,
                                     read_ground_truth(*splits.val), *splits.val),
-            "1 of its 1 images is in the training set too, first 1.png: figures on them say little");
+            "1 of its 1 images is in the training set too, first 1.png: metrics on them say little");
 }
 
 TEST(Splits, WhatIsNotTakenIsSaid) {
@@ -383,11 +383,11 @@ TEST(Splits, WhatIsNotTakenIsSaid) {
   };
   const std::string table = "filename,class,xmin,ymin,xmax,ymax\na.png,x,1,1,3,3\n";
   EXPECT_EQ(notes_of({{"train.csv", table}, {"train_labels.csv", table}, {"a.png", ""}}),
-            "train_labels.csv: is not taken, as train.csv is there");
+            "train_labels.csv: is ignored, because train.csv exists");
   const std::string list =
       R"({"images":[{"id":1,"file_name":"a.png","width":40,"height":20}],"annotations":[],"categories":[{"id":1,"name":"x"}]})";
   EXPECT_EQ(notes_of({{"annotations.json", list}, {"labels.json", list}, {"a.png", ""}}),
-            "labels.json: is not taken, as annotations.json is there");
+            "labels.json: is ignored, because annotations.json exists");
   const std::string written =
       R"({"info":{"description":"written by saccade from b","image_folder":"gone"},)" + list.substr(1);
   EXPECT_EQ(notes_of({{"train.json", written}, {"images/a.png", ""}}),
@@ -435,9 +435,8 @@ TEST(YoloReader, AnAbsentPathIsSaid) {
              {"images/1.png", ""},
              {"labels/1.txt", ""}});
   const GroundTruth truth = read_ground_truth(*find_splits(dir.path()).train);
-  EXPECT_EQ(
-      truth.notes,
-      (std::vector<std::string>{"path: \"/none/here\" is no folder here; names are relative to the file"}));
+  EXPECT_EQ(truth.notes, (std::vector<std::string>{
+                             "path: \"/none/here\" is not a folder here; names are relative to the file"}));
 }
 
 TEST(VocReader, DifficultObjectsAreIgnoredLikeCrowds) {
@@ -552,9 +551,9 @@ TEST(CocoReader, LayoutsOfLabelStudioAndFiftyOne) {
       {{{"annotations/instances_train2014.json", coco("1.png")},
         {"annotations/instances_train2017.json", coco("1.png")},
         {"train2017/1.png", ""}},
-       {"coco train: 1.png\nannotations/instances_train2014.json holds labelled data but is none of the splits and is "
+       {"coco train: 1.png\nannotations/instances_train2014.json holds labelled data but is not one of the splits, and is "
         "left out"}},
-      {{{"readme.txt", "x"}}, {"error: ", "describes no data set that is known"}, "readme.txt"},
+      {{{"readme.txt", "x"}}, {"error: ", "describes no known data set"}, "readme.txt"},
   });
 }
 
@@ -583,7 +582,7 @@ TEST(Splits, SharedImagesAreSaid) {
   const DataSplits splits = find_splits(dir.path());
   EXPECT_EQ(remark_on_shared_images(read_ground_truth(*splits.train), *splits.train,
                                     read_ground_truth(*splits.val), *splits.val),
-            "2 of its 2 images are in the training set too, first train/1.png: figures on them say little");
+            "2 of its 2 images are in the training set too, first train/1.png: metrics on them say little");
 }
 
 TEST(Splits, ClassesOfOneSplitAloneAreSaidInEveryFormat) {
@@ -600,7 +599,7 @@ TEST(Splits, ClassesOfOneSplitAloneAreSaidInEveryFormat) {
     EXPECT_EQ(remarks_on_lone_classes(train, read_ground_truth(*splits.val)),
               (std::vector<std::string>{
                   "1 class has objects here, but none in the training set, which cannot teach it: \"emu\" 2",
-                  "1 class has objects in the training set, but none here, and so no figures: \"dog\" 1"}));
+                  "1 class has objects in the training set, but none here, and so no metrics: \"dog\" 1"}));
   }
 }
 

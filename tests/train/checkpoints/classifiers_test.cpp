@@ -87,7 +87,7 @@ TEST(PublishedClassifiers, NamesAndWhatIsNotOne) {
   EXPECT_EQ(read_checkpoint_info(SafetensorsReader(dir / "thousand.safetensors")).class_names,
             imagenet_class_names());
   EXPECT_NE(convert("headless", headless).find("for train --init-from"), std::string::npos);
-  EXPECT_NE(convert("more", more).find("not quite one that is known here"), std::string::npos);
+  EXPECT_NE(convert("more", more).find("not one of the known models"), std::string::npos);
 }
 
 }  // namespace

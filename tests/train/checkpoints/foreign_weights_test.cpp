@@ -1,4 +1,4 @@
-// Weights as people have them: wrapped by Lightning, in several files, with a config.json beside them, of
+// Weights as people have them: wrapped by Lightning, in several files, with a config.json next to them, of
 // models that are not here.
 #include <gtest/gtest.h>
 
@@ -171,9 +171,10 @@ TEST(ForeignWeights, AreDescribedByTheirConfigJson) {
       "\"layer_norm_eps\": 1e-05, \"decoder_method\": \"default\", \"eval_idx\": 1, \"decoder_activation_function\": \"silu\", "
       "\"id2label\": {\"0\": \"a\", \"1\": \"b\", \"2\": \"c\", \"3\": \"d\", \"4\": \"e\"}, \"initializer_range\": [1, {\"x\": null}]");
   ASSERT_EQ(r.status, 0) << r.err;
-  EXPECT_NE(r.out.find("config.json: read for what the weights do not say"), std::string::npos) << r.out;
-  EXPECT_NE(r.out.find("preprocessor_config.json: not looked at"), std::string::npos) << r.out;
-  EXPECT_EQ(r.out.find("assumed, as the file does not say: model.transformer"), std::string::npos) << r.out;
+  EXPECT_NE(r.out.find("config.json: read for what the weights do not tell"), std::string::npos) << r.out;
+  EXPECT_NE(r.out.find("preprocessor_config.json: not read"), std::string::npos) << r.out;
+  EXPECT_EQ(r.out.find("assumed, since the file does not say: model.transformer"), std::string::npos)
+      << r.out;
   const LoadedModel loaded = load_trained_model(folder / "out.safetensors");
   EXPECT_EQ(loaded.config.model().transformer().heads(), 4);
   EXPECT_EQ(loaded.config.model().transformer().queries(), 12);

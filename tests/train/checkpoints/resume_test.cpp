@@ -402,7 +402,7 @@ TEST_F(RunFaults, WithoutAWholeCheckpointNothingIsTouched) {
   const std::string best = read_bytes(file("broken", "best")), metrics = read_bytes(path + "/metrics.jsonl");
   for (int removed = 0; removed < 2; ++removed) {
     EXPECT_EQ(train("broken", {"--resume"}), 2);
-    expect_said(err_, path + ": no checkpoint from which the run can go on");
+    expect_said(err_, path + ": no checkpoint from which the run can continue");
     EXPECT_EQ(std::count(err_.begin(), err_.end(), '\n'), 1) << err_;
     EXPECT_EQ(train("broken"), 2);  // nor does a new run take its place
     EXPECT_TRUE(read_bytes(file("broken", "best")) == best);
@@ -471,7 +471,7 @@ TEST_F(RunFaults, ARunFromBeforeChecksumsGoesOn) {
   expect_ends_as_whole("old");
 }
 
-// What --set changes, whether the run goes on with it, and what is said.
+// What --set changes, whether the run continues with it, and what is said.
 struct Change {
   const char* set;
   bool goes_on;

@@ -148,7 +148,7 @@ TEST_F(ReportRuns, LabelErrorsAreListedAndCorrected) {
   EXPECT_EQ(std::ranges::count(csv, '\n'), 4);
   EXPECT_TRUE(csv.starts_with("kind,suspicion,file_name,image_id,annotation_id,"));
 
-  // The labels as they were before: what the model says is in place of what was planted,
+  // The labels as they were before: what the model says is instead of what was planted,
   // and nothing else has changed.
   const GroundTruth labels = read_ground_truth({dir_ / "relabel/coco/annotations.json", ""});
   size_t suggested = 0;
@@ -168,7 +168,7 @@ TEST_F(ReportRuns, LabelErrorsAreListedAndCorrected) {
 
   // A second time there is something in the way, which stays.
   EXPECT_NE(
-      report(with_finds({dir_ / "run", "--label-errors", dir_ / "relabel"})).text.find("is there already"),
+      report(with_finds({dir_ / "run", "--label-errors", dir_ / "relabel"})).text.find("already exists"),
       std::string::npos);
   EXPECT_EQ(read_bytes(dir_ / "relabel/label_errors.csv"), csv);
 }
@@ -221,7 +221,7 @@ TEST_F(ReportRuns, CurvesAreValuesWithCommas) {
             "run,type,step,AP,\"AP/a,\"\"b\",AP_large,elapsed_s,epoch,loss,loss_class\n" + name +
                 ",train,5,,,,2,0.5,3.5,\n" + name + ",train,10,,,,4,1,2.25,1.5\n" + name +
                 ",eval,10,0.25,0.5,-1,,1,,\n" + name + ",eval,20,0.125,,,,2,,\n");
-  EXPECT_NE(read_bytes(dir_ / "run/report.html").find("<b>0.250</b><span>AP, the best (step 10)</span>"),
+  EXPECT_NE(read_bytes(dir_ / "run/report.html").find("<b>0.250</b><span>best AP (step 10)</span>"),
             std::string::npos)
       << "the first number";
 }
@@ -259,8 +259,8 @@ TEST_F(ReportRuns, WhatCannotBeComparedIsSaid) {
   for (const auto& [words, said] : std::vector<std::pair<std::vector<std::string>, std::string>>{
            {{run, run}, "is the same run as"},
            {{run, dir_ / "link"}, "is the same run as"},
-           {{run, dir_ / "empty"}, "empty: is no folder of a run"},
-           {{run, dir_ / "none"}, "none: is no folder of a run"},
+           {{run, dir_ / "empty"}, "empty: is not a run folder"},
+           {{run, dir_ / "none"}, "none: is not a run folder"},
            {{run, other, "--json", dir_ / "x.json"},
             "--json: several runs are compared by what they have logged"},
            {{run, other, "--label-errors", dir_ / "x"}, "--label-errors, --to, --suspicion: several runs"},

@@ -218,7 +218,7 @@ TEST(Score, TellsPartsAreasOfNothingAndNoDetections) {
   write_bytes(dir / "a.json", truth);
   write_bytes(dir / "d.json", R"([{"image_id":7,"category_id":2,"bbox":[0.1,0.2,0.3,0.4],"score":0.5}])");
   EXPECT_NE(scored({"--annotations", dir / "a.json", "--detections", dir / "d.json"}, dir)
-                .out.find("d.json: the boxes lie in 0 to 1: they look like parts of the image"),
+                .out.find("d.json: the boxes are between 0 and 1: they look like fractions of the image"),
             std::string::npos);
   write_bytes(dir / "d.json", "[]");
   EXPECT_NE(scored({"--annotations", dir / "a.json", "--detections", dir / "d.json"}, dir)
@@ -277,7 +277,7 @@ TEST(Score, EvalWithoutAnnotationsAndItsFilesAreReadByNames) {
   ASSERT_EQ(evaluate(list, {"--detections", found, "--json", dir / "f.json"}).first, 0);
   const std::string detections = read_bytes(found);
   EXPECT_NE(detections.find("\"file_name\":\"000001.png\""), std::string::npos);
-  // Images in another order have other numbers, but the same figures.
+  // Images in another order have other numbers, but the same metrics.
   GroundTruth truth = read_ground_truth({list, ""});
   std::string shuffled = "file_name,class,x1,y1,x2,y2\n";
   for (size_t i = truth.annotations.size(); i-- > 0;) {
@@ -311,7 +311,7 @@ TEST(Score, EvalWithoutAnnotationsAndItsFilesAreReadByNames) {
   write_bytes(dir / "image_info_test.json", info);
   const auto [status, output] = evaluate(dir / "image_info_test.json", {"--detections", dir / "t.json"});
   EXPECT_EQ(status, 0) << output;
-  EXPECT_NE(output.find("no figures"), std::string::npos);
+  EXPECT_NE(output.find("no metrics"), std::string::npos);
   EXPECT_EQ(output.find("Average"), std::string::npos);
   EXPECT_EQ(read_bytes(dir / "t.json"), detections);
   for (const auto& [more, error] : std::vector<std::pair<std::vector<std::string>, std::string>>{
@@ -336,7 +336,7 @@ TEST(FolderOutputs, AreReplacedWithAWordOrNotAtAll) {
     write_under(file, "precious");
     const auto [refused, message] = run_words(words);
     EXPECT_EQ(refused, 2);
-    EXPECT_NE(message.find("is there already and not written by saccade"), std::string::npos) << message;
+    EXPECT_NE(message.find("already exists and was not written by saccade"), std::string::npos) << message;
     EXPECT_EQ(read_bytes(file), "precious");
     fs::remove(file);
     EXPECT_EQ(run_words(words).first, 0);
@@ -348,7 +348,7 @@ TEST(FolderOutputs, AreReplacedWithAWordOrNotAtAll) {
       "data",  "check",         "--annotations", dir / "set/annotations.json", "--images", dir / "set/images",
       "--fix", dir / "one.json"};
   write_bytes(dir / "one.json", "old");
-  EXPECT_NE(run_words(fix).second.find("one.json: is there already and not written by saccade"),
+  EXPECT_NE(run_words(fix).second.find("one.json: already exists and was not written by saccade"),
             std::string::npos);
   EXPECT_EQ(read_bytes(dir / "one.json"), "old");
   fs::remove(dir / "one.json");

@@ -120,7 +120,7 @@ TEST(Config, BadSetsNameTheNearestPath) {
       {"trian.max_steps=4", "no field \"trian\" in the configuration, did you mean \"train\"?"},
       {"lr=1", "no field \"lr\" in the configuration, did you mean \"optimizer.learning_rate\"?"},
       {"optimizer.lr=1", "no field \"lr\" in optimizer, did you mean \"optimizer.learning_rate\"?"},
-      {"batch_size=1", "here --batch N says it"},
+      {"batch_size=1", "use --batch N instead"},
       {"data.height=1", "no field \"height\" in data, did you mean \"data.augment.height\"?"},
       {"data.batch_size=four", "--set data.batch_size: \"four\" does not fit, expected a whole number"},
       {"data.batch_size=", "expected a whole number"},
@@ -156,7 +156,7 @@ TEST(Config, BracesSayWhatTheyTakeAway) {
   ASSERT_EQ(notes.size(), 1u);
   EXPECT_EQ(
       notes[0],
-      "note: --set train: takes the place of all of it; 2 fields that were set before are not: train.max_steps, ...");
+      "note: --set train: replaces all of it; 2 fields that were set before are not: train.max_steps, ...");
 }
 
 TEST(Config, BadValuesNameTheField) {

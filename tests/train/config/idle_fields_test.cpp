@@ -68,7 +68,7 @@ TEST(IdleFields, AreNamedWithWhatTheyBelongTo) {
       {"schedule { type: \"cosine\" flat_epochs: 3 }", "does nothing without schedule.type: flat_cosine"},
       {"schedule { warmup_ratio: 0.5 }", "does nothing without schedule.warmup_steps or warmup_epochs"},
       {"schedule { warmup_steps: 5 warmup_epochs: 1 }",
-       "note: schedule.warmup_steps: 5 does nothing beside schedule.warmup_epochs"},
+       "note: schedule.warmup_steps: 5 does nothing together with schedule.warmup_epochs"},
       {"train { ema_tau: 2000 }", "note: train.ema_tau: 2000 does nothing without train.ema_decay"},
   };
   for (const auto& [text, part] : rows) {

@@ -30,7 +30,7 @@ TEST(ImageSizeFlag, SetsAllThatDependsOnIt) {
   EXPECT_EQ(c.data().val_width(), 320);
   std::vector<int32_t> heights = listed(c.data().augment().multi_scale_heights());
   ASSERT_FALSE(heights.empty());
-  EXPECT_EQ(std::ranges::min(heights), 256) << "240 is no multiple of 32";
+  EXPECT_EQ(std::ranges::min(heights), 256) << "240 is not a multiple of 32";
   EXPECT_EQ(std::ranges::max(heights), 416) << "nor is 400";
   for (const int32_t height : heights) EXPECT_EQ(height % 32, 0);
   // Of short sides the evaluation's is the one that is named.
@@ -89,10 +89,10 @@ TEST(ImageSizeFlag, WhatItCannotChangeIsRefused) {
   const Config config = parse_config(find_recipe("rt_detr_r18", "").text, "rt_detr_r18");
   EXPECT_EQ(
       input_error([&] { flag_edits(config, {.image_size = 333}); }),
-      "--image-size: 333 is no multiple of 32, as data.augment.multi_scale_heights are; expected 320 or 352");
+      "--image-size: 333 is not a multiple of 32, as data.augment.multi_scale_heights are; expected 320 or 352");
   EXPECT_EQ(
       input_error([&] { size_edits(config, 16); }),
-      "--image-size: 16 is no multiple of 32, as data.augment.multi_scale_heights are; expected 32 or 64");
+      "--image-size: 16 is not a multiple of 32, as data.augment.multi_scale_heights are; expected 32 or 64");
   EXPECT_EQ(size_edits(config, 320), (std::vector<std::string>{"data.val_height=320", "data.val_width=320"}));
   EXPECT_TRUE(size_edits(config, 0).empty());
 }
@@ -109,7 +109,7 @@ TEST(EpochsFlag, MovesWhatBeginsOrEndsAtAnEpoch) {
   EXPECT_EQ(c.data().augment().strong_stop_epoch(), 74);
   EXPECT_EQ(c.data().augment().mosaic_stop_epoch(), 39);
   EXPECT_EQ(c.schedule().flat_epochs(), 80);
-  // A run that goes on keeps its schedule.
+  // A run that continues keeps its schedule.
   const Config config = parse_config(find_recipe("deformable_detr_r50", "").text, "deformable_detr_r50");
   const std::vector<FlagEdit> edits = flag_edits(config, {.epochs = 100}, true);
   ASSERT_EQ(edits.size(), 1u);
@@ -135,7 +135,7 @@ TEST(Habits, NameWhatIsHere) {
         Row{"--name", "train", "--output DIR"}, Row{"--project", "predict", "--output DIR"},
         Row{"--Img_Size", "eval", "--image-size N"}, Row{"--conf", "predict", "--threshold T"}})
     EXPECT_EQ(ours_of_flag(row.word, row.command),
-              fmt::format("here {}{} says it", row.expected[0] == '-' ? "" : "--set ", row.expected))
+              fmt::format("use {}{} instead", row.expected[0] == '-' ? "" : "--set ", row.expected))
         << row.word;
   EXPECT_EQ(ours_of_flag("--nothing", "train"), "");
   EXPECT_EQ(ours_of_flag("--conf", "train"), "");

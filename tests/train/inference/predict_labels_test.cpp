@@ -36,7 +36,7 @@ TEST_F(PredictLabels, HaveAnEntryForEveryImage) {
     EXPECT_EQ(count(text_of(out + "/detections.json"), "\"picture\""), 0);
     EXPECT_FALSE(fs::exists(scratch() / out / "000001.png"));
     expect_refused(kAnyScore + out + " --to " + form + " shapes/images",
-                   out + "/" + form + ": is there already");
+                   out + "/" + form + ": already exists");
     // Images in which nothing is found are there too.
     expect_works("predict --threshold 1 --checkpoint " + kCheckpoint + " --output none_" + form +
                  " --no-pictures --to " + form + " shapes/images");
@@ -51,7 +51,7 @@ TEST_F(PredictLabels, HaveAnEntryForEveryImage) {
   EXPECT_EQ(count(text_of("labels_voc/voc/Annotations/000001.xml"), "<score>"), 2);
   fs::copy_file(scratch() / "shapes/images/000001.png", scratch() / "000001.jpg");
   expect_refused(kAnyScore + "labels_two --to yolo 000001.jpg shapes/images/000001.png",
-                 "would have one file of labels as yolo");
+                 "would share one label file as yolo");
 }
 
 TEST_F(PredictLabels, PicturesAsAsked) {

@@ -57,9 +57,9 @@ TEST_F(NotesOfTraining, EvaluationSaysWhatIsOddAboutItsSet) {
   const Result odd = run("eval --checkpoint " + kCheckpoint + set);
   EXPECT_EQ(odd.status, 0) << odd.err;
   for (const char* part :
-       {"4 of its 4 images are in the training set too, first 000001.png: figures on them say little",
-        "1 class has objects here, but the model lacks it, whose figures are 0: \"washer\" 1",
-        "the categories \"washer\" and \"Washer\" differ in capitals"})
+       {"4 of its 4 images are in the training set too, first 000001.png: metrics on them say little",
+        "1 class has objects here, but the model lacks it, whose metrics are 0: \"washer\" 1",
+        "the categories \"washer\" and \"Washer\" differ only in capitals"})
     EXPECT_EQ(lines_with(odd.out, part), 1U) << part << "\n" << odd.out;
   const Result reported = run("report run --output odd/r.html" + set);
   EXPECT_EQ(reported.status, 0) << reported.err;
@@ -88,8 +88,7 @@ TEST_F(NotesOfTraining, TheWeightsThatAreTakenAreNamed) {
         "train.max_steps=1",
         file));
     EXPECT_EQ(r.status, 0) << r.err;
-    EXPECT_EQ(lines_with(r.out, "the weights as the optimizer left them are taken, not their averages"), said)
-        << r.out;
+    EXPECT_EQ(lines_with(r.out, "these are the weights of the optimizer, not their averages"), said) << r.out;
   }
 }
 

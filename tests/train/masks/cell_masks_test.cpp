@@ -19,10 +19,10 @@
 namespace saccade {
 namespace {
 
-// Figures of boxes and, beside them, of masks.
-struct BothFigures {
+// Metrics of boxes and, next to them, of masks.
+struct BothMetrics {
   double AP = -2, segm_AP = -2, segm_AR_100 = -2;  // -2: there are none
-  explicit BothFigures(const std::string& text) {
+  explicit BothMetrics(const std::string& text) {
     auto find = [&](const std::string& name, double& value) {
       std::smatch match;
       if (std::regex_search(text, match, std::regex("\"" + name + R"(": ?([0-9.eE+-]+))")))
@@ -139,10 +139,10 @@ train { epochs: 0 max_steps: 60 log_every: 1 eval_every_epochs: 0 }
     EXPECT_EQ(static_cast<double>(picture.width), p.mask.box().width());
     EXPECT_EQ(static_cast<double>(picture.height), p.mask.box().height());
   }
-  // Training, evaluation and report tell both figures, unless one is asked for.
+  // Training, evaluation and report tell both metrics, unless one is asked for.
   EXPECT_EQ(logged_numbers(output, "segm_AP").size(), 1U);
   EXPECT_EQ(logged_numbers(output, "segm_AP/[^\"]*").size(), 1U);
-  auto figures_of = [&](const std::string& command, const std::string& set, const std::string& iou) {
+  auto metrics_of_both = [&](const std::string& command, const std::string& set, const std::string& iou) {
     std::vector<std::string> words{command};
     if (command == "eval")
       words.insert(words.end(), {"--checkpoint", checkpoint});
@@ -151,21 +151,21 @@ train { epochs: 0 max_steps: 60 log_every: 1 eval_every_epochs: 0 }
     words.insert(words.end(), {"--annotations", set, "--images", images, "--json", folder / "both.json"});
     if (!iou.empty()) words.insert(words.end(), {"--iou", iou});
     EXPECT_EQ(run_command(words), 0) << command << " " << set;
-    return BothFigures(read_bytes(folder / "both.json"));
+    return BothMetrics(read_bytes(folder / "both.json"));
   };
-  // A set without masks has figures of boxes, but cannot teach.
+  // A set without masks has metrics of boxes, but cannot teach.
   const std::regex mask(",\"segmentation\":[^}]*");
   const std::string unmasked = folder / "boxes.json";
   std::ofstream(unmasked) << std::regex_replace(read_bytes(annotations), mask, "");
   for (const char* command : {"eval", "report"}) {
-    const BothFigures both = figures_of(command, annotations, ""),
-                      boxes = figures_of(command, annotations, "bbox"),
-                      masks = figures_of(command, annotations, "segm"),
-                      none = figures_of(command, unmasked, "");
+    const BothMetrics both = metrics_of_both(command, annotations, ""),
+                      boxes = metrics_of_both(command, annotations, "bbox"),
+                      masks = metrics_of_both(command, annotations, "segm"),
+                      none = metrics_of_both(command, unmasked, "");
     EXPECT_EQ(both.AP, boxes.AP);
     EXPECT_EQ(both.segm_AP, masks.AP);
     EXPECT_GE(both.segm_AR_100, 0);
-    for (const BothFigures* one : {&boxes, &masks, &none}) EXPECT_EQ(one->segm_AP, -2);
+    for (const BothMetrics* one : {&boxes, &masks, &none}) EXPECT_EQ(one->segm_AP, -2);
     EXPECT_EQ(none.AP, boxes.AP);
   }
   ASSERT_EQ(run_command({"report", output}), 0);
@@ -174,7 +174,7 @@ train { epochs: 0 max_steps: 60 log_every: 1 eval_every_epochs: 0 }
   ASSERT_EQ(run_command({"train", "--config", folder / "config.textproto", "--output", folder / "unmasked",
                          "--max-steps", "1", "--set", "data.val.annotations=" + unmasked}),
             0);
-  EXPECT_NE(testing::internal::GetCapturedStdout().find("figures are of boxes alone"), std::string::npos);
+  EXPECT_NE(testing::internal::GetCapturedStdout().find("metrics are of boxes only"), std::string::npos);
   EXPECT_EQ(logged_numbers(folder / "unmasked", "AP").size(), 1U);
   EXPECT_TRUE(logged_numbers(folder / "unmasked", "segm_AP").empty());
   EXPECT_EQ(run_command({"train", "--config", folder / "config.textproto", "--output", folder / "none",

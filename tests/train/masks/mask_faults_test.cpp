@@ -80,9 +80,9 @@ TEST(MaskFaults, ObjectsWithoutAMaskTeachTheirBoxes) {
   EXPECT_EQ(trained.status, 0);
   EXPECT_TRUE(
       trained.has("list.json: annotation 20 (image 2, 2.png) has no mask; of objects without one the model "
-                  "learns boxes and classes alone (saccade data check --masks --fix OUT"))
+                  "learns only boxes and classes (saccade data check --masks --fix OUT"))
       << trained.out;
-  EXPECT_TRUE(trained.has("figures are of boxes alone")) << trained.out;
+  EXPECT_TRUE(trained.has("metrics are of boxes only")) << trained.out;
 
   const std::vector<std::string> check{"data",     "check",           "--annotations", folder / "list.json",
                                        "--images", folder / "images", "--masks"};
@@ -148,7 +148,7 @@ TEST(MaskFaults, FlagsAndFigures) {
   ASSERT_EQ(said_by(train_masked(folder, "list.json", "run")).status, 0);
   const std::string checkpoint = folder / "run/checkpoints/last.safetensors";
 
-  // score has the figures of eval.
+  // score has the metrics of eval.
   const Said judged = said_by({"eval", "--checkpoint", checkpoint, "--annotations", folder / "list.json",
                                "--images", folder / "images", "--detections", folder / "found.json", "--json",
                                folder / "eval.json", "--set", "model.rcnn.score_threshold=0"});
@@ -196,10 +196,10 @@ TEST(MaskFaults, FlagsAndFigures) {
   EXPECT_EQ(crops(), 4);
   EXPECT_EQ(read_bytes(folder / "out/crops/1_2.png"), "mine");
 
-  // A label map beside its image is no image.
+  // A label map next to its image is no image.
   std::filesystem::copy(folder / "images/1.png", folder / "images/1_mask.png");
   const Said beside = predict({"--no-pictures"});
-  EXPECT_TRUE(beside.has("left out: 1 label map that lies beside its image (IMAGE_mask.png)")) << beside.out;
+  EXPECT_TRUE(beside.has("left out: 1 label map next to its image (IMAGE_mask.png)")) << beside.out;
   EXPECT_TRUE(beside.has("3 images")) << beside.out;
 
   const Said exported = said_by({"export", checkpoint, folder / "x.onnx", "--postprocess", "--raw-outputs"});

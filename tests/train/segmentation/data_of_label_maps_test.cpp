@@ -113,7 +113,7 @@ TEST(DataOfLabelMaps, CheckReportAndConvertEachLayout) {
     ASSERT_EQ(run_command({"data", "report", "--data", dir / "in", "--output", dir / "page.html"}), 0);
     const std::string page = read_bytes(dir / "page.html");
     for (const char* part :
-         {"Of no class", "Median share", "Of each class the images of which it fills most."})
+         {"Without a class", "Median fraction", "For each class, the images in which it covers most."})
       EXPECT_NE(page.find(part), std::string::npos) << part;
     EXPECT_EQ(page.find("Odd boxes"), std::string::npos);
     EXPECT_EQ(page.find("--fix"), std::string::npos);
@@ -133,7 +133,7 @@ TEST(DataOfLabelMaps, CheckReportAndConvertEachLayout) {
                            dir / "out/images/train"}),
               0);
     EXPECT_FALSE(fs::exists(dir / "one/masks/val"));
-    EXPECT_EQ(run_command({"data", "convert", dir / "in", dir / "out"}), 2) << "it is there already";
+    EXPECT_EQ(run_command({"data", "convert", dir / "in", dir / "out"}), 2) << "it already exists";
   }
 }
 
@@ -168,7 +168,7 @@ TEST(DataOfLabelMaps, AreNoClassFolders) {
     EXPECT_EQ(run_command({"data", "check", "--data", dir / "in"}), 2);
     const std::string error = testing::internal::GetCapturedStderr();
     EXPECT_NE(error.find("may be images and label maps"), std::string::npos) << error;
-    // Other folders beside them are classes.
+    // Other folders next to them are classes.
     write_picture(
         fmt::format("{}/{}/a.png", dir / "in", std::string(images) == "images" ? "cats" : "train/cats"));
     EXPECT_EQ(run_command({"data", "check", "--data", dir / "in"}), 0);

@@ -425,7 +425,7 @@ TEST_F(Serve, EndsAtTheSecondSignal) {
   const std::string text = program.read_until("http://0.0.0.0:");
   EXPECT_NE(
       text.find(
-          "note: --host 0.0.0.0: whoever reaches this address can use the service, it knows no passwords\n"),
+          "note: --host 0.0.0.0: anyone who can reach this address can use the service; it has no passwords\n"),
       std::string::npos)
       << text;
   RawClient refused(static_cast<uint16_t>(std::atoi(text.c_str() + text.find("http://0.0.0.0:") + 15)));

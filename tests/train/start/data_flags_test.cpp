@@ -94,10 +94,10 @@ TEST(DataFlags, ListsOfAnEarlierConversionAreNamed) {
   TestFolder dir;
   write_pets(dir);
   write_bytes(dir / "yolo/both.yaml", "names: [cat, dog]\ntrain: images\nval: images\n");
-  EXPECT_EQ(told({"data", "convert", dir / "yolo/both.yaml", dir / "out"}).find("was there before"),
+  EXPECT_EQ(told({"data", "convert", dir / "yolo/both.yaml", dir / "out"}).find("existed before"),
             std::string::npos);
   expect_part(told({"data", "convert", dir / "yolo/data.yaml", dir / "out"}),
-              "out/val.json: was there before and stays; --data " + dir / "out takes it for the val images");
+              "out/val.json: existed before and stays; --data " + dir / "out uses it for the val images");
 }
 
 TEST(DataFlags, WhatIsWrittenSaysHowToTrainOnIt) {
@@ -199,7 +199,7 @@ TEST(DataFlags, CheckAndTrainingAgree) {
   }
   const std::string said = told({"data", "check", "--data", dir / "root"});
   expect_part(said, "root has no training images, without which train refuses it");
-  expect_part(said, "root/1.xml holds labelled data but is none of the splits and is left out");
+  expect_part(said, "root/1.xml holds labelled data but is not one of the splits, and is left out");
   expect_part(told(with({"--data", dir / "root"}), 2),
               "no training images are found in the folder; " + dir / "root/1.xml holds labelled data");
   // A folder of data sets.

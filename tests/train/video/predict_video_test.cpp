@@ -111,7 +111,7 @@ TEST_F(PredictVideo, Tracks) {
     EXPECT_GE(id, 1);
     last = frame;
   }
-  expect_refused(kFollowTwo + "followed --to mot square.mp4", "followed/mot: is there already");
+  expect_refused(kFollowTwo + "followed --to mot square.mp4", "followed/mot: already exists");
 }
 
 TEST_F(PredictVideo, WhatMakesNoSenseIsRefused) {
@@ -125,7 +125,7 @@ TEST_F(PredictVideo, WhatMakesNoSenseIsRefused) {
         {"--every 0 square.mp4", "expected a whole number of at least 1"}})
     expect_refused(kBestTwo + "refused " + flags, part);
   expect_refused(kFollowTwo + "refused shapes/images", "--track: none of the inputs is a video");
-  expect_refused(kFollowTwo + "refused --to mot square.mp4 shapes/images", "000001.png is no video");
+  expect_refused(kFollowTwo + "refused --to mot square.mp4 shapes/images", "000001.png is not a video");
   expect_refused(kFollowTwo + "refused --threshold 0.3 square.mp4", "--threshold: with --track");
   EXPECT_FALSE(fs::exists(scratch() / "refused"));
 }
@@ -202,7 +202,7 @@ TEST_F(PredictVideo, ASignalLeavesAFileThatPlays) {
                               "done\n"
                               "kill -TERM $pid; wait $pid");
   EXPECT_EQ(r.status, 143) << r.err;
-  EXPECT_NE(r.out.find("stopped by SIGTERM: the results up to here are whole"), std::string::npos) << r.out;
+  EXPECT_NE(r.out.find("stopped by SIGTERM: the results so far are complete"), std::string::npos) << r.out;
   const int64_t frames = frames_in("stopped/long.mp4");
   EXPECT_GT(frames, 0);
   EXPECT_LT(frames, 2000);

@@ -24,7 +24,7 @@ TEST(WeightsCatalogue, OwnOnesAreOfRecipesAndOverHttps) {
     EXPECT_FALSE(w.recipe().empty());
     EXPECT_TRUE(w.name().ends_with("_" + w.data())) << w.data();
     EXPECT_TRUE(!w.has_sha256() || w.sha256().size() == 64 || w.sha256().size() == 8);
-    EXPECT_EQ(w.has_figure(), w.has_metric());
+    EXPECT_EQ(w.has_value(), w.has_metric());
     for (const std::string& recipe : w.recipe())
       EXPECT_TRUE(std::ranges::any_of(recipes(), [&](const Recipe& r) { return r.name == recipe; }))
           << recipe;
@@ -35,8 +35,8 @@ TEST(WeightsCatalogue, SaysWhatIsWrongWithAList) {
   const std::string good = R"(name: "a" data: "coco" url: "https://x/y" recipe: "q")";
   for (const auto& [text, part] :
        {std::pair<std::string, const char*>{"weights { name: \"../a\" data: \"coco\" url: \"https://x/y\" }",
-                                            "mine: weights \"../a\": expected a name of small letters"},
-        {"weights { data: \"coco\" url: \"https://x/y\" }", "expected a name of small letters"},
+                                            "mine: weights \"../a\": expected a name of lower-case letters"},
+        {"weights { data: \"coco\" url: \"https://x/y\" }", "expected a name of lower-case letters"},
         {"weights { name: \"a\" url: \"https://x/y\" }", "data: expected a name"},
         {"weights { name: \"a\" data: \"coco\" url: \"file:///etc/passwd\" }", "url: expected an address"},
         {"weights { name: \"a\" data: \"coco\" url: \"https://x/\\ny\" }", "url: expected an address"},
@@ -44,10 +44,10 @@ TEST(WeightsCatalogue, SaysWhatIsWrongWithAList) {
         {"weights { " + good + " sha256: \"1234567\" }", "sha256: expected 64 hexadecimal digits"},
         {"weights { " + good + " bytes: 0 }", "bytes: expected a number from 1 to "},
         {"weights { " + good + " bytes: 999999999999999 }", "bytes: expected a number from 1 to "},
-        {"weights { " + good + " figure: nan }",
-         "mine: weights \"a\": figure: expected a number from 0 to 100"},
-        {"weights { " + good + " figure: -inf }", "figure: expected a number from 0 to 100"},
-        {"weights { " + good + " figure: 1e300 }", "figure: expected a number from 0 to 100"},
+        {"weights { " + good + " value: nan }",
+         "mine: weights \"a\": value: expected a number from 0 to 100"},
+        {"weights { " + good + " value: -inf }", "value: expected a number from 0 to 100"},
+        {"weights { " + good + " figure: 1e300 }", "value: expected a number from 0 to 100"},
         {"weights { " + good + " licence: \"MIT\\nerror: x\" }",
          "mine: weights \"a\": licence: expected text of one line"},
         {"weights { " + good + " metric: \"A\\033[31m\" }", "metric: expected text of one line"},
@@ -55,11 +55,11 @@ TEST(WeightsCatalogue, SaysWhatIsWrongWithAList) {
         {"weights { name: \"a\" data: \"co\\nco\" url: \"https://x/y\" }", "data: expected a name"},
         {"weights { " + good + " recipe: \"r\\n\" }", "recipe: expected text of one line"},
         {"weights { name: \"a\" data: \"coco\" url: \"https://x/y\" }",
-         "mine: weights \"a\": recipe: not given, expected that whose weights they are"},
-        {"weights { " + good + " } weights { " + good + " }", "mine: weights \"a\": is there twice"},
+         "mine: weights \"a\": recipe: not given, expected the recipes of these weights"},
+        {"weights { " + good + " } weights { " + good + " }", "mine: weights \"a\": appears twice"},
         {"weights { recipe: \"r\" " + good +
              " } weights { recipe: \"r\" name: \"b\" data: \"coco\" url: \"http://x\" }",
-         "mine: weights \"b\": others of r on coco come before"},
+         "mine: weights \"b\": an earlier entry has weights of r on coco"},
         {"weights {\n nam: \"a\" }", "mine:2: no field \"nam\" in PublishedWeights, did you mean \"name\"?"},
         {"weights {", "mine:1: "},
         {"\x01\xff", "mine:1: "}}) {

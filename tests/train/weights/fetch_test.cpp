@@ -103,7 +103,7 @@ TEST_F(Fetch, FetchesOnceAndVerifies) {
   expect_fetched();
   EXPECT_EQ(requests(), 1u);
   EXPECT_EQ(read_bytes(path() + ".sha256"), weights_.sha256() + "  tiny.pth\n");
-  // A damaged file is fetched anew.
+  // A damaged file is downloaded again.
   write_bytes(path(), other_);
   expect_fetched();
   EXPECT_EQ(requests(), 2u);
@@ -172,7 +172,7 @@ TEST_F(Fetch, SaysWhenItIsAlwaysCut) {
   start([&](const Request& r, const Connection& c) {
     serve_file(r, c, file_, "one", !cuts ? std::string::npos : r.offset() < 0 ? 7000 : 0);
   });
-  expect_refusal(", after 3 tries; 0.0 MB of 0.0 MB are kept, and the next fetch goes on there");
+  expect_refusal(", after 3 tries; 0.0 MB of 0.0 MB are kept, and the next fetch continues there");
   EXPECT_EQ(requests(), 3u);
   EXPECT_EQ(std::filesystem::file_size(path() + ".part"), 7000u);
   cuts = false;
@@ -181,7 +181,7 @@ TEST_F(Fetch, SaysWhenItIsAlwaysCut) {
 }
 
 TEST_F(Fetch, BeginsAnewWhenTheFileHasChanged) {
-  // As it should, the server sends all of another file; or it goes on with that one as if nothing had
+  // As it should, the server sends all of another file; or it continues with that one as if nothing had
   // changed.
   for (const bool honest : {true, false}) {
     std::filesystem::remove_all(cache_ / "weights");

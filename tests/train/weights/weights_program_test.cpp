@@ -127,8 +127,9 @@ TEST_F(WeightsProgram, AFullDiskKeepsWhatHasCome) {
   start([&](const FaultyServer::Request& r, const FaultyServer::Connection& c) {
     serve_file(r, c, file_, "one");
   });
-  expect_line(run_script(with_cache("(ulimit -f 8; \"$S\" weights fetch tiny_coco)")), 1,
-              "tiny_coco.safetensors.part: cannot write the file: File too large; what has come is kept (");
+  expect_line(
+      run_script(with_cache("(ulimit -f 8; \"$S\" weights fetch tiny_coco)")), 1,
+      "tiny_coco.safetensors.part: cannot write the file: File too large; what has arrived is kept (");
   const Result r = run_script(with_cache("\"$S\" weights fetch tiny_coco"));
   EXPECT_EQ(r.status, 0) << r.err;
   EXPECT_EQ(read_bytes(cached()), file_);

@@ -73,7 +73,7 @@ std::string explain(const CLI::App& app, const CLI::ParseError& error) {
       return fmt::format("{}: unknown flag {}, did you mean {}? (see {} --help)", name, word,
                          nearest_name(word.substr(0, word.find('=')), flags), name);
     if (const std::string own = &app == command ? ours_of_command(word) : ""; !own.empty())
-      return fmt::format("{}: no command \"{}\", here {} does it (see {} {} --help)", name, word, own, name,
+      return fmt::format("{}: no command \"{}\", use {} instead (see {} {} --help)", name, word, own, name,
                          own);
     if (!subcommands.empty())
       return fmt::format("{}: unknown command \"{}\", did you mean \"{}\"? (see {} --help)", name, word,
@@ -128,7 +128,7 @@ std::vector<std::string> words_of(int argc, const char* const* argv) {
   return words;
 }
 
-// What scripts of completion and of packages ask for: `--complete WORD...` prints what may stand in place of
+// What scripts of completion and of packages ask for: `--complete WORD...` prints what may stand instead of
 // the last word, and `--manual DIR` writes the pages of the manual.
 bool is_for_packages(std::string_view flag) { return flag == "--complete" || flag == "--manual"; }
 

@@ -99,26 +99,26 @@ void add_per_class(CLI::App* c, bool& per_class) {
               "also print the metrics of each class of a detector (--json always has them)");
 }
 
-// Of what the figures of a detector are.
-void add_figures(CLI::App* c, FigureOptions& figures) {
+// Of what the metrics of a detector are.
+void add_metric_flags(CLI::App* c, MetricOptions& metric_options) {
   c->add_option_function<std::string>(
        "--iou",
-       [&figures](const std::string& type) {
-         figures.iou = type == "segm" ? IouType::kMasks : IouType::kBoxes;
+       [&metric_options](const std::string& type) {
+         metric_options.iou = type == "segm" ? IouType::kMasks : IouType::kBoxes;
        },
        "compare boxes (bbox) or masks (segm), like pycocotools' iouType (default: bbox, and both for a "
        "model that predicts masks)")
       ->type_name("NAME")
       ->check(CLI::IsMember({"bbox", "segm"}));
-  option(c, "--max-detections", figures.max_detections, "N",
+  option(c, "--max-detections", metric_options.max_detections, "N",
          "number of detections per image and class that count, at least 11 (for AR_10; default 100, as in "
          "pycocotools)")
       ->check(whole(11, 1'000'000));
   c->add_option_function<std::string>(
        "--area-ranges",
-       [&figures](const std::string& text) {
+       [&metric_options](const std::string& text) {
          try {
-           figures.areas = parse_area_ranges(text);
+           metric_options.areas = parse_area_ranges(text);
          } catch (const InputError& error) {
            throw CLI::ValidationError("--area-ranges", error.what());
          }
@@ -138,7 +138,7 @@ void define_eval(CLI::App* c, EvalArguments* a) {
   add_json(c, a->json);
   add_classes(c, a->classes, "only metrics and detections of these classes");
   add_per_class(c, a->per_class);
-  add_figures(c, a->figures);
+  add_metric_flags(c, a->metric_options);
   add_batch_size(c, a->batch_size, "batch size");
   add_image_size(c, a->image_size, "image size, as for train --image-size (default: as in training)");
   add_allow_outside(c, a->allow_outside);
@@ -149,7 +149,7 @@ void define_eval(CLI::App* c, EvalArguments* a) {
       "Examples:\n"
       "  saccade eval --checkpoint runs/a/checkpoints/best.safetensors --annotations val.json --images val/\n"
       "  saccade eval --checkpoint best.safetensors --data my_images --set eval.nms=0.9\n"
-      "  saccade eval --checkpoint classifier.safetensors --images val/ --json figures.json");
+      "  saccade eval --checkpoint classifier.safetensors --images val/ --json metrics.json");
 }
 
 void define_score(CLI::App* c, ScoreArguments* a) {
@@ -165,13 +165,13 @@ void define_score(CLI::App* c, ScoreArguments* a) {
   add_classes(c, a->classes, "only metrics of these classes, like pycocotools' catIds");
   add_class_set(c, a->set);
   add_per_class(c, a->per_class);
-  add_figures(c, a->figures);
+  add_metric_flags(c, a->metric_options);
   option(
       c, "--evaluator", a->evaluator, "NAME",
       fmt::format("evaluator: {} (default coco)", fmt::join(evaluators("detection").names(), ", ")).c_str());
   c->footer(
       "Examples:\n"
-      "  saccade score --annotations val.json --detections detections.json --json figures.json\n"
+      "  saccade score --annotations val.json --detections detections.json --json metrics.json\n"
       "  saccade score --data my_images --split test --detections detections.json");
 }
 
@@ -257,7 +257,7 @@ void define_report(CLI::App* c, ReportArguments* a) {
   add_data_split(c, a->data, a->split);
   add_classes(c, a->classes, "evaluate only these classes");
   add_class_set(c, a->set);
-  add_figures(c, a->figures);
+  add_metric_flags(c, a->metric_options);
   option(c, "--label-errors", a->label_errors.folder, "DIR",
          "write the labels that the model contradicts: a list, and corrected labels to review");
   option(

@@ -35,9 +35,10 @@ void define_data_check(CLI::App* c, CheckArguments* a) {
          "write a copy without the faulty entries as COCO json; with --data, a folder for the json of each "
          "split")
       ->check(not_empty());
-  c->add_flag("--masks", a->masks,
-              "for a model of masks: report objects without a mask; --fix makes them crowds, which training "
-              "leaves out and figures ignore");
+  c->add_flag(
+      "--masks", a->masks,
+      "for a model with masks: report objects without a mask; --fix makes them crowds, which training "
+      "leaves out and metrics ignore");
   add_allow_outside(c, a->allow_outside);
   c->footer(
       "Examples:\n"
@@ -100,8 +101,8 @@ void define_data_convert(CLI::App* c, DataConvertArguments* a) {
       ->allow_extra_args(false)
       ->check(not_empty());
   c->add_flag("--drop-empty", a->drop_empty, "remove images without boxes of the classes that are kept");
-  option(c, "--split", a->shares, "SHARE,...",
-         "divide all images anew into training, validation and test, for example 0.8,0.2 or 0.7,0.2,0.1")
+  option(c, "--split", a->shares, "FRACTION,...",
+         "divide all images again into training, validation and test, for example 0.8,0.2 or 0.7,0.2,0.1")
       ->delimiter(',')
       ->allow_extra_args(false);
   option(c, "--most", a->most, "N", "keep at most N images of each split, drawn at random")

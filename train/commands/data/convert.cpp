@@ -74,18 +74,19 @@ void check_shares(const std::vector<double>& shares) {
 std::vector<DataSource> convert_sources(const DataConvertArguments& arguments,
                                         const std::vector<std::string>& places) {
   if (!arguments.images.empty() && !arguments.data.empty())
-    fail_input("--images: {} beside --data, expected IN to be a folder as --data takes it", arguments.images);
+    fail_input("--images: {} together with --data, expected IN to be a folder as --data takes it",
+               arguments.images);
   if (!arguments.images.empty())
     return {{{.annotations = arguments.input, .images = arguments.images, .format = arguments.from},
              joined(arguments.output, "annotations.json")}};
   if (fs::is_directory(arguments.input) ||
       (is_file(arguments.input) && look_for_splits(arguments.input, arguments.from).format == "yolo"))
     return splits_of(places, arguments.from, arguments.output);
-  fail_input("--images: not given, expected the folder of the images of {}, or a folder in its place",
+  fail_input("--images: not given, expected the folder of the images of {}, or a folder instead",
              arguments.input);
 }
 
-// All splits as one, which is divided anew.
+// All splits as one, which is divided again.
 void unite_sources(std::vector<DataSource>& sources) {
   std::vector<DataPaths> sets;
   for (const DataSource& source : sources)
@@ -111,7 +112,7 @@ GroundTruth read_source(DataSource& source, const std::vector<Category>& categor
   });
   if (const std::string line = leave_out_empty_boxes(truth); !line.empty())
     print_line("{}: {}", source.output.empty() ? source.paths.annotations : source.output, line);
-  for (const std::string& remark : remarks_on_figures(truth))
+  for (const std::string& remark : remarks_on_metrics(truth))
     print_line("note: {}: {}", source.paths.annotations, remark);
   return truth;
 }
@@ -165,7 +166,7 @@ std::vector<ReadSplit> divide(const GroundTruth& all, const std::vector<DataSour
 void check_new_folder(const std::string& output, const std::string& form) {
   std::error_code error;
   if (fs::exists(output, error) && (!fs::is_directory(output, error) || !fs::is_empty(output, error)))
-    fail_input("{}: is there already, expected a new folder for the files of {}", output, form);
+    fail_input("{}: already exists, expected a new folder for the files of {}", output, form);
 }
 
 void check_inputs(const std::vector<std::string>& places) {

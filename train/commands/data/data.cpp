@@ -106,7 +106,7 @@ int64_t check_detection_splits(const SourceFlags& flags, const std::string& fix,
       if (const int64_t made = make_crowds_without_masks(left); made > 0)
         report.left_out.push_back(
             count_of(made, "object without a mask becomes a crowd", "objects without a mask become crowds") +
-            ", which training leaves out and figures ignore");
+            ", which training leaves out and metrics ignore");
     if (categories.empty()) categories = all.categories;
     if (first.images.empty()) first = std::move(all);
     if (sources.size() > 1) print_line("{}, images in {}:", source.paths.annotations, source.paths.images);
@@ -142,7 +142,7 @@ SourceFlags flags_of(const Arguments& arguments) {
 int run_data_check(const CheckArguments& arguments) {
   const SourceFlags flags = flags_of(arguments);
   if (flags.data.size() > 1 && !arguments.fix.empty())
-    fail_input("--fix: writes one data set, got {}; data convert unites several", flags.data.size());
+    fail_input("--fix: writes one data set, got {}; data convert combines several", flags.data.size());
   auto check = [&](const SourceFlags& some) {
     std::optional<DataSplits> classes = label_map_sets(some);
     if (!classes) classes = class_folders(some);
@@ -170,7 +170,7 @@ int run_data_check(const CheckArguments& arguments) {
 
 namespace {
 
-// The page takes the place of no file that it is about.
+// The page replaces no file that it is about.
 void check_page(const DataReportArguments& arguments, const DataPaths& paths) {
   if (!paths.sets.empty()) {
     for (const DataPaths& set : paths.sets) check_page(arguments, set);

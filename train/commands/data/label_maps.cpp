@@ -158,7 +158,7 @@ std::optional<int> convert_label_maps(const DataConvertArguments& arguments) {
       fail_input("{}: is not for label maps, expected --classes or --set data.class_map.NAME=AS", flag);
   std::error_code error;
   if (fs::exists(arguments.output, error) && !fs::is_empty(arguments.output, error))
-    fail_input("{}: is there already, expected a new or empty folder for images and label maps",
+    fail_input("{}: already exists, expected a new or empty folder for images and label maps",
                arguments.output);
   const fs::path output = normal_path(arguments.output);
   const MadeFolder made(output.string());

@@ -44,7 +44,7 @@ std::unique_ptr<MadeFolder> prepare_outputs(const std::vector<DataSource>& sourc
       check_outputs({{"the output", source.output}}, {{"the annotations", set.annotations}});
     // A list that somebody else has written stays.
     if (is_old_file(source.output) && beginning_of(source.output, kWrittenList.size()) != kWrittenList)
-      fail_input("{}: is there already and not written by saccade, expected another {}", source.output,
+      fail_input("{}: already exists and was not written by saccade, expected another {}", source.output,
                  folder.empty() ? "name" : "folder");
   }
   return made;
@@ -66,7 +66,7 @@ void tell_how_to_train(const std::string& place, const std::vector<DataSource>& 
                std::filesystem::equivalent(found.train->images, training.paths.images, error);
     for (const auto& [name, split] : named_splits(found))
       if (is_found && std::ranges::find(sources, split.annotations, &DataSource::output) == sources.end())
-        print_line("note: {}: was there before and stays; --data {} takes it for the {} images",
+        print_line("note: {}: existed before and stays; --data {} uses it for the {} images",
                    split.annotations, shell_word(place), name);
   } catch (const InputError&) {  // the place holds another data set, too
   }

@@ -38,7 +38,7 @@ Config shown_config(const DataShowArguments& arguments, std::vector<std::string>
 
 int run_data_show(const DataShowArguments& arguments) {
   if (arguments.batches > 0 && arguments.images > 0)
-    fail_input("--images: {} beside --batches, expected only one of them", arguments.images);
+    fail_input("--images: {} together with --batches, expected only one of them", arguments.images);
   std::vector<std::string> notes;
   const Config config = shown_config(arguments, notes);
   const Task& task = task_of(config);

@@ -67,7 +67,8 @@ std::vector<DataSource> sources_of(const SourceFlags& flags, const std::string& 
     sources.push_back({{.annotations = flags.annotations, .images = flags.images}, output});
   } else {
     if (!flags.annotations.empty() || !flags.images.empty())
-      fail_input("--data: {} beside --annotations or --images, expected only one of them", name_of(flags));
+      fail_input("--data: {} together with --annotations or --images, expected only one of them",
+                 name_of(flags));
     sources = splits_of(flags.data, "", output);
   }
   for (DataSource& source : sources) {
@@ -96,9 +97,9 @@ bool may_hold_classes(const std::string& folder) {
   return has_others && !(has_images && has_lists);
 }
 
-// A file beside the folders that may be a list of boxes in a form that is not known, or labels of boxes
-// beside them or in them; "": none. Lists of classes are none. Of many folders and files the first are looked
-// at.
+// A file next to the folders that may be a list of boxes in a form that is not known, or labels of boxes
+// next to them or in them; "": none. Lists of classes are none. Of many folders and files the first are
+// looked at.
 std::string possible_list(const std::string& folder) {
   for (const char* ending : {".json", ".xml", ".data", ".yaml", ".yml"})
     for (const std::string& name : list_files(folder, ending))
@@ -118,7 +119,7 @@ std::string possible_list(const std::string& folder) {
   return "";
 }
 
-// Folders that are called images and label maps are no classes, whatever lies in them.
+// Folders that are called images and label maps are no classes, whatever is in them.
 void refuse_label_maps(const std::string& folder) {
   const auto has_one_of = [](const std::string& name, std::initializer_list<const char*> words) {
     return std::ranges::any_of(words, [&](const char* w) { return lower_case(name).find(w) != name.npos; });
@@ -134,7 +135,7 @@ void refuse_label_maps(const std::string& folder) {
   }
   if (!images.empty() && !maps.empty())
     fail_input(
-        "{}: {} and {} may be images and label maps, but not in a layout that is known ({}), so they are not taken for classes",
+        "{}: {} and {} may be images and label maps, but not in a known layout ({}), so they are not read as classes",
         folder, images, maps, data_formats().find("label_maps").layout);
 }
 
@@ -149,7 +150,7 @@ bool holds_classes(const std::string& place) {
       for (const std::string& folder : {place, paths.images})
         if (const std::string list = possible_list(folder); !list.empty())
           fail_input(
-              "{}: may be a list of boxes, but not in a layout that is known, so the folders beside it are not taken for classes{}",
+              "{}: may be a list of boxes, but not in a known layout, so the folders next to it are not read as classes{}",
               list,
               list.ends_with(".txt")
                   ? ""

@@ -70,8 +70,8 @@ std::string head(const std::string& name, const std::string& text, const std::st
 }
 
 constexpr const char* kExitStatus =
-    ".SH EXIT STATUS\n0: done. 2: what was given is wrong, with one line that says what and where. 1: anything else. Training that a "
-    "signal ends: 128 and the signal's number.\n";
+    ".SH EXIT STATUS\n0: success. 2: invalid input, with one line that says what and where. 1: any other error. Training ended by a "
+    "signal: 128 plus the signal's number.\n";
 
 void add_pages(const CLI::App& command, const std::string& name, const std::string& version,
                std::vector<ManualPage>& pages) {

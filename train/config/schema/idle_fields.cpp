@@ -150,7 +150,7 @@ const Dependence kDependences[] = {
      "without schedule.warmup_steps or warmup_epochs"},
     {{"schedule.warmup_steps"},
      [](const Config& c) { return c.schedule().warmup_epochs() == 0; },
-     "beside schedule.warmup_epochs"},
+     "together with schedule.warmup_epochs"},
     {{"train.ema_tau"}, [](const Config& c) { return c.train().ema_decay() > 0; }, "without train.ema_decay"},
 };
 

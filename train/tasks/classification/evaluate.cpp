@@ -42,7 +42,7 @@ Evaluation ClassificationParts::evaluate(const EvalArguments& arguments, const L
   if (arguments.per_class)
     fail_input("--per-class: {} is a classifier; saccade report shows the accuracy of each class",
                arguments.checkpoint);
-  if (arguments.figures != FigureOptions())
+  if (arguments.metric_options != MetricOptions())
     fail_input("--iou, --max-detections, --area-ranges: {} is a classifier, which has no detections",
                arguments.checkpoint);
   std::optional<DataPaths> training;

@@ -76,14 +76,14 @@ void add_class_table(Page& page, const std::vector<ClassAccuracy>& counts,
   for (size_t i : order) {
     const ClassAccuracy& c = counts[i];
     const double recall = ratio(c.top1, c.images);
-    rows.push_back(cells(names[i], count_text(c.images), bar_cell(recall, figure_text(recall)),
-                         figure_text(ratio(c.top5, c.images)), figure_text(ratio(c.top1, c.predicted))));
+    rows.push_back(cells(names[i], count_text(c.images), bar_cell(recall, metric_text(recall)),
+                         metric_text(ratio(c.top5, c.images)), metric_text(ratio(c.top1, c.predicted))));
   }
   page.add(html_table({{"Class", false},
                        {"Images"},
-                       {"Accuracy", false, "share of its images whose best class it is: recall"},
+                       {"Accuracy", false, "fraction of its images whose best class it is: recall"},
                        {"Top-5"},
-                       {"Precision", true, "share of the images predicted as it that are of it"}},
+                       {"Precision", true, "fraction of the images predicted as it that belong to it"}},
                       rows));
 }
 
@@ -97,8 +97,8 @@ void add_worst(Page& page, const Dataset& images, std::vector<Guess> guesses,
     if (!image) return {};
     const std::string& name = images.file_name(g.index);
     return picture(small_picture(*image, {}, {}, kGuessSide), name,
-                   html("<b>{}</b> {}<br>taken for <b>{}</b> {}<br>{}", names[g.label], figure_text(g.own),
-                        names[g.best], figure_text(g.of_best), name));
+                   html("<b>{}</b> {}<br>taken for <b>{}</b> {}<br>{}", names[g.label], metric_text(g.own),
+                        names[g.best], metric_text(g.of_best), name));
   });
   page.add(shown.empty() ? note("Every image has its own class.") : grid("pictures", shown));
 }
@@ -134,7 +134,7 @@ std::string guesses_json(const Evaluation& evaluation, const ConfusionMatrix& ma
     classes += fmt::format("{}\n  {{\"name\": {}, \"images\": {}, \"top1\": {}, \"top5\": {}}}", k ? "," : "",
                            json_quote(matrix.names[k]), counts[k].images,
                            ratio(counts[k].top1, counts[k].images), ratio(counts[k].top5, counts[k].images));
-  return fmt::format("{{\"figures\": {}, {}, \"classes\": [{}]}}\n", evaluation.json, confusion_json(matrix),
+  return fmt::format("{{\"metrics\": {}, {}, \"classes\": [{}]}}\n", evaluation.json, confusion_json(matrix),
                      classes);
 }
 
@@ -144,7 +144,7 @@ std::string ClassificationParts::report(Page& page, const ReportOptions& options
   if (!options.model.module)
     fail_input("--detections: the run is of a classifier, expected that of a detector");
   if (options.threshold) fail_input("--threshold: the run is of a classifier, expected that of a detector");
-  if (options.figures != FigureOptions())
+  if (options.metric_options != MetricOptions())
     fail_input(
         "--iou, --max-detections, --area-ranges: the run is of a classifier, expected that of a detector");
   if (options.label_errors.form != LabelErrorOptions().form)
@@ -180,7 +180,7 @@ std::string ClassificationParts::report(Page& page, const ReportOptions& options
 
   page.section("Accuracy");
   std::vector<std::pair<std::string, std::string>> numbers{{count_text(std::ssize(guesses)), "images"}};
-  for (const auto& [name, value] : evaluation.metrics) numbers.emplace_back(figure_text(value), name);
+  for (const auto& [name, value] : evaluation.metrics) numbers.emplace_back(metric_text(value), name);
   page.add(tiles(numbers));
   add_class_table(page, counts, model.class_names);
   page.section("Confusion matrix");
@@ -189,7 +189,7 @@ std::string ClassificationParts::report(Page& page, const ReportOptions& options
       contradicted(*images, guesses, model.class_names, options.label_errors.least_suspicion);
   add_worst(page, *images, std::move(guesses), model.class_names);
   page.add(note(fmt::format("Labels that the model contradicts with a suspicion of at least {}: {}.",
-                            figure_text(options.label_errors.least_suspicion), errors.size())));
+                            metric_text(options.label_errors.least_suspicion), errors.size())));
   write_label_errors(options.label_errors, errors, nullptr, "");
   return guesses_json(evaluation, matrix, counts);
 }

@@ -66,55 +66,56 @@ std::shared_ptr<const Dataset> keep_classes(const std::shared_ptr<const Dataset>
   return std::make_shared<Dataset>(dataset->name(), paths.images, std::move(truth), LabelScheme::kContiguous);
 }
 
-FigureOptions figures_of(const Config& config, FigureOptions asked) {
+MetricOptions metric_options_of(const Config& config, MetricOptions asked) {
   const bool both = has_masks(config) && evaluator_of(config).has_masks;
   if (!asked.iou) asked.iou = both ? IouType::kBoth : IouType::kBoxes;
   return asked;
 }
 
-void need_predicted_masks(const FigureOptions& figures, const LoadedModel& model,
+void need_predicted_masks(const MetricOptions& metric_options, const LoadedModel& model,
                           const std::string& checkpoint) {
-  if (figures.iou == IouType::kMasks && !has_masks(model.config))
+  if (metric_options.iou == IouType::kMasks && !has_masks(model.config))
     fail_input("--iou segm: {} predicts no masks, expected bbox", checkpoint);
 }
 
-DataPaths with_masks_of(const FigureOptions& figures, DataPaths paths) {
-  if (figures.iou == IouType::kBoth) return with_masks(std::move(paths));
-  paths.wants.masks = figures.iou == IouType::kMasks;
+DataPaths with_masks_of(const MetricOptions& metric_options, DataPaths paths) {
+  if (metric_options.iou == IouType::kBoth) return with_masks(std::move(paths));
+  paths.wants.masks = metric_options.iou == IouType::kMasks;
   return paths;
 }
 
 namespace {
 
-void settle(FigureOptions& figures, std::vector<std::string>& notes, const std::function<void()>& need) {
-  if (figures.iou == IouType::kBoxes) return;
+void settle(MetricOptions& metric_options, std::vector<std::string>& notes,
+            const std::function<void()>& need) {
+  if (metric_options.iou == IouType::kBoxes) return;
   try {
     need();
   } catch (const InputError& error) {
-    if (figures.iou == IouType::kMasks) throw;
-    figures.iou = IouType::kBoxes;
-    notes.push_back(fmt::format("note: figures are of boxes alone: {}", error.what()));
+    if (metric_options.iou == IouType::kMasks) throw;
+    metric_options.iou = IouType::kBoxes;
+    notes.push_back(fmt::format("note: metrics are of boxes only: {}", error.what()));
   }
 }
 
 }  // namespace
 
-void settle_masks(FigureOptions& figures, const GroundTruth& truth, const std::string& name,
+void settle_masks(MetricOptions& metric_options, const GroundTruth& truth, const std::string& name,
                   std::vector<std::string>& notes) {
   if (!truth.is_annotated) return;
-  settle(figures, notes, [&] {
+  settle(metric_options, notes, [&] {
     if (const std::string remark = coco::need_masks(truth, name); !remark.empty())
-      notes.push_back(fmt::format("note: {}: {}: what lies in the box is ignored", name, remark));
+      notes.push_back(fmt::format("note: {}: {}: detections in the box are ignored", name, remark));
   });
 }
 
-void settle_masks(FigureOptions& figures, const Dataset& set, std::vector<std::string>& notes) {
-  settle_masks(figures, set.ground_truth(), set.name(), notes);
+void settle_masks(MetricOptions& metric_options, const Dataset& set, std::vector<std::string>& notes) {
+  settle_masks(metric_options, set.ground_truth(), set.name(), notes);
 }
 
-void settle_masks(FigureOptions& figures, std::span<const Detection> detections, const std::string& source,
-                  std::vector<std::string>& notes) {
-  settle(figures, notes, [&] { coco::need_masks(detections, source); });
+void settle_masks(MetricOptions& metric_options, std::span<const Detection> detections,
+                  const std::string& source, std::vector<std::string>& notes) {
+  settle(metric_options, notes, [&] { coco::need_masks(detections, source); });
 }
 
 Evaluation DetectionParts::evaluate(const EvalArguments& arguments, const LoadedModel& model,
@@ -123,10 +124,10 @@ Evaluation DetectionParts::evaluate(const EvalArguments& arguments, const Loaded
     fail_input(
         "--annotations: not given, expected the COCO annotations that the detector {} is compared with",
         arguments.checkpoint);
-  FigureOptions figures = figures_of(model.config, arguments.figures);
-  need_predicted_masks(figures, model, arguments.checkpoint);
+  MetricOptions metric_options = metric_options_of(model.config, arguments.metric_options);
+  need_predicted_masks(metric_options, model, arguments.checkpoint);
   std::optional<DataPaths> training;
-  DataPaths paths = with_masks_of(figures, eval_paths(arguments, model, &training));
+  DataPaths paths = with_masks_of(metric_options, eval_paths(arguments, model, &training));
   paths.may_lack_annotations = true;
   std::vector<std::string> notes;
   auto dataset = open_dataset(paths, LabelScheme::kContiguous, &notes);
@@ -134,9 +135,9 @@ Evaluation DetectionParts::evaluate(const EvalArguments& arguments, const Loaded
   for (const auto& [flag, is_missing] : {std::pair{"--detections: not given", arguments.detections.empty()},
                                          std::pair{"--json: given", !arguments.json.empty()}})
     if (!is_annotated && is_missing)
-      fail_input("{}, but {} has no \"annotations\" list, so there are detections and no figures", flag,
+      fail_input("{}, but {} has no \"annotations\" list, so there are detections but no metrics", flag,
                  dataset->name());
-  settle_masks(figures, *dataset, notes);
+  settle_masks(metric_options, *dataset, notes);
   for (std::string& note : notes_on_judged(*dataset, paths, model, training))
     notes.push_back(std::move(note));
   for (const std::string& note : notes) print_line(note);
@@ -151,13 +152,13 @@ Evaluation DetectionParts::evaluate(const EvalArguments& arguments, const Loaded
   if (!is_annotated)
     return {
         .metrics = {},
-        .table = fmt::format("{} detections in {} images; no figures, as {} has no \"annotations\" list\n",
+        .table = fmt::format("{} detections in {} images; no metrics, as {} has no \"annotations\" list\n",
                              detections.size(), truth.images.size(), escaped(dataset->name()))};
   const auto evaluator = evaluator_of(model.config)
                              .start({.truth = &truth,
                                      .source = arguments.checkpoint,
                                      .per_class = arguments.per_class,
-                                     .figures = figures});
+                                     .metric_options = metric_options});
   evaluator->add({.detections = std::move(detections)});
   return evaluator->result();
 }

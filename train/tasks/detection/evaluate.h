@@ -26,18 +26,18 @@ std::shared_ptr<const Dataset> keep_classes(const std::shared_ptr<const Dataset>
                                             std::vector<Detection>& detections);
 
 // What is asked for; where nothing is, of boxes, and of masks too where the model predicts some.
-FigureOptions figures_of(const Config& config, FigureOptions asked = {});
-// Throws InputError where figures of masks are asked for of a model that predicts none.
-void need_predicted_masks(const FigureOptions& figures, const LoadedModel& model,
+MetricOptions metric_options_of(const Config& config, MetricOptions asked = {});
+// Throws InputError where metrics of masks are asked for of a model that predicts none.
+void need_predicted_masks(const MetricOptions& metric_options, const LoadedModel& model,
                           const std::string& checkpoint);
-// The set with the masks that its figures need.
-DataPaths with_masks_of(const FigureOptions& figures, DataPaths paths);
+// The set with the masks that its metrics need.
+DataPaths with_masks_of(const MetricOptions& metric_options, DataPaths paths);
 // Where objects have no masks, or detections that are given: throws InputError when masks are asked for;
-// figures that would be of both become those of boxes, and a line is added to notes that says why.
-void settle_masks(FigureOptions& figures, const GroundTruth& truth, const std::string& name,
+// metrics that would be of both become those of boxes, and a line is added to notes that says why.
+void settle_masks(MetricOptions& metric_options, const GroundTruth& truth, const std::string& name,
                   std::vector<std::string>& notes);
-void settle_masks(FigureOptions& figures, const Dataset& set, std::vector<std::string>& notes);
-void settle_masks(FigureOptions& figures, std::span<const Detection> detections, const std::string& source,
-                  std::vector<std::string>& notes);
+void settle_masks(MetricOptions& metric_options, const Dataset& set, std::vector<std::string>& notes);
+void settle_masks(MetricOptions& metric_options, std::span<const Detection> detections,
+                  const std::string& source, std::vector<std::string>& notes);
 
 }  // namespace saccade

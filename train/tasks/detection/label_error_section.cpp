@@ -108,7 +108,7 @@ GroundTruth corrected(const Dataset& dataset, const std::vector<LabelError>& err
 Html error_picture(const LabelErrorEntry& entry, const Image& image) {
   std::vector<Instance> boxes;
   std::vector<std::string> names;
-  Html caption = html("<b>{}</b> ", figure_text(entry.suspicion));
+  Html caption = html("<b>{}</b> ", metric_text(entry.suspicion));
   auto add = [&](const char* word, const ToldLabel& told, double score) {
     boxes.push_back({.label = std::ssize(names), .box = box_of_corner(*told.bbox), .score = score});
     names.push_back(fmt::format("{} {}", word, told.category));
@@ -155,16 +155,16 @@ void add_label_errors(Page& page, const Dataset& dataset, const std::vector<Dete
   for (const LabelError& error : errors) entries.push_back(entry_of(error, dataset));
   page.section("Label errors");
   page.add(note(fmt::format(
-      "Labels that the model contradicts, by suspicion: how sure it is of what it says instead, times how little it supports "
-      "the label; {} and more. Some are its own errors. It finds fewer in images that it was trained on.",
-      figure_text(options.label_errors.least_suspicion))));
+      "Labels that the model contradicts, by suspicion: its confidence in another answer, times how little it supports "
+      "the label; {} and more. Some are errors of the model. It finds fewer errors in images that it was trained on.",
+      metric_text(options.label_errors.least_suspicion))));
   constexpr std::string_view kNote = "note: ";
   for (const std::string& remark : remarks)
     page.add(note(remark.starts_with(kNote) ? remark.substr(kNote.size()) : remark));
   if (ap50 >= 0 && ap50 < kTrustedAp50) {
     const std::string warning =
-        fmt::format("The AP50 of the detections is {}: what they contradict says little about the labels.",
-                    figure_text(ap50));
+        fmt::format("The AP50 of the detections is {}: their contradictions say little about the labels.",
+                    metric_text(ap50));
     page.add(note(warning));
     if (!options.label_errors.folder.empty()) print_line("note: {}: {}", options.source, warning);
   }

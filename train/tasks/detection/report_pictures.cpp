@@ -25,7 +25,7 @@ std::vector<size_t> ordered(const std::vector<ImageOutcome>& images, bool worst)
 }
 
 Html outcome_caption(const ImageOutcome& o, const std::string& name) {
-  Html text = html("<b>{}</b><br>F1 {}: {} right", name, figure_text(o.f1()), o.right);
+  Html text = html("<b>{}</b><br>F1 {}: {} right", name, metric_text(o.f1()), o.right);
   if (o.confused > 0) text += html(", {} of another class", o.confused);
   if (o.missed > 0) text += html(", {} missed", o.missed);
   if (o.invented > 0) text += html(", {} that {} nothing", o.invented, o.invented == 1 ? "is" : "are");
@@ -93,15 +93,15 @@ Html show_points(const Image& image, const std::string& name, const ReportOption
 }  // namespace
 
 void add_detection_pictures(Page& page, const Dataset& dataset, const std::vector<Detection>& detections,
-                            const DetectionFigures& figures, const ReportOptions& options) {
+                            const DetectionMetrics& metrics, const ReportOptions& options) {
   page.section("Pictures");
   page.add(note(fmt::format(
       "Left the truth, right detections with a score of at least {}. F1 is that of the image at IoU 0.5.",
-      figure_text(figures.threshold))));
-  const DetectionPictures pictures(dataset, detections, figures.threshold);
-  const std::vector<size_t> worst = ordered(figures.images, true), best = ordered(figures.images, false);
-  add_pairs(page, "Worst images", dataset, worst, kWorstImages, pictures, figures.images);
-  add_pairs(page, "Best images", dataset, best, kBestImages, pictures, figures.images);
+      metric_text(metrics.threshold))));
+  const DetectionPictures pictures(dataset, detections, metrics.threshold);
+  const std::vector<size_t> worst = ordered(metrics.images, true), best = ordered(metrics.images, false);
+  add_pairs(page, "Worst images", dataset, worst, kWorstImages, pictures, metrics.images);
+  add_pairs(page, "Best images", dataset, best, kBestImages, pictures, metrics.images);
   if (!options.model.module) return;
   std::vector<Html> shown;
   for (size_t i = 0; i < std::min(kSampled, best.size()); ++i) {

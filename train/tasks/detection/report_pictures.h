@@ -10,16 +10,16 @@
 #include "data/images/draw.h"
 #include "data/pages/html.h"
 #include "train/report/evaluation_sections.h"
-#include "train/tasks/detection/figures.h"
+#include "train/tasks/detection/detection_metrics.h"
 
 namespace saccade {
 
-// What a detector found on the images of a data set, drawn beside what is there.
+// What a detector found on the images of a data set, drawn next to what is there.
 class DetectionPictures {
  public:
   // Of the detections those with at least this score. `dataset` must outlive this.
   DetectionPictures(const Dataset& dataset, const std::vector<Detection>& detections, double threshold);
-  // The truth left, the detections right, each within so many pixels a side;
+  // The truth left, the detections right, each within this many pixels a side;
   // nothing where the image cannot be read.
   std::optional<Image> truth_beside_found(int64_t index, int64_t side) const;
 
@@ -28,10 +28,10 @@ class DetectionPictures {
   std::map<int64_t, std::vector<Instance>> truth_, found_;  // by image id
 };
 
-// The images on which a detector does best and worst, truth beside predictions,
+// The images on which a detector does best and worst, truth next to predictions,
 // and where it looked for some of them.
 void add_detection_pictures(Page& page, const Dataset& dataset, const std::vector<Detection>& detections,
-                            const DetectionFigures& figures, const ReportOptions& options);
+                            const DetectionMetrics& metrics, const ReportOptions& options);
 
 // Before the evaluation: throws InputError where images would share a file of labels.
 void check_label_errors(const Dataset& dataset, const LabelErrorOptions& options);

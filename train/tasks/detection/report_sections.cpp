@@ -9,8 +9,8 @@
 #include "train/inference/evaluation_data.h"
 #include "train/logs/print.h"
 #include "train/report/evaluation_sections.h"
+#include "train/tasks/detection/detection_metrics.h"
 #include "train/tasks/detection/evaluate.h"
-#include "train/tasks/detection/figures.h"
 #include "train/tasks/detection/found_objects.h"
 #include "train/tasks/detection/report_pictures.h"
 
@@ -19,68 +19,68 @@ namespace {
 
 constexpr size_t kMaxRows = 400, kCurveCharts = 24;
 
-void add_coco(Page& page, const DetectionFigures& figures) {
-  page.section("COCO figures");
+void add_coco(Page& page, const DetectionMetrics& metrics) {
+  page.section("COCO metrics");
   std::vector<std::vector<Html>> rows;
-  auto add = [&](const char* prefix, const CocoMetrics& metrics) {
-    for (const CocoFigure& f : coco_figures(metrics))
-      rows.push_back(cells(prefix + f.name, html("<b>{}</b>", figure_text(f.value)), f.kind, f.iou, f.area,
+  auto add = [&](const char* prefix, const CocoMetrics& of) {
+    for (const CocoMetric& f : coco_metric_rows(of))
+      rows.push_back(cells(prefix + f.name, html("<b>{}</b>", metric_text(f.value)), f.kind, f.iou, f.area,
                            f.max_detections));
   };
-  add("", figures.coco);
-  if (figures.masks) add(kOfMasks, *figures.masks);
-  page.add(html_table({{"Figure", false},
+  add("", metrics.coco);
+  if (metrics.masks) add(kOfMasks, *metrics.masks);
+  page.add(html_table({{"Metric", false},
                        {"Value"},
                        {"What", false},
                        {"IoU", false},
                        {"Area", false},
-                       {"Detections an image"}},
+                       {"Detections per image"}},
                       rows));
-  page.add(note(fmt::format("As pycocotools computes them. A dash: there is no such object.{}",
-                            figures.masks ? " Those that begin with segm_ are of masks, the others of boxes, "
-                                            "as is everything below but the columns of masks."
+  page.add(note(fmt::format("As pycocotools computes them. A dash means that there is no such object.{}",
+                            metrics.masks ? " Those that begin with segm_ are of masks, the others of boxes, "
+                                            "as is everything below except the columns of masks."
                                           : "")));
 }
 
-void add_classes(Page& page, const DetectionFigures& figures) {
+void add_classes(Page& page, const DetectionMetrics& metrics) {
   page.section("Classes");
   std::vector<TableColumn> columns{
       {"Class", false}, {"Objects"}, {"AP", false, "mean over IoU 0.50 to 0.95"}, {"AP50"}, {"AP75"}};
-  for (const std::string& area : figures.coco.areas) columns.push_back({area});
-  if (figures.masks)
-    columns.insert(columns.end(), {{"Mask AP", true, "as AP, of masks"}, {"Mask AP50"}, {"Mask AP75"}});
-  columns.insert(columns.end(), {{fmt::format("AR{}", figures.coco.max_detections)},
+  for (const std::string& area : metrics.coco.areas) columns.push_back({area});
+  if (metrics.masks)
+    columns.insert(columns.end(), {{"Mask AP", true, "like AP, for masks"}, {"Mask AP50"}, {"Mask AP75"}});
+  columns.insert(columns.end(), {{fmt::format("AR{}", metrics.coco.max_detections)},
                                  {"Threshold", true, "the score with the best F1 at IoU 0.5"},
                                  {"F1", true, "there"},
                                  {"Precision", true, "there"},
                                  {"Recall", true, "there"}});
   std::vector<size_t> order =
-      falling_order(figures.coco.classes.size(), [&](size_t i) { return figures.coco.classes[i].objects; });
+      falling_order(metrics.coco.classes.size(), [&](size_t i) { return metrics.coco.classes[i].objects; });
   if (order.size() > kMaxRows) order.resize(kMaxRows);
   std::vector<std::vector<Html>> rows;
   for (size_t i : order) {
-    const CocoClassMetrics& c = figures.coco.classes[i];
-    const OperatingPoint& best = figures.at_50.classes[i].best;
-    std::vector<Html> row = cells(c.name, count_text(c.objects), bar_cell(c.AP, figure_text(c.AP)));
+    const CocoClassMetrics& c = metrics.coco.classes[i];
+    const OperatingPoint& best = metrics.at_50.classes[i].best;
+    std::vector<Html> row = cells(c.name, count_text(c.objects), bar_cell(c.AP, metric_text(c.AP)));
     std::vector<double> values{c.AP50, c.AP75};
     values.insert(values.end(), c.AP_of_areas.begin(), c.AP_of_areas.end());
-    if (figures.masks) {
-      const CocoClassMetrics& m = figures.masks->classes[i];
+    if (metrics.masks) {
+      const CocoClassMetrics& m = metrics.masks->classes[i];
       values.insert(values.end(), {m.AP, m.AP50, m.AP75});
     }
     values.insert(values.end(), {c.AR_100, best.threshold, best.f1, best.precision, best.recall});
-    for (double v : values) add_cells(row, figure_text(v));
+    for (double v : values) add_cells(row, metric_text(v));
     rows.push_back(std::move(row));
   }
   page.add(html_table(columns, rows));
-  if (order.size() < figures.coco.classes.size())
-    page.add(note(
-        fmt::format("The {} classes with most objects of {}.", order.size(), figures.coco.classes.size())));
-  const OperatingPoint& best = figures.at_50.best;
+  if (order.size() < metrics.coco.classes.size())
+    page.add(note(fmt::format("The {} classes with the most objects, of {}.", order.size(),
+                              metrics.coco.classes.size())));
+  const OperatingPoint& best = metrics.at_50.best;
   page.add(
       note(fmt::format("One threshold for all classes: {} gives the best F1, {} (precision {}, recall {}).",
-                       figure_text(best.threshold), figure_text(best.f1), figure_text(best.precision),
-                       figure_text(best.recall))));
+                       metric_text(best.threshold), metric_text(best.f1), metric_text(best.precision),
+                       metric_text(best.recall))));
 }
 
 std::vector<ChartPoint> recall_points(const std::vector<double>& precision) {
@@ -104,7 +104,7 @@ std::vector<ChartPoint> mean_curve(const DetectionCurves& curves) {
   return recall_points(sum);
 }
 
-void add_curves(Page& page, const DetectionFigures& figures) {
+void add_curves(Page& page, const DetectionMetrics& metrics) {
   page.section("Precision and recall");
   ChartOptions unit{.title = "", .x_low = 0, .x_high = 1, .y_low = 0, .y_high = 1};
   auto options = [&](const std::string& title, const std::string& subtitle, const std::string& x_label) {
@@ -116,8 +116,8 @@ void add_curves(Page& page, const DetectionFigures& figures) {
     return line_chart({{"IoU 0.50", at_50}, {"IoU 0.75", at_75}}, options(title, subtitle, "recall"));
   };
   std::vector<Html> charts{
-      chart("All classes", "mean of the classes", mean_curve(figures.at_50), mean_curve(figures.at_75))};
-  const DetectionCurves& all = figures.at_50;
+      chart("All classes", "mean of the classes", mean_curve(metrics.at_50), mean_curve(metrics.at_75))};
+  const DetectionCurves& all = metrics.at_50;
   ChartSeries precision{.name = "precision", .points = {}}, recall{.name = "recall", .points = {}},
       f1{.name = "F1", .points = {}};
   for (size_t i = all.scores.size(); i-- > 0;) {
@@ -128,7 +128,7 @@ void add_curves(Page& page, const DetectionFigures& figures) {
   }
   for (ChartSeries* s : {&precision, &recall, &f1}) s->points = thinned(s->points, 200);
   ChartOptions by_threshold = options("By threshold", "all classes, IoU 0.50", "smallest score");
-  by_threshold.marks = {figures.threshold};
+  by_threshold.marks = {metrics.threshold};
   charts.push_back(line_chart({precision, recall, f1}, by_threshold));
   std::vector<size_t> order =
       falling_order(all.classes.size(), [&](size_t c) { return all.classes[c].objects; });
@@ -136,19 +136,19 @@ void add_curves(Page& page, const DetectionFigures& figures) {
   for (size_t i = 0; i < std::min(order.size(), kCurveCharts); ++i) {
     const size_t c = order[i];
     charts.push_back(
-        chart(all.classes[c].name, fmt::format("AP50 {}", figure_text(figures.coco.classes[c].AP50)),
-              recall_points(all.classes[c].at_recall), recall_points(figures.at_75.classes[c].at_recall)));
+        chart(all.classes[c].name, fmt::format("AP50 {}", metric_text(metrics.coco.classes[c].AP50)),
+              recall_points(all.classes[c].at_recall), recall_points(metrics.at_75.classes[c].at_recall)));
   }
   page.add(grid("charts", charts));
   if (order.size() > kCurveCharts)
-    page.add(note(fmt::format("The {} classes with most objects.", kCurveCharts)));
+    page.add(note(fmt::format("The {} classes with the most objects.", kCurveCharts)));
 }
 
 }  // namespace
 
 std::string DetectionParts::report(Page& page, const ReportOptions& options) const {
   std::vector<std::string> notes;
-  FigureOptions wanted = figures_of(options.model.config, options.figures);
+  MetricOptions wanted = metric_options_of(options.model.config, options.metric_options);
   if (options.model.module) need_predicted_masks(wanted, options.model, options.checkpoint);
   const DataPaths paths = with_masks_of(wanted, options.paths);
   auto dataset = open_dataset(paths, LabelScheme::kContiguous, &notes);
@@ -172,21 +172,21 @@ std::string DetectionParts::report(Page& page, const ReportOptions& options) con
   for (const std::string& line : notes) print_line(line);
   dataset = keep_classes(dataset, paths, options.classes, detections);
   const GroundTruth& truth = dataset->ground_truth();
-  const DetectionFigures figures =
-      detection_figures(truth, detections, options.threshold, options.source, wanted);
-  for (const std::string& line : figures.coco.notes) print_line(line);
-  add_coco(page, figures);
-  add_classes(page, figures);
-  add_curves(page, figures);
+  const DetectionMetrics metrics =
+      detection_metrics(truth, detections, options.threshold, options.source, wanted);
+  for (const std::string& line : metrics.coco.notes) print_line(line);
+  add_coco(page, metrics);
+  add_classes(page, metrics);
+  add_curves(page, metrics);
   page.section("Confusion matrix");
   page.add(note(fmt::format(
-      "Detections with a score of at least {} at IoU 0.5: how many objects of each class were found as which. "
+      "Detections with a score of at least {} at IoU 0.5: how many objects of each class were found as which class. "
       "Background: objects that were not found (last column) and detections where there is none (last row).",
-      figure_text(figures.threshold))));
-  page.add(confusion_table(figures.confusion, true));
-  add_detection_pictures(page, *dataset, detections, figures, options);
-  add_label_errors(page, *dataset, detections, figures.coco.AP50, options, remarks);
-  return figures_json(figures);
+      metric_text(metrics.threshold))));
+  page.add(confusion_table(metrics.confusion, true));
+  add_detection_pictures(page, *dataset, detections, metrics, options);
+  add_label_errors(page, *dataset, detections, metrics.coco.AP50, options, remarks);
+  return metrics_json(metrics);
 }
 
 }  // namespace saccade

@@ -28,7 +28,7 @@ constexpr int64_t kPictures = 4, kPictureSide = 400;
 
 class DetectorTraining final : public EvaluatedTraining {
  public:
-  explicit DetectorTraining(const Config& config) : EvaluatedTraining(config), figures_(figures_of(config)) {
+  explicit DetectorTraining(const Config& config) : EvaluatedTraining(config), metric_options_(metric_options_of(config)) {
     int64_t known = train_set_->num_classes();
     int64_t classes = config.model().num_classes() > 0 ? config.model().num_classes() : known;
     if (classes < known)
@@ -44,7 +44,7 @@ class DetectorTraining final : public EvaluatedTraining {
     check_background(*model_, *train_set_);
     if (!val_set_) return;
     check_categories(*val_set_, category_ids(), class_names(), "the training set");
-    settle_masks(figures_, *val_set_, notes_);
+    settle_masks(metric_options_, *val_set_, notes_);
   }
 
   Module& model() override { return *model_; }
@@ -54,7 +54,7 @@ class DetectorTraining final : public EvaluatedTraining {
       for (const std::string& remark : remarks_on_classes(train_set_->ground_truth()))
         notes.push_back(fmt::format("note: {}: {}", train_set_->name(), remark));
     if (val_set_)
-      for (const std::string& remark : remarks_on_figures(val_set_->ground_truth()))
+      for (const std::string& remark : remarks_on_metrics(val_set_->ground_truth()))
         notes.push_back(fmt::format("note: {}: {}", val_set_->name(), remark));
     const auto [objects, image] = fullest_image();
     if (const int64_t queries = config_.model().transformer().queries();
@@ -92,7 +92,7 @@ class DetectorTraining final : public EvaluatedTraining {
 
   std::vector<std::string> primary_metrics() const override {
     std::vector<std::string> names = EvaluatedTraining::primary_metrics();
-    if (val_set_ && figures_.iou == IouType::kBoth)
+    if (val_set_ && metric_options_.iou == IouType::kBoth)
       for (const std::string& name : evaluator_.primary) names.push_back(kOfMasks + name);
     return names;
   }
@@ -100,14 +100,15 @@ class DetectorTraining final : public EvaluatedTraining {
     evaluation_.quiet = quiet;
     detections_ = detect(*model_, val_set_, category_ids(), evaluation_);
     if (!process_group().is_first()) return {};
-    const EvaluatorSpec::Options options{.truth = &val_set_->ground_truth(), .figures = figures_};
+    const EvaluatorSpec::Options options{.truth = &val_set_->ground_truth(),
+                                         .metric_options = metric_options_};
     const auto evaluator = evaluator_.start(options);
     evaluator->add({.detections = detections_});
     Evaluation evaluation = evaluator->result();
     // Those of the annotations: nobody has written the detections, whose boxes are of any form while the
     // model knows little.
     evaluation_notes_ = std::move(evaluation.notes);
-    const std::vector<std::string> told = remarks_on_figures(val_set_->ground_truth());  // describe_data
+    const std::vector<std::string> told = remarks_on_metrics(val_set_->ground_truth());  // describe_data
     std::erase_if(evaluation_notes_, [&](const std::string& note) {
       return note.starts_with(options.source + ":") || std::ranges::find(told, note) != told.end();
     });
@@ -148,7 +149,7 @@ class DetectorTraining final : public EvaluatedTraining {
     return most;
   }
 
-  FigureOptions figures_;
+  MetricOptions metric_options_;
   std::shared_ptr<Detector> model_;
   std::vector<Detection> detections_;  // of the last evaluation
   std::vector<std::string> evaluation_notes_;

@@ -94,22 +94,23 @@ Evaluation evaluate_segmenter(Segmenter& model, const Config& config,
   EvaluatorOptions first = options;
   first.loader.label_maps = LabelMapsOf::kFile;
   first.loader.augment = eval_augment(runner.views()[0]);
-  const EvaluatorSpec::Options figures{.truth = &images->ground_truth(), .per_class = per_class};
-  return evaluate_batches(model, images, first, spec, figures, [&](const Batch& batch, Evaluator& to) {
-    std::vector<Batch> views{batch};
-    others.add_to(views);
-    return [&, &evaluator = to, finish = runner.start(std::move(views)), targets = batch.targets] {
-      std::vector<LabelMap> found = finish();
-      for (size_t n = 0; n < found.size(); ++n) {
-        labels.apply(found[n]);
-        const int64_t index = places.at(targets[n].image_id);
-        const LabelMap& truth = *targets[n].label_map;
-        SACCADE_CHECK(truth.size == found[n].size, "[evaluate] labels of another size");
-        evaluator.add({.labels = found[n].values, .true_labels = truth.values});
-        if (seen) seen(index, truth, found[n]);
-      }
-    };
-  });
+  const EvaluatorSpec::Options evaluator_options{.truth = &images->ground_truth(), .per_class = per_class};
+  return evaluate_batches(
+      model, images, first, spec, evaluator_options, [&](const Batch& batch, Evaluator& to) {
+        std::vector<Batch> views{batch};
+        others.add_to(views);
+        return [&, &evaluator = to, finish = runner.start(std::move(views)), targets = batch.targets] {
+          std::vector<LabelMap> found = finish();
+          for (size_t n = 0; n < found.size(); ++n) {
+            labels.apply(found[n]);
+            const int64_t index = places.at(targets[n].image_id);
+            const LabelMap& truth = *targets[n].label_map;
+            SACCADE_CHECK(truth.size == found[n].size, "[evaluate] labels of another size");
+            evaluator.add({.labels = found[n].values, .true_labels = truth.values});
+            if (seen) seen(index, truth, found[n]);
+          }
+        };
+      });
 }
 
 void check_label_classes(const Dataset& images) {
@@ -129,9 +130,9 @@ void check_label_classes(const Dataset& images) {
       images.name(), count_of(images.num_images(), "label map", "label maps"));
 }
 
-void refuse_figures(const FigureOptions& figures, const std::vector<std::string>& classes,
-                    const std::string& model) {
-  if (figures != FigureOptions())
+void refuse_metric_options(const MetricOptions& metric_options, const std::vector<std::string>& classes,
+                           const std::string& model) {
+  if (metric_options != MetricOptions())
     fail_input("--iou, --max-detections, --area-ranges: {} makes label maps, which have no detections",
                model);
   if (!classes.empty())
@@ -143,7 +144,7 @@ Evaluation SegmentationParts::evaluate(const EvalArguments& arguments, const Loa
                                        const EvaluatorOptions& options) const {
   if (!arguments.detections.empty())
     fail_input("--detections: {} makes label maps; predict writes them", arguments.checkpoint);
-  refuse_figures(arguments.figures, arguments.classes, arguments.checkpoint);
+  refuse_metric_options(arguments.metric_options, arguments.classes, arguments.checkpoint);
   if (arguments.data.empty() && arguments.annotations.empty())
     fail_input("--annotations: not given, expected the label maps of the images, or --data");
   std::optional<DataPaths> training;

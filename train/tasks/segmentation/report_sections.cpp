@@ -1,4 +1,4 @@
-// Figures of a model of label maps, its confusions, and the images that it is best and worst on.
+// Metrics of a model of label maps, its confusions, and the images that it is best and worst on.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ struct OfImage {
   LabelMap truth, found;         // small; kept of those that may be shown
 };
 
-// A label map within so many pixels a side.
+// A label map within this many pixels a side.
 LabelMap small_map(const LabelMap& map) {
   const int64_t longest = std::max(map.size.height, map.size.width);
   if (longest <= kShownSide) return map;
@@ -57,7 +57,7 @@ class Ranking {
                   const std::string& name = images.file_name(image.index);
                   return picture(
                       labels_beside_each_other(*pixels, image.truth, image.found, names, kShownSide), name,
-                      html("IoU <b>{}</b>, {} of the pixels<br>{}", figure_text(image.iou),
+                      html("IoU <b>{}</b>, {} of the pixels<br>{}", metric_text(image.iou),
                            share_text(image.accuracy), name));
                 }));
   }
@@ -83,15 +83,15 @@ void add_label_table(Page& page, const LabelCounts& counts, const std::vector<st
     const LabelCounts::OfClass& c = classes[k];
     const double iou = c.iou().value_or(-1);
     rows.push_back(
-        cells(names[k], share_text(static_cast<double>(c.pixels) / pixels), bar_cell(iou, figure_text(iou)),
-              figure_text(c.accuracy().value_or(-1)),
-              figure_text(c.found > 0 ? static_cast<double>(c.hits) / static_cast<double>(c.found) : -1)));
+        cells(names[k], share_text(static_cast<double>(c.pixels) / pixels), bar_cell(iou, metric_text(iou)),
+              metric_text(c.accuracy().value_or(-1)),
+              metric_text(c.found > 0 ? static_cast<double>(c.hits) / static_cast<double>(c.found) : -1)));
   }
   page.add(html_table({{"Class", false},
-                       {"Pixels", true, "share of those that have a class"},
-                       {"IoU", false, "right pixels, of those that have the class or are taken for it"},
-                       {"Accuracy", true, "share of its pixels that are taken for it: recall"},
-                       {"Precision", true, "share of the pixels taken for it that are of it"}},
+                       {"Pixels", true, "fraction of those that have a class"},
+                       {"IoU", false, "correct pixels, of those that have the class or are predicted as it"},
+                       {"Accuracy", true, "fraction of its pixels that are predicted as it: recall"},
+                       {"Precision", true, "fraction of the pixels predicted as it that belong to it"}},
                       rows));
 }
 
@@ -105,7 +105,7 @@ std::string SegmentationParts::report(Page& page, const ReportOptions& options) 
     fail_input(
         "--label-errors, --to, --suspicion: the run is of label maps, expected that of a detector or a classifier");
   const LoadedModel& model = options.model;
-  refuse_figures(options.figures, options.classes, options.checkpoint);
+  refuse_metric_options(options.metric_options, options.classes, options.checkpoint);
   const auto images = open_judged(options.paths, model);
   check_categories(*images, model.category_ids, model.class_names, options.checkpoint);
   LabelCounts counts(images->num_classes());
@@ -127,7 +127,7 @@ std::string SegmentationParts::report(Page& page, const ReportOptions& options) 
 
   page.section("Label maps");
   std::vector<std::pair<std::string, std::string>> numbers{{count_text(images->num_images()), "images"}};
-  for (const auto& [name, value] : evaluation.metrics) numbers.emplace_back(figure_text(value), name);
+  for (const auto& [name, value] : evaluation.metrics) numbers.emplace_back(metric_text(value), name);
   page.add(tiles(numbers));
   add_label_table(page, counts, images->class_names());
   page.section("Confusion matrix");
@@ -135,11 +135,11 @@ std::string SegmentationParts::report(Page& page, const ReportOptions& options) 
   page.add(note("In pixels."));
   page.add(confusion_table(matrix, false));
   page.section("Worst images");
-  page.add(note("The true classes on the left, the found ones on the right."));
+  page.add(note("True classes on the left, predicted classes on the right."));
   page.add(worst.pictures(*images, images->class_names()));
   page.section("Best images");
   page.add(best.pictures(*images, images->class_names()));
-  return fmt::format("{{\"figures\": {}, {}}}\n", evaluation.json, confusion_json(matrix));
+  return fmt::format("{{\"metrics\": {}, {}}}\n", evaluation.json, confusion_json(matrix));
 }
 
 }  // namespace saccade

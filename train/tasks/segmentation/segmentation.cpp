@@ -35,7 +35,7 @@ class SegmentationTask final : public SegmentationParts {
       fail_input("eval.window_stride: {}, expected at most eval.window, {}", eval.window_stride(),
                  eval.window());
     if (!data.label_maps().list().empty() && data.label_maps().names_size() > 0)
-      fail_input("data.label_maps.list: \"{}\" beside data.label_maps.names, expected one of the two",
+      fail_input("data.label_maps.list: \"{}\" together with data.label_maps.names, expected one of the two",
                  data.label_maps().list());
   }
   void check_split(const std::string& field, const config::Split& split) const override {

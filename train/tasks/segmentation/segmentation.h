@@ -31,7 +31,7 @@ class SegmentationParts : public Task {
   // Pictures with colours, the label maps, and the classes of each image as a list.
   std::unique_ptr<Predictor> predictor(const PredictArguments& arguments,
                                        const LoadedModel& model) const override;
-  // Figures, confusions, the best and the worst images.
+  // Metrics, confusions, the best and the worst images.
   std::string report(Page& page, const ReportOptions& options) const override;
 };
 
@@ -48,10 +48,10 @@ Evaluation evaluate_segmenter(Segmenter& model, const Config& config,
                               const std::shared_ptr<const Dataset>& images, const EvaluatorSpec& spec,
                               const EvaluatorOptions& options, bool per_class = false,
                               const SeenLabels& seen = {});
-// Throws InputError for more classes than the figures take, and where no pixel of all the images has one.
+// Throws InputError for more classes than the metrics take, and where no pixel of all the images has one.
 void check_label_classes(const Dataset& images);
 // Throws InputError where flags are given that ask a model of label maps for boxes.
-void refuse_figures(const FigureOptions& figures, const std::vector<std::string>& classes,
-                    const std::string& model);
+void refuse_metric_options(const MetricOptions& metric_options, const std::vector<std::string>& classes,
+                           const std::string& model);
 
 }  // namespace saccade

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Compares the figures of `saccade score --iou segm` and `--iou bbox` with pycocotools' on random masks:
+"""Compares the metrics of `saccade score --iou segm` and `--iou bbox` with pycocotools' on random masks:
 
     pip install pycocotools
-    scripts/checks/check_mask_figures.py build/saccade [ROUNDS [FIRST_SEED]]
-    scripts/checks/check_mask_figures.py build/saccade --files annotations.json detections.json
+    scripts/checks/check_mask_metrics.py build/saccade [ROUNDS [FIRST_SEED]]
+    scripts/checks/check_mask_metrics.py build/saccade --files annotations.json detections.json
 
 Prints the largest difference of each kind; fails where one is over 1e-9.
 """
@@ -36,7 +36,7 @@ def check(saccade, gt, dt, where):
         ours = json.loads(out.read_text())
         precision, recall = ev.eval["precision"], ev.eval["recall"]
         for key, value in zip(KEYS, ev.stats, strict=True):
-            compare(f"{iou}, figures", ours[key], float(value), f"{where}, {key}")
+            compare(f"{iou}, metrics", ours[key], float(value), f"{where}, {key}")
         for t in range(10):
             compare(f"{iou}, AP by IoU", ours["AP_by_iou"][t], mean(precision[t, :, :, 0, 2]), where)
         for k, own in enumerate(ours["per_class"]):

@@ -1,4 +1,4 @@
-// How good detections are: all figures of the report of a run.
+// How good detections are: all metrics of the report of a run.
 #pragma once
 
 #include <optional>
@@ -12,21 +12,21 @@
 
 namespace saccade {
 
-struct DetectionFigures {
+struct DetectionMetrics {
   CocoMetrics coco;
-  std::optional<CocoMetrics> masks;  // beside those of boxes, from which all else is
+  std::optional<CocoMetrics> masks;  // besides those of boxes, from which all else is
   DetectionCurves at_50, at_75;      // IoU
   double threshold = 0;              // the smallest score that counts below; by default at_50.best's
   ConfusionMatrix confusion;         // IoU 0.5
   std::vector<ImageOutcome> images;  // likewise, in the order of the ground truth
 };
 // `source` names the detections in errors, which evaluate_coco throws.
-DetectionFigures detection_figures(const GroundTruth& truth, std::span<const Detection> detections,
+DetectionMetrics detection_metrics(const GroundTruth& truth, std::span<const Detection> detections,
                                    std::optional<double> threshold, const std::string& source,
-                                   const FigureOptions& options = {});
+                                   const MetricOptions& options = {});
 
 // An object {"coco", "threshold", "best", "confusion_matrix": {"names", "counts"}, "classes"} at full
 // precision; each class with its curves at IoU 0.5 and 0.75.
-std::string figures_json(const DetectionFigures& figures);
+std::string metrics_json(const DetectionMetrics& metrics);
 
 }  // namespace saccade

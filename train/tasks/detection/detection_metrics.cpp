@@ -1,4 +1,4 @@
-#include "train/tasks/detection/figures.h"
+#include "train/tasks/detection/detection_metrics.h"
 
 #include <fmt/ranges.h>
 
@@ -24,38 +24,38 @@ std::string curve_json(const ClassCurve& c) {
 
 }  // namespace
 
-DetectionFigures detection_figures(const GroundTruth& truth, std::span<const Detection> detections,
+DetectionMetrics detection_metrics(const GroundTruth& truth, std::span<const Detection> detections,
                                    std::optional<double> threshold, const std::string& source,
-                                   const FigureOptions& options) {
-  DetectionFigures figures{.coco = evaluate_coco(truth, detections, source, options),
+                                   const MetricOptions& options) {
+  DetectionMetrics metrics{.coco = evaluate_coco(truth, detections, source, options),
                            .masks = {},
                            .at_50 = detection_curves(truth, detections, 0, source, options),
                            .at_75 = detection_curves(truth, detections, 5, source, options),
                            .confusion = {},
                            .images = {}};
   if (options.iou == IouType::kBoth) {
-    FigureOptions of_masks = options;
+    MetricOptions of_masks = options;
     of_masks.iou = IouType::kMasks;
-    figures.masks = evaluate_coco(truth, detections, source, of_masks);
+    metrics.masks = evaluate_coco(truth, detections, source, of_masks);
   }
-  figures.threshold = threshold.value_or(std::max(figures.at_50.best.threshold, 0.0));
-  figures.confusion = confusion_matrix(truth, detections, figures.threshold, 0.5, &figures.images,
+  metrics.threshold = threshold.value_or(std::max(metrics.at_50.best.threshold, 0.0));
+  metrics.confusion = confusion_matrix(truth, detections, metrics.threshold, 0.5, &metrics.images,
                                        options.iou.value_or(IouType::kBoxes));
-  return figures;
+  return metrics;
 }
 
-std::string figures_json(const DetectionFigures& figures) {
+std::string metrics_json(const DetectionMetrics& metrics) {
   std::string classes;
-  for (size_t c = 0; c < figures.at_50.classes.size(); ++c) {
-    const ClassCurve& curve = figures.at_50.classes[c];
+  for (size_t c = 0; c < metrics.at_50.classes.size(); ++c) {
+    const ClassCurve& curve = metrics.at_50.classes[c];
     classes += fmt::format(
         "{}\n  {{\"category_id\": {}, \"name\": {}, \"objects\": {},\n   \"iou_50\": {},\n   \"iou_75\": {}}}",
         c == 0 ? "" : ",", curve.category_id, json_quote(curve.name), curve.objects, curve_json(curve),
-        curve_json(figures.at_75.classes[c]));
+        curve_json(metrics.at_75.classes[c]));
   }
   return fmt::format("{{\"coco\": {}, \"threshold\": {}, \"best\": {},\n {},\n \"classes\": [{}]}}\n",
-                     coco_json(figures.coco, true, figures.masks ? &*figures.masks : nullptr),
-                     figures.threshold, point_json(figures.at_50.best), confusion_json(figures.confusion),
+                     coco_json(metrics.coco, true, metrics.masks ? &*metrics.masks : nullptr),
+                     metrics.threshold, point_json(metrics.at_50.best), confusion_json(metrics.confusion),
                      classes);
 }
 

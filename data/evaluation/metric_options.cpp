@@ -1,4 +1,4 @@
-#include "data/evaluation/figure_options.h"
+#include "data/evaluation/metric_options.h"
 
 #include <algorithm>
 #include <charconv>
@@ -10,7 +10,7 @@
 namespace saccade {
 namespace {
 
-// They are parts of the figures' names, "AP_small".
+// They are parts of the metrics' names, "AP_small".
 bool is_name(std::string_view name) {
   constexpr size_t kLongest = 32;
   const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
