@@ -13,8 +13,9 @@ mode=(--dry-run -Werror)
 mapfile -d '' files < <(git ls-files -z -- '*.h' '*.cpp' '*.cu' '*.cuh')
 [ ${#files[@]} -gt 0 ] || exit 0
 "$tool" --style=file "${mode[@]}" "${files[@]}"
-awk 'length > 110 && /^[ \t]*\/\// {
+mapfile -d '' others < <(git ls-files -z -- '*.hpp' '*.h.in' '*.proto')
+awk 'length > 110 && (/^[ \t]*\/[\/*]/ || FILENAME ~ /[.]h[.]in$/) {
   print "error: " FILENAME ":" FNR ": a comment of " length " columns, expected at most 110"
   failed = 1
-} END { exit failed }' "${files[@]}" >&2
+} END { exit failed }' "${files[@]}" "${others[@]}" >&2
 echo "format: ${#files[@]} files are as .clang-format says"

@@ -1,4 +1,4 @@
-// What the program of the Python wheel takes from the libsaccade beside it. Only that build has these two
+// What the program of the Python wheel takes from the libsaccade next to it. Only that build has these two
 // functions (scripts/cmake/wheel.cmake).
 #pragma once
 

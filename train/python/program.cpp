@@ -1,4 +1,4 @@
-// The program `saccade` of the Python wheel: that of libsaccade, which lies beside it. oneDNN finds OpenMP's
+// The program `saccade` of the Python wheel: that of libsaccade, which is next to it. oneDNN finds OpenMP's
 // functions here before libgomp's, as in the program of one piece; the library must not show them to the
 // processes of others.
 #include "train/python/entry.h"

@@ -1,4 +1,4 @@
-"""Saccade: trained detectors, classifiers and models of label maps on images, and their training.
+"""Saccade: run and train detectors, classifiers and segmentation models.
 
     import saccade
 

@@ -1,4 +1,4 @@
-"""What a model says about an image."""
+"""What a model finds in an image."""
 
 from typing import Any, List, Optional, Tuple
 
@@ -8,7 +8,7 @@ from ._errors import Error
 
 
 class Detections:
-    """What a model says about one image: N objects of a detector, N classes of a classifier or of a model of label maps.
+    """What a model finds in one image: N objects of a detector, or N classes of a classifier or segmentation model.
 
     All are sorted by falling score.
 
@@ -18,7 +18,7 @@ class Detections:
         scores: float64 [N], 0 to 1.
         labels: int64 [N], places in Model.names.
         names: N strings, the classes.
-        image_size: (height, width) in pixels, of the image as it was given; files and bytes are turned as EXIF says.
+        image_size: (height, width) in pixels, of the input image; files and bytes are rotated as EXIF says.
         class_scores: of a classifier, float64 [K], 0 to 1, the scores of all classes of Model.names, whatever the threshold.
         label_map: of a model of label maps, int32 [height, width], the class of each pixel, whatever the threshold.
     """
@@ -45,7 +45,7 @@ class Detections:
 
     @property
     def masks(self) -> Optional[np.ndarray]:
-        """bool [N, height, width], which pixels of the image are the object's, or of the class. None of a model without."""
+        """bool [N, height, width], the pixels of each object or class. None if the model has no masks."""
         if self._masks is None and self.label_map is not None:
             masks: np.ndarray = self.label_map[None] == self.labels[:, None, None]
             return masks
@@ -55,7 +55,7 @@ class Detections:
         return len(self.scores)
 
     def __getitem__(self, chosen: Any) -> "Detections":
-        """Some of them: a slice, indices, or N bools, as detections[detections.scores > 0.8]."""
+        """A selection: a slice, indices, or N bools, as in detections[detections.scores > 0.8]."""
         places = np.atleast_1d(np.arange(len(self))[chosen])
         return Detections(
             self.xyxy[places],

@@ -2,8 +2,8 @@
 
 
 class Error(Exception):
-    """Something went wrong that the caller's input is not to blame for: the machine, the library, a program that was ended."""
+    """An error that the input did not cause: the machine, the library, or a program that was ended."""
 
 
 class InputError(Error, ValueError):
-    """What the caller gave is wrong: a file, an array, a number, a flag. The text names it and says what was expected."""
+    """Invalid input: a file, an array, a number, a flag. The text names it and says what was expected."""

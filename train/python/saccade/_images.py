@@ -1,4 +1,4 @@
-"""Images as callers have them, as the library takes them."""
+"""Converts images from callers to the form of the library."""
 
 import ctypes
 import os
@@ -20,7 +20,7 @@ PIL_MODES = ("1", "P", "PA", "LA", "RGBA", "RGBX", "CMYK", "YCbCr")
 
 
 class Picture:
-    """Pixels of one image that stay where they are while this lives. Freed by close()."""
+    """Pixels of one image that do not move while this object lives. Freed by close()."""
 
     def __init__(self, image: Image, order: int, name: str) -> None:
         self.owner: Any = None  # what the pixels belong to
@@ -104,7 +104,7 @@ def order_of(order: str) -> int:
 
 
 def list_of(images: Any) -> Tuple[List[Any], bool]:
-    """The images of a call, and whether it was a list."""
+    """The images of a call, and whether they were a list."""
     if isinstance(images, np.ndarray) and images.ndim == 4:
         images = list(images)
     if not isinstance(images, (list, tuple)):

@@ -119,7 +119,7 @@ def encoded_path(path: "os.PathLike[str] | str", what: str) -> bytes:
 
 
 def set_threads(count: int) -> None:
-    """How many threads one call computes with; at first $OMP_NUM_THREADS, or as many as there are processors.
+    """Sets how many threads one call computes with; by default $OMP_NUM_THREADS, or the number of processors.
 
     Every Python thread that calls has its own helpers, so a server that calls from several threads sets 1.
     """

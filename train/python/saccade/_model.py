@@ -62,15 +62,15 @@ class Model:
 
     Any number of threads may call the same model, and each gets what it would get alone; the interpreter's lock is not held
     while it computes. A model is freed by close(), at the end of `with Model(...) as model:`, or when nothing refers to it. A
-    process that was forked cannot use its parent's models; one that was spawned loads them anew.
+    process that was forked cannot use its parent's models; a spawned process loads them again.
 
     Args:
         checkpoint: path of a .safetensors file.
         device: "auto" (a GPU that can be used, else the CPU), "cpu", "cuda", or "cuda:1".
 
     Raises:
-        InputError: the file is missing, damaged or no checkpoint; the device is unknown or cannot be used.
-        Error: the library cannot be loaded, or the memory does not suffice.
+        InputError: the file is missing, damaged or not a checkpoint; the device is unknown or cannot be used.
+        Error: the library cannot be loaded, or there is not enough memory.
     """
 
     def __init__(self, checkpoint: Union[str, "os.PathLike[str]"], device: str = "auto") -> None:
@@ -96,7 +96,7 @@ class Model:
 
     @property
     def checkpoint(self) -> str:
-        """The path that it was loaded from."""
+        """The path from which it was loaded."""
         return self._checkpoint
 
     @property
@@ -121,17 +121,17 @@ class Model:
 
     @property
     def predicts_masks(self) -> bool:
-        """Whether Detections.masks is there: of detectors with masks and of models of label maps."""
+        """Whether Detections have masks: for detectors with masks and segmentation models."""
         return self._predicts_masks
 
     @property
     def image_size(self) -> Tuple[int, int]:
-        """(height, width) in pixels that images are resized to. Where keeps_form: the short side, the most of the long one."""
+        """The (height, width) in pixels that images are resized to. With keeps_form: the short side, the largest long side."""
         return self._image_size
 
     @property
     def keeps_form(self) -> bool:
-        """Whether images are resized as they are, not stretched or cut to image_size."""
+        """Whether images keep their aspect ratio instead of being stretched or cropped to image_size."""
         return self._keeps_form
 
     @overload
@@ -143,16 +143,16 @@ class Model:
     def __call__(self, images: Image, threshold: float = ..., *, order: str = ..., batch_size: int = ...) -> Detections: ...
 
     def __call__(self, images: Any, threshold: float = 0.5, *, order: str = "rgb", batch_size: int = 1) -> Any:
-        """Looks at an image, or at several.
+        """Runs the model on an image, or on several.
 
         Args:
             images: an image or a list of images. An image is a uint8 array (height, width, 3) or, grey, (height, width) with
                 values from 0 to 255; a PIL image; the path of a JPEG, PNG, BMP, WebP, GIF or TIFF file, or the bytes of one. An
-                array (N, height, width, 3) is a list. Files and bytes are turned as EXIF says, arrays and PIL images are not.
-            threshold: 0 to 1, the smallest score of what is returned.
+                array (N, height, width, 3) is a list. Files and bytes are rotated as EXIF says, arrays and PIL images are not.
+            threshold: 0 to 1, the lowest score that is returned.
             order: of the channels of arrays: "rgb", or "bgr" as OpenCV has them.
-            batch_size: how many images go through the model together. 1 is what `saccade predict` does; where images keep their
-                form those of one batch are padded to the same size, and scores may differ a little. On a GPU more is faster.
+            batch_size: how many images form a batch. 1 is what `saccade predict` does; if images keep their aspect ratio,
+                those of one batch are padded to the same size, and scores may differ a little. On a GPU more is faster.
 
         Returns:
             Detections, or for a list one of them for each image.
@@ -250,7 +250,7 @@ class Model:
         return path
 
     def close(self) -> None:
-        """Frees the model, once the calls that run have ended. Calls that begin later are refused."""
+        """Frees the model when all running calls have ended. Later calls are refused."""
         self._handle.close()
 
     def __enter__(self) -> "Model":

@@ -28,7 +28,7 @@ def train(
     quiet: bool = True,
     **flags: Any,
 ) -> "Training":
-    """Starts `saccade train`; iterating over what it returns gives the run's metrics as they are written.
+    """Starts `saccade train`; iterating over the result gives the metrics of the run as they are written.
 
         for metrics in saccade.train(data="my_images", model="rt_detr_r18", output="runs/a", max_steps=1000):
             print(metrics["step"], metrics.get("loss"), metrics.get("AP"))
@@ -50,7 +50,7 @@ def train(
 
 
 class Training:
-    """A run of the program that has been started. An iterator over the lines of the run's metrics.jsonl, as dicts.
+    """A started run of the program. An iterator over the lines of the run's metrics.jsonl, as dicts.
 
     metrics["type"] is "train" every train.log_every steps, with the means of those steps, or "eval" after an evaluation;
     metrics["step"] counts from 1; docs/files.md names the others and their units. Ctrl-C, the end of a `with` and of the last
@@ -76,7 +76,7 @@ class Training:
 
     @property
     def checkpoint(self) -> str:
-        """The path of the best weights so far, or of the last ones: for Model. They need not be there yet."""
+        """The path of the best weights so far, or of the last ones, for Model. The file may not exist yet."""
         best = self.output / "checkpoints" / "best.safetensors"
         return str(best if best.exists() else best.with_name("last.safetensors"))
 
@@ -104,7 +104,7 @@ class Training:
         return self._lines.popleft()
 
     def wait(self) -> None:
-        """Waits for the end of the run. Raises InputError or Error, with the program's line, for a run that fails."""
+        """Waits for the end of the run. Raises InputError or Error, with the program's message, if the run fails."""
         try:
             while self.running:
                 time.sleep(0.02)
@@ -115,7 +115,7 @@ class Training:
         self._end(again=True)
 
     def stop(self) -> None:
-        """Lets the run end its step and write its checkpoint, and waits for that. What metrics are left can still be read."""
+        """Lets the run finish its step and write a checkpoint, and waits for it. Remaining metrics can still be read."""
         self._stopped = True
         _interrupt(self._process)
         try:
