@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What .ci/run has no time for at each change, one part after another, also after one that fails; hours. Each part that has run gets a
 # row in docs/nightly.md with its date, commit and machine, the other rows stay: commit that file. .ci/run warns when a row is older than
-# 60 commits. The log of each part lies in build-nightly/PART.log.
+# 60 commits. The log of each part is in build-nightly/PART.log.
 # Usage: scripts/nightly.sh [--short] [PART...]     --short: fewer seeds, mutants, trials and seconds; PART: these alone
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
@@ -14,7 +14,7 @@ for argument in "$@"; do
     *) wanted+=("$argument") ;;
   esac
 done
-# A figure of a whole run, that of a short one.
+# A number for a whole run, one for a short run.
 pick() { if [ $short = 1 ]; then echo "$2"; else echo "$1"; fi; }
 
 logs=build-nightly table=docs/nightly.md
@@ -108,7 +108,8 @@ part mutation "$(pick 50 5) changes of each group of sources: do the tests notic
 part torture "$(pick 100 10) killed and damaged trainings, $(pick 5000 500) steps with every option" \
   scripts/torture.sh --trials "$(pick 100 10)" --steps "$(pick 5000 500)"
 part onnx "every recipe's export in onnxruntime" onnx
-part costs "the MACs of detectors with a pyramid beside the published ones" scripts/checks/check_macs.sh build
+part costs "the MACs of detectors with a pyramid against the published ones" scripts/checks/check_macs.sh build
+part pages "report pages in Chromium request nothing" scripts/checks/check_pages.py build/saccade
 part plans "cuDNN's plans for every recipe's convolutions on all described GPUs" plans
 part tidy "clang-tidy over the whole tree" scripts/checks/clang_tidy.sh
 part toolkits "the CUDA backend with CUDA 12.4's headers and nvcc, clang 19 and the newest nvcc" scripts/checks/check_cuda_compilers.sh
