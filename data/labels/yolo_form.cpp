@@ -25,13 +25,13 @@ bool is_boxed_by(const Polygon& points, const Annotation& a) {
 // Polygons as one: where two are nearest to each other, a line that has no area leads from one to the other
 // and back. Empty: they are too many, as in a mask of noise.
 Polygon joined_polygons(const std::vector<Polygon>& polygons) {
-  constexpr double kMostPairs = 3e7;
+  constexpr double kMaxPairs = 3e7;
   double pairs = 0;
   Polygon all = polygons[0];
   for (size_t p = 1; p < polygons.size(); ++p) {
     const Polygon& next = polygons[p];
     pairs += static_cast<double>(all.size() / 2) * static_cast<double>(next.size() / 2);
-    if (pairs > kMostPairs) return {};
+    if (pairs > kMaxPairs) return {};
     size_t from = 0, to = 0;
     double nearest = std::numeric_limits<double>::infinity();
     for (size_t i = 0; i < all.size(); i += 2)

@@ -2,8 +2,10 @@
 """Checks the pages (README.md, docs and the other *.md files) against the tree and the program.
 
     scripts/checks/check_docs.py            every relative link leads to a file or a heading; docs/README.md names every page;
-                                            no page, recipe or message says a field's name of before
-    scripts/checks/check_docs.py PROGRAM    also every `saccade COMMAND --flag` of the pages is a command with that flag
+                                            no page, recipe or message has an old name of a field; pages, the
+                                            schema and the code have none of the words below (PRIVATE_WORDS)
+    scripts/checks/check_docs.py PROGRAM    also every `saccade COMMAND --flag` of the pages is a command with that flag,
+                                            and no help text has one of these words
 """
 
 import re
@@ -60,7 +62,7 @@ def index_faults(pages):
 
 
 def old_name_faults():
-    """Where a field is called by a name that it had before. Names that another field still has are passed over."""
+    """Where a field is called by an old name. Names that another field has now are passed over."""
     schema = (ROOT / "configs/saccade.proto").read_text()
     fields = re.findall(r"^  (?:optional|repeated) [\w.]+ (\w+) = \d+ (.*)", schema, re.M)
     old = {name for name, rule in fields if "moved_to" in rule} - {name for name, rule in fields if "moved_to" not in rule}
@@ -71,16 +73,52 @@ def old_name_faults():
         where, number, text = line.split(":", 2)
         names = [name for name in old if re.search(rf'[`".]{name}\b(?!\()|^\s*{name}:', text)]
         if names:
-            yield f"{where}:{number}: {names[0]} is the field's name of before"
+            yield f"{where}:{number}: {names[0]} is an old name of the field"
 
 
-def idiom_faults(pages):
-    """Idioms that readers stumbled over."""
-    idioms = re.compile(r"\b(it were|by heart|lies beside|for ever)\b")
+# Words that mean something else in English, or that the field has another word for, and what to write.
+PRIVATE_WORDS = {
+    r"figures": "metrics",
+    r"beside": "next to, besides, compared with",
+    r"(?:the|this|a|A|of a|largest|median|random) share(?: of)?|shares (?:of|are)": "fraction",
+    r"in place of|takes? the place of": "instead of, replaces",
+    r"turned (?:by|as|box|boxes|image|one|rectangle)": "rotated",
+    r"held against": "compared with",
+    r"of before": "earlier, old",
+    r"goes on|go on": "continues",
+    r"it were|by heart|for ever|lies beside|what else": "plain English",
+}
+# The same of names in the code, and of keys in JSON.
+PRIVATE_NAMES = r'\bkMost[A-Z]|\bLeadingGroups\b|\bTogether\b|\bFigureOptions\b|"figures?\\?":'
+
+
+def word_faults(name, text):
+    for number, line in enumerate(text.splitlines(), 1):
+        for word, plain in PRIVATE_WORDS.items():
+            for found in re.findall(rf"\b(?:{word})\b", line):
+                yield f'{name}:{number}: "{found}": write {plain}'
+
+
+def private_word_faults(pages):
     for page, text in pages.items():
-        for number, line in enumerate(text.splitlines(), 1):
-            for idiom in idioms.findall(line):
-                yield f'{page.relative_to(ROOT)}:{number}: "{idiom}" is not what a native speaker would write'
+        if page.name not in ("CHANGELOG.md", "nightly.md"):
+            yield from word_faults(page.relative_to(ROOT), text)
+    for schema in sorted((ROOT / "configs").glob("*.proto")):
+        yield from word_faults(schema.relative_to(ROOT), schema.read_text())
+    listed = ["git", "grep", "-nE", PRIVATE_NAMES, "--", "*.cpp", "*.h", "*.cu", "*.proto"]
+    for line in subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=False).stdout.splitlines():
+        yield f"{line}: a private name"
+
+
+def help_faults(program, command=()):
+    """Private words in the help of every command and in the description of every field."""
+    told = subprocess.run([program, *command, "--help"], capture_output=True, text=True, check=True).stdout
+    yield from word_faults(" ".join(["saccade", *command, "--help"]), told)
+    for name in re.findall(r"^  ([a-z]+) ", told.partition("Subcommands:\n")[2], re.M):
+        yield from help_faults(program, (*command, name))
+    if not command:
+        fields = subprocess.run([program, "describe", "config"], capture_output=True, text=True, check=True).stdout
+        yield from word_faults("saccade describe config", fields)
 
 
 def commands(text):
@@ -135,9 +173,9 @@ def command_faults(pages, program):
 def main():
     listed = subprocess.run(["git", "ls-files", "-z", "*.md"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     pages = {ROOT / name: (ROOT / name).read_text() for name in listed.split("\0") if name}
-    faults = [*link_faults(pages), *index_faults(pages), *old_name_faults(), *idiom_faults(pages)]
+    faults = [*link_faults(pages), *index_faults(pages), *old_name_faults(), *private_word_faults(pages)]
     if len(sys.argv) > 1:
-        faults += command_faults(pages, sys.argv[1])
+        faults += [*command_faults(pages, sys.argv[1]), *help_faults(sys.argv[1])]
     for fault in faults:
         print("error:", fault, file=sys.stderr)
     if not faults:

@@ -73,7 +73,7 @@ std::string NearestModel::text() const {
 }
 
 std::optional<NearestModel> nearest_model(const WeightsFile& file) {
-  constexpr int64_t kMostDifferent = 10;  // of a hundred
+  constexpr int64_t kMaxDifferent = 10;  // of a hundred
   std::optional<NearestModel> nearest;
   const std::vector<Names> possible = possible_names(file);
   for (const Recipe& recipe : recipes()) {
@@ -87,7 +87,7 @@ std::optional<NearestModel> nearest_model(const WeightsFile& file) {
       near.others = std::ssize(names) - (near.tensors - std::ssize(near.missing));
       const int64_t different = std::ssize(near.missing) + near.others;
       if (near.missing.empty() && near.others > 0) continue;
-      if (100 * different > kMostDifferent * near.tensors) continue;
+      if (100 * different > kMaxDifferent * near.tensors) continue;
       if (!nearest || different < std::ssize(nearest->missing) + nearest->others) nearest = std::move(near);
     }
   }

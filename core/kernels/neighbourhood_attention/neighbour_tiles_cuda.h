@@ -1,7 +1,7 @@
 // Tiles of a map as heads of attention (attention/attention_heads.h) for neighbourhood attention on the GPU,
 // so that the kernels of attention_cuda_forward.h and attention_cuda_backward.h run over them. A tile of
 // queries sees a patch of keys that is little larger than a window, a tile of keys is seen by such a patch of
-// queries; pairs of which one lies outside of the other's window have a term of -inf.
+// queries; pairs of which one is outside the other's window have a term of -inf.
 #pragma once
 
 #include "core/kernels/attention/attention_cuda.h"
@@ -12,11 +12,11 @@ namespace saccade::cuda {
 // Of the usual window of 7 tokens, a patch of 13 x 14 tokens fills three tiles of the products.
 constexpr int kNeighbourRows = 7, kNeighbourColumns = 8;
 // The patch of a tile reaches half a window beyond it, also where the windows of a map's edges are moved in.
-constexpr int kMostNeighbours = 2 * kNeighbourRows - 1;
+constexpr int kMaxNeighbours = 2 * kNeighbourRows - 1;
 
 enum class TileOf { kQueries, kKeys };
 
-// Tokens in rows of `columns`, from (top, left) on; those outside of [low, high) are none.
+// Tokens in rows of `columns`, from (top, left) on; those outside [low, high) are none.
 struct TokenGrid {
   int top, left, rows, columns;
   int low_y, high_y, low_x, high_x;
@@ -209,7 +209,7 @@ struct NeighbourTileHeads : kernels::MapHeads<T> {
       const bool there = i < grid.rows * grid.columns && at_y >= grid.low_y && at_y < grid.high_y &&
                          at_x >= grid.low_x && at_x < grid.high_x;
       tokens[i] = there ? at_y * columns.axis.size + at_x : -1;
-      // What is none lies in no window.
+      // What is none is in no window.
       places[i] = there ? Place{at(at_y, at_x), at_y * side() + at_x} : Place{0x7fff7fffu, 0};
     }
   }

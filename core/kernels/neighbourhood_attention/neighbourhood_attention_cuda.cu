@@ -95,7 +95,7 @@ bool supported(const Tensor& qkv, const Tensor& table, const Tensor& mask, const
   constexpr int64_t kLongest =
       1 << 14;  // places have 16 bits, of which what is no token takes the upper half
   constexpr size_t kSharedBytes = 96 << 10;  // what a block may have since sm_80
-  if (qkv.numel() == 0 || params.window > cuda::kMostNeighbours || qkv.dim(1) > kLongest ||
+  if (qkv.numel() == 0 || params.window > cuda::kMaxNeighbours || qkv.dim(1) > kLongest ||
       qkv.dim(2) > kLongest)
     return false;
   bool fits = false;
