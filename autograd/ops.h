@@ -152,7 +152,7 @@ struct RoiAlignOptions {
 Var roi_align(const Vars& levels, const Tensor& rois, const Tensor& level_of_roi, const Tensor& image_of_roi,
               const RoiAlignOptions& options);
 
-// A relative position bias for keys that lie between the cells (Xia et al. 2022, DAT, eq. 8; docs/dmha.md):
+// A relative position bias for keys that are between the cells (Xia et al. 2022, DAT, eq. 8; docs/dmha.md):
 // table [H, rows, columns] sampled bilinearly at (query point - key point) / 2, corners aligned, zeros
 // outside. query_points [N or 1, Q, 2] and key_points [N, G, S, 2] as (x, y) in [-1, 1]; the heads of one of
 // the G groups share their keys' points. -> [N, H, Q, S] in f32.
@@ -191,7 +191,7 @@ struct NeighbourhoodAttentionOptions {
   double scale = 0;    // 0: 1 / sqrt(head size)
 };
 // Each query of a map attends to the window of tokens around it (Hassani et al. 2023, "Neighborhood Attention
-// Transformer"); at the edges, where that would lie outside, to the nearest one that lies inside: window^2
+// Transformer"); at the edges, where that would be outside, to the nearest one that is inside: window^2
 // keys for all. qkv [N, H, W, 3C], queries, keys and values one after the other, H and W at least the window;
 // table [heads, 2 window - 1, 2 window - 1] or undefined: the relative position bias, of rows and columns
 // key - query + window - 1; mask bool [N, H, W] or undefined, true = ignored as a key; a query that sees such
@@ -215,7 +215,7 @@ Var ms_deform_cells(const Var& reference_points, const Var& offsets, const Featu
 
 // ---- losses, all in f32; sums, so that the caller divides -------------------------------------------------
 // Whether the rows (of logits or pairs) are summed all together, to a scalar,
-// or as so many parts of equal size, to [parts].
+// or as this many parts of equal size, to [parts].
 struct LossParts {
   int64_t count = 1;
   bool is_scalar = true;

@@ -12,7 +12,7 @@
 
 namespace saccade {
 
-// What an op is beside its inputs, by name: for observers that write ops down.
+// What an op is besides its inputs, by name: for observers that write ops down.
 // An op with attributes lists them in
 //   void describe(OpAttributes& to) const;
 // which run_op calls before forward, and only when somebody observes.
@@ -53,7 +53,7 @@ class OpObserver {
   };
   virtual ~OpObserver() = default;
   virtual void observe(const Op& op) = 0;
-  // Sees what kernels make of an op's output outside of the graph (observe_kernel), macs not counted.
+  // Sees what kernels make of an op's output outside the graph (observe_kernel), macs not counted.
   virtual void observe_kernel(const Op&) {}
 };
 

@@ -23,7 +23,7 @@ Tensor resample(const Tensor& maps, const Tensor& by_row, const Tensor& by_colum
   return matmul(Var(by_column), reshape(y, {height, columns, C})).value();
 }
 
-// The side of a square of so many cells, with up to `extra` rows beside them.
+// The side of a square of so many cells, with up to `extra` rows besides them.
 struct Square {
   int64_t side, extra;
 };
@@ -48,7 +48,7 @@ Tensor resize_grid(const Tensor& values, const Shape& to, Resampling resampling,
   return out;
 }
 
-// Where the entries of one half of an axis of `from` lie on one of `to`: 1, 1 + q, 1 + q + q^2 ..., q such
+// Where the entries of one half of an axis of `from` are on one of `to`: 1, 1 + q, 1 + q + q^2 ..., q such
 // that the last of them is the last one there.
 std::vector<float> spread_places(int64_t from, int64_t to) {
   double low = 1.01, high = 1.5, q = 0;

@@ -11,7 +11,7 @@ namespace saccade {
 Tensor resize_positions(const Tensor& values, const Shape& to);
 // The same, linear, with one row at most in front: PVT's.
 Tensor resize_positions_linearly(const Tensor& values, const Shape& to);
-// A relative position bias [(2 window - 1)^2, heads], Swin's. As timm (and BEiT) resizes it: what lies near
+// A relative position bias [(2 window - 1)^2, heads], Swin's. As timm (and BEiT) resizes it: what is near
 // the middle stays near it, farther entries are spread in growing steps, and between them it is linear.
 Tensor spread_bias_rows(const Tensor& values, const Shape& to);
 // The same table of DAT, and the one [heads, rows, columns] of its deformable attention: cubic,

@@ -35,7 +35,7 @@ struct BackboneSpec {
   // Sets the fields of model.backbone that the weights under a prefix tell; false:
   // they are of another backbone.
   bool (*infer)(Inference& weights, const std::string& prefix) = nullptr;
-  // Reads the fields of the section that the schema has beside `outputs` and `attention`;
+  // Reads the fields of the section that the schema has besides `outputs` and `attention`;
   // others read `arg` alone.
   bool typed_fields = false;
   // As infer, of a classifier with that head: the classes and the size of its images too.

@@ -28,7 +28,7 @@ struct ModelSpec {
   // Throws InputError naming the field that is wrong.
   std::shared_ptr<Module> (*build)(const Args& model, int64_t classes, const Args& criterion);
   std::vector<std::string> parts = {
-      "transformer"};      // the sections of `model` that it reads beside the backbone's
+      "transformer"};      // the sections of `model` that it reads besides the backbone's
   bool has_masks = false;  // predicts masks, and learns them: its data sets must have them
   // Sets the fields that the weights tell; false: they are of another model. Throws InputError when their
   // shapes contradict each other or their backbone is not known.

@@ -33,7 +33,8 @@ struct ResultForm {
   // and, where there are masks, "masks", probabilities [N, D, h, w] in the box.
   // Else "logits" and "boxes" of queries or anchors.
   bool finished = false;
-  // Of the latter: detections have a greater score, and so many of them overlap that they must be suppressed;
+  // Of the latter: detections have a greater score, and this many of them overlap that they must be
+  // suppressed;
   // nothing: neither.
   std::optional<double> least_score = {};
 };

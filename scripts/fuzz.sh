@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Fuzzes the readers of outside files with libFuzzer, AddressSanitizer and UndefinedBehaviorSanitizer; needs clang (exit status 77
-# without it). As many targets at a time as there are processors. What a target finds lies in build-fuzz/TARGET-crash-*, its corpus
-# in build-fuzz/TARGET, where the next call goes on.
+# without it). As many targets at a time as there are processors. What a target finds is in build-fuzz/TARGET-crash-*, its corpus
+# in build-fuzz/TARGET, where the next call continues.
 # Usage: scripts/fuzz.sh [SECONDS a target (60)] [TARGET...]   (image, coco, formats, weights, config, run_log, request)
 set -euo pipefail
 cd "$(dirname "$0")/.."

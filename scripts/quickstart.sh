@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # From a fresh clone to a trained detector: installs what is missing, builds the program, draws a synthetic data set,
-# trains on it (about five minutes on two cores), prints the COCO figures and writes pictures of the detections.
-# A second run reuses all of it; --force trains anew. Where there is a GPU it must be used; --cpu goes on without it.
+# trains on it (about five minutes on two cores), prints the COCO metrics and writes pictures of the detections.
+# A second run reuses all of it; --force trains anew. Where there is a GPU it must be used; --cpu continues without it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -42,7 +42,7 @@ say "Data: $data (4000 images to train on, 200 others to validate)"
 draw train 4000 1
 draw val 200 2
 
-# What the run was begun with, and that it came to its end, are kept beside it.
+# What the run was begun with, and that it came to its end, are kept next to it.
 begun=$run.textproto
 finished=$run.finished
 say "Training: $run"

@@ -1,5 +1,5 @@
 // Several processes with a GPU each, over NCCL. The host starts everything and waits for nothing: the sums of
-// gradients run on a stream beside that of the computation, in the order in which they were started.
+// gradients run on a stream alongside that of the computation, in the order in which they were started.
 #include <array>
 #include <cstring>
 #include <fstream>

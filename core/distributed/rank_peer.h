@@ -66,7 +66,7 @@ struct RankChannel::Peer {
     const std::string rest = std::exchange(rest_, "");
     return write(rest, 0) == rest.size() && write(bytes, 0) == bytes.size();
   }
-  // Never waits: whoever cannot take it has worse problems. A frame that has begun goes on before the next
+  // Never waits: whoever cannot take it has worse problems. A frame that has begun continues before the next
   // one.
   void try_send(const std::string& bytes) {
     std::unique_lock lock(sending, std::try_to_lock);

@@ -11,7 +11,7 @@
 namespace saccade {
 namespace {
 
-// A descriptor of 3 or more in place of this one.
+// A descriptor of 3 or more instead of this one.
 int above_standard_streams(int descriptor) {
   if (descriptor < 0 || descriptor > STDERR_FILENO) return descriptor;
   int other = duplicate_descriptor(descriptor);

@@ -22,7 +22,7 @@ namespace {
 struct Temporaries {
   std::mutex mutex;
   std::map<std::string, TemporaryPath::Removal, std::greater<>>
-      paths;  // what lies in a folder before the folder
+      paths;  // what is in a folder before the folder
 };
 Temporaries& temporaries() {
   static Temporaries all;
@@ -146,7 +146,7 @@ void RemoveOnSignals::watch() {
   {
     Temporaries& all = temporaries();
     std::lock_guard lock(all.mutex);  // kept: nothing becomes final or new any more
-    // The work goes on beside this and may add files to a folder while it is being removed.
+    // The work continues alongside this and may add files to a folder while it is being removed.
     bool gone = false;
     for (int attempt = 0; attempt < 100 && !gone; ++attempt) {
       gone = true;

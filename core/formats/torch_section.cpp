@@ -17,7 +17,7 @@ bool has_tensors(const PickleGraph& graph, const PickleNode& dict) {
   return false;
 }
 
-// What lies at a path like "ema.module"; a key may have dots itself. Null when nothing does.
+// What is at a path like "ema.module"; a key may have dots itself. Null when nothing does.
 const PickleNode* node_at(const PickleGraph& graph, const PickleNode& from, std::string_view path) {
   if (const PickleNode* whole = graph.find(from, path)) return whole;
   const size_t dot = path.find('.');

@@ -17,7 +17,7 @@ class ZipArchive {
     mutable bool whole = false;  // was compared with its checksum
   };
 
-  // Reads the directory. Compressed and encrypted entries are errors, and so are names outside of the
+  // Reads the directory. Compressed and encrypted entries are errors, and so are names outside the
   // archive.
   explicit ZipArchive(const std::string& path);
 

@@ -1,4 +1,4 @@
-// In place of core/runtime/cuda in a build without CUDA, which SACCADE_NO_CUDA gives the reason of
+// Instead of core/runtime/cuda in a build without CUDA, which SACCADE_NO_CUDA gives the reason of
 // (scripts/cmake/find_cuda.cmake).
 #include "core/runtime/gpu.h"
 #include "core/runtime/recording.h"

@@ -44,7 +44,7 @@ struct ExecutionState {
   // how many there are; 0: all. So random ops draw for each image what they would draw in one process.
   int64_t sample_first = 0, samples = 0;
   OpObserver* observer = nullptr;
-  // Identifies the innermost running module (layers/module.h); null outside of all.
+  // Identifies the innermost running module (layers/module.h); null outside all.
   const void* module = nullptr;
 };
 

@@ -71,7 +71,7 @@ bool LargeBlocks::grow(size_t room) {
     const size_t size = whole(missing, kHuge);
     return static_cast<int64_t>(4 * kAtOnce) < left ? std::max(size, kAtOnce) : size;
   };
-  // What is free at the low end needs only the rest, if that lies below it.
+  // What is free at the low end needs only the rest, if that is below it.
   const auto end = by_address_.find(lowest_);
   size_t size = at_least(room - (end != by_address_.end() ? end->second : 0));
   char* begin = lowest_ ? map(lowest_ - size, size) : nullptr;

@@ -14,7 +14,7 @@ namespace saccade {
 class LargeBlocks {
  public:
   ~LargeBlocks() { trim(); }
-  // What a block of so many bytes takes.
+  // What a block of this many bytes takes.
   static size_t room_for(size_t bytes);
   // Page-aligned; null when no free piece has room.
   void* take(size_t room);

@@ -57,7 +57,7 @@ int64_t left_of_addresses() {
   return std::max<int64_t>(0, static_cast<int64_t>(limit.rlim_cur) - pages * sysconf(_SC_PAGESIZE));
 }
 
-// Of RLIMIT_DATA, which counts what is written privately: heaps, stacks, and what no file lies behind.
+// Of RLIMIT_DATA, which counts what is written privately: heaps, stacks, and what no file is behind.
 int64_t left_of_data() {
   rlimit limit{};
   if (getrlimit(RLIMIT_DATA, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return kUnknown;

@@ -10,7 +10,7 @@
 namespace saccade {
 
 struct LabelMap {
-  static constexpr uint16_t kIgnored = 65535;  // of no class, as are the pixels outside of the image
+  static constexpr uint16_t kIgnored = 65535;  // of no class, as are the pixels outside the image
 
   ImageSize size;
   std::vector<uint16_t> values;  // [height, width], row by row; empty: none

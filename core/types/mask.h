@@ -28,12 +28,12 @@ class Mask {
   };
 
   Mask() = default;  // of no pixels
-  // How many pixels are not set, set, not set, and so on. A later 0 joins the counts beside it, which
+  // How many pixels are not set, set, not set, and so on. A later 0 joins the counts next to it, which
   // pycocotools keeps apart. Throws InputError for a negative count and for a sum other than height * width.
   static Mask from_counts(ImageSize size, std::span<const int64_t> counts);
   // The same counts as text() writes them. Throws InputError for other text.
   static Mask from_text(ImageSize size, std::string_view text);
-  // What lies in any of the polygons (x, y, x, y, ... in pixels), each by the even-odd rule, and in the
+  // What is in any of the polygons (x, y, x, y, ... in pixels), each by the even-odd rule, and in the
   // image. Throws InputError for fewer than three points, an odd number of coordinates, and one that is not
   // finite or beyond 1e8.
   static Mask from_polygons(ImageSize size, std::span<const std::vector<double>> polygons);
@@ -77,7 +77,7 @@ class Mask {
   static int64_t pixels_of(ImageSize size);  // throws as said above
   // Adds a run that may be empty, and may touch or overlap the last one, but does not begin before it.
   static void append(std::vector<Run>& runs, int64_t begin, int64_t end);
-  // f(x, top, bottom) for every part of a run that lies in one column, in their order.
+  // f(x, top, bottom) for every part of a run that is in one column, in their order.
   template <class F>
   void for_each_part(F f) const;
 

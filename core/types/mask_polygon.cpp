@@ -159,7 +159,7 @@ std::vector<std::vector<double>> Mask::polygons() const {
   std::vector<std::vector<double>> all;
   std::vector<OnePiece> open;                       // those that reach the column before
   std::vector<std::pair<int64_t, int64_t>> column;  // the runs of this one
-  // A run goes on with a piece where neither meets another one; else pieces end, and new ones begin.
+  // A run continues with a piece where neither meets another one; else pieces end, and new ones begin.
   auto close_column = [&](int64_t x) {
     std::vector<OnePiece> next;
     std::vector<bool> goes_on(open.size());

@@ -8,7 +8,7 @@
 namespace saccade {
 
 // For every new pixel of a side the old one that it is made of: Pillow's NEAREST, to the pixel. The middles
-// of new pixels add up as there, whose rounding decides where one lies on a border.
+// of new pixels add up as there, whose rounding decides where one is on a border.
 inline std::vector<int64_t> nearest_pixels(int64_t before, int64_t after) {
   std::vector<int64_t> from;
   const double scale = static_cast<double>(before) / static_cast<double>(after);

@@ -45,7 +45,7 @@ class StepImages {
     for (const Image& image : each_) most = std::max(most, image.objects);
     return most;
   }
-  // The objects that find a query of their own, where each image has so many queries and every object asks
+  // The objects that find a query of their own, where each image has this many queries and every object asks
   // for `repeat` of them.
   int64_t matched(int64_t queries, int64_t repeat = 1) const {
     int64_t sum = 0;

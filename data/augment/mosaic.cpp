@@ -1,5 +1,5 @@
 // The mosaic of DEIM (Huang et al., 2025), which makes one-to-one matching dense: the image and three random
-// others in the quarters of a canvas, turned, moved and scaled together.
+// others in the quarters of a canvas, rotated, moved and scaled together.
 #include <algorithm>
 #include <cmath>
 #include <vector>

@@ -86,7 +86,7 @@ AugmentFunction make_fixed_resize(const AugmentFields& f) {
   };
 }
 
-// The share that the most frequent class has of those pixels of a window that have one;
+// The fraction that the most frequent class has of those pixels of a window that have one;
 // 1 where there is only one.
 double largest_share(const LabelMap& labels, int64_t y, int64_t x, ImageSize window) {
   std::unordered_map<uint16_t, int64_t> counts;

@@ -13,7 +13,7 @@ void flip_horizontal(Sample& sample);
 void flip_vertical(Sample& sample);
 // Counter-clockwise, `turns` times 90 degrees.
 void rotate90(Sample& sample, int turns);
-// The window must lie inside the image. Boxes are cut to it; those with no area, or less than min_area_ratio
+// The window must be inside the image. Boxes are cut to it; those with no area, or less than min_area_ratio
 // of their area, are dropped (0: only those with no area, as DETR does).
 void crop(Sample& sample, int64_t y, int64_t x, int64_t height, int64_t width, double min_area_ratio = 0);
 // Drops the objects whose boxes have a side of less than so many pixels.
@@ -22,9 +22,9 @@ void resize(Sample& sample, int64_t height, int64_t width, Filter filter = Filte
 // The image at (y, x) of a canvas of one colour that holds it entirely.
 void place_on_canvas(Sample& sample, int64_t height, int64_t width, int64_t y, int64_t x,
                      const std::array<uint8_t, 3>& color = kGrey);
-// torchvision's affine() without shear: scaled and turned clockwise about the centre of the image, then moved
-// by x and y pixels; the size stays, what comes from outside is black, pixels are the nearest. Boxes are
-// those around the turned ones, cut as by crop().
+// torchvision's affine() without shear: scaled and rotated clockwise about the centre of the image, then
+// moved by x and y pixels; the size stays, what comes from outside is black, pixels are the nearest. Boxes
+// are those around the rotated ones, cut as by crop().
 struct AffineChange {
   double degrees = 0, x = 0, y = 0, scale = 1;
 };

@@ -1,4 +1,4 @@
-// How often pixels of one class are taken for another, and the figures that follow: those of mmsegmentation.
+// How often pixels of one class are taken for another, and the metrics that follow: those of mmsegmentation.
 #pragma once
 
 #include <cstdint>

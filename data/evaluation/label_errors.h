@@ -51,7 +51,7 @@ class UsualScores {
 };
 
 // By falling suspicion, of equal ones in the order of the images; each label is named once at most. Boxes
-// count, not masks. Crowds are not judged, and what lies in one by half is not missing.
+// count, not masks. Crowds are not judged, and what is in one by half is not missing.
 // The errors point into both lists.
 std::vector<LabelError> find_label_errors(const GroundTruth& truth, std::span<const Detection> detections,
                                           double least_suspicion);

@@ -32,7 +32,7 @@ class Texts {
   std::vector<std::string> texts_;
 };
 
-// What an entry has beside its detection.
+// What an entry has besides its detection.
 struct Listed {
   bool has_id = false, has_box = false;
   int64_t file_name = kNoName, word = kNoName, category = kNoName;  // word: the image_id, where it is a text

@@ -1,4 +1,4 @@
-// The ways in which data sets lie on disk. A format is one file: the reader and one line that registers it.
+// The ways in which data sets are on disk. A format is one file: the reader and one line that registers it.
 #pragma once
 
 #include <cstdint>
@@ -62,7 +62,7 @@ struct DataPaths {
   // Of annotations that name the images of several splits (data.yaml, obj.data): "train", "val" or "test".
   // Then `images` is the folder that all of them lie in; "": the images are those of the folder `images`.
   std::string split = {};
-  // The splits beside this one: their annotations, images and names. Formats that know classes by name only
+  // The splits next to this one: their annotations, images and names. Formats that know classes by name only
   // number those of all of them.
   std::vector<DataPaths> beside = {};
   // Which classes count, and as what.
@@ -114,7 +114,7 @@ struct DataFormat {
   // The files that the labels of a set are read from, or folders that are read as a whole; nullptr:
   // its annotations alone.
   std::vector<std::string> (*label_places)(const DataPaths& paths) = nullptr;
-  // Those of what a list beside the set names; none where it is no list.
+  // Those of what a list next to the set names; none where it is no list.
   std::vector<std::string> (*named_in)(const std::string& list, const DataPaths& paths) = nullptr;
   // Whether its files number the classes and images; else these are known by their names.
   bool has_category_ids = false;
@@ -145,7 +145,7 @@ std::shared_ptr<const Dataset> open_dataset(const DataPaths& paths,
 // Everything that is wrong with a set, not only the first thing. One line per problem, each naming the file
 // or the annotation, image or category id: missing or mistyped fields, numbers that are not finite, boxes of
 // no or negative size or outside their image, masks with a fault, unknown and repeated ids, missing or
-// undecodable files and those outside of their folder, and files whose size, as they are shown, differs from
+// undecodable files and those outside their folder, and files whose size, as they are shown, differs from
 // what the annotations say. A file that cannot be read at all is one problem. paths.images may be empty: then
 // no image is looked at. Beside it what is allowed but rarely meant, and what there is. `left` gets what is
 // right: records and images with a fault are not in it, boxes are cut to their image, and every image has a

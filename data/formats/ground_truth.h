@@ -39,7 +39,7 @@ struct ImageInfo {
 
 struct Annotation {
   int64_t id = 0, image_id = 0, category_id = 0;
-  std::array<double, 4> bbox{};  // x, y, width, height in pixels: the file's numbers, not rounded anew
+  std::array<double, 4> bbox{};  // x, y, width, height in pixels: the file's numbers, not rounded again
   double area = 0;  // pixels of the object; width * height of the box where nothing else is known
   bool iscrowd = false;
   std::shared_ptr<const Segmentation> segmentation = {};  // null: none, or not asked for

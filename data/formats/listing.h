@@ -1,4 +1,4 @@
-// What lies in a folder of a data set, and what of it nobody reads.
+// What is in a folder of a data set, and what of it nobody reads.
 #pragma once
 
 #include <algorithm>

@@ -20,7 +20,7 @@ void check_class_list(const std::vector<std::string>& names, const std::string& 
 
 // The categories of these names: those of paths.categories where it has some, else 1, 2, ... in this order.
 std::vector<Category> number_classes(const std::vector<std::string>& names, const DataPaths& paths);
-// Each of the sets beside this one, whose classes count, too. What leaves no list of one of them, whoever
+// Each of the sets next to this one, whose classes count, too. What leaves no list of one of them, whoever
 // reads that set tells, and not this one's reader.
 void for_each_beside(const DataPaths& paths, const std::function<void(const DataPaths& other)>& visit);
 std::map<std::string, int64_t> ids_by_name(const std::vector<Category>& categories);

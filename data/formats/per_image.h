@@ -72,8 +72,8 @@ struct AnnotationFiles {
 
   std::string path(size_t i) const;
 };
-// Splits that are folders in that of the annotations: Annotations/train, whose images lie in the folder of
-// that name in `images`, or else in `images`. Nothing where files lie beside these folders, or none is of
+// Splits that are folders in that of the annotations: Annotations/train, whose images are in the folder of
+// that name in `images`, or else in `images`. Nothing where files are next to these folders, or none is of
 // training images. `holds`: whether a folder has annotations.
 void find_in_annotations(const std::string& annotations, const std::string& ending, const std::string& images,
                          const std::function<bool(const std::string& folder)>& holds, DataSplits& splits);
@@ -81,7 +81,7 @@ void find_in_annotations(const std::string& annotations, const std::string& endi
 AnnotationFiles annotation_files_in(const std::string& folder, const std::string& ending);
 
 // The image of a file is the one with its own name, else the one that it names. Classes are numbered in the
-// order of a classes.txt beside the files or above them, else of the names of this set and of `others`.
+// order of a classes.txt next to the files or above them, else of the names of this set and of `others`.
 GroundTruth read_per_image(const AnnotationFiles& files, const std::vector<AnnotationFiles>& others,
                            const DataPaths& paths, const ProblemReport& report);
 

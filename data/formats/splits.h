@@ -1,4 +1,4 @@
-// The parts of a data set that lies in one folder.
+// The parts of a data set that is in one folder.
 #pragma once
 
 #include <algorithm>
@@ -52,7 +52,7 @@ void for_each_split_name(DataSplits& splits, Visit visit) {
 // finds something.
 void find_in_folders(const std::string& folder, DataSplits& splits,
                      const std::function<std::optional<DataPaths>(const std::string& own)>& find);
-// Where there is no validation split, this share of the training images becomes one; which ones depends on
+// Where there is no validation split, this fraction of the training images becomes one; which ones depends on
 // the seed and their names alone. Returns a line that says so; "": nothing was drawn.
 std::string draw_validation(DataSplits& splits, double share, uint64_t seed);
 // A line about images of a set that are in the training set, too; "": there are none.
@@ -60,7 +60,7 @@ std::string remark_on_shared_images(const GroundTruth& training, const DataPaths
                                     const GroundTruth& truth, const DataPaths& paths);
 // Lines about classes, by their names, that have objects in one of the two sets only.
 std::vector<std::string> remarks_on_lone_classes(const GroundTruth& training, const GroundTruth& truth);
-// All of it about a set beside its training set.
+// All of it about a set next to its training set.
 std::vector<std::string> remarks_on_split(const GroundTruth& training, const DataPaths& training_paths,
                                           const GroundTruth& truth, const DataPaths& paths);
 // The images in an order that depends on the key and their names alone.

@@ -26,7 +26,7 @@ struct Image {
   bool operator==(const Image&) const = default;
 };
 
-// The part of this size from there on, which lies in the image.
+// The part of this size from there on, which is in the image.
 Image cut_out(const Image& image, int64_t y, int64_t x, ImageSize size);
 
 // JPEG (with Pillow's pixels), PNG, BMP, WebP, GIF and TIFF, told apart by their content. Grey, palettes, 16

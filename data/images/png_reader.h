@@ -1,4 +1,4 @@
-// libpng's state beside the file that it reads. Its errors jump (it is C),
+// libpng's state next to the file that it reads. Its errors jump (it is C),
 // so nothing below a jump owns memory.
 #pragma once
 

@@ -189,7 +189,7 @@ TiffLayout tiff_layout(const TiffReader& tiff, const std::string& name) {
   return l;
 }
 
-// That all strips or tiles lie in the file, and hold enough to be those pixels.
+// That all strips or tiles are in the file, and hold enough to be those pixels.
 void check_data(const TiffLayout& l, const TiffReader& tiff, uint64_t file, const std::string& name) {
   const auto [height, width] = l.size;
   if (height <= 0 || width <= 0 || width > kMaxImagePixels / height) return;  // for which there is an error
@@ -230,7 +230,7 @@ std::optional<ImageHeader> tiff_peek(FilePieces& file, const std::string& name) 
 
 bool tiff_looks_whole(Bytes, Bytes, size_t) { return true; }  // tiff_peek looks
 
-// That the first directory, the values that it points to and the next one lie in the file: libtiff does
+// That the first directory, the values that it points to and the next one are in the file: libtiff does
 // without some of them. Pages behind the first one are not looked at.
 void check_directory(Bytes b, const std::string& name) {
   const bool is_big_endian = b[0] == 'M', is_big = b[is_big_endian ? 3 : 2] == 43;

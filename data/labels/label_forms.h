@@ -14,7 +14,7 @@ namespace saccade {
 // One list. Those of one data set have the same categories.
 struct LabelList {
   const GroundTruth& truth;   // every image has a size
-  std::string split = {};     // "train"; "": it is the only one, without the pictures beside it
+  std::string split = {};     // "train"; "": it is the only one, without the pictures next to it
   std::string images = {};    // the folder of its pictures, as it is
   std::string description{};  // what it was made from
 };

@@ -11,8 +11,8 @@
 namespace saccade {
 
 struct Batch {
-  Tensor images;                // u8 [N, H, W, 3], RGB, padding (outside of a target's height and width) is 0
-  std::vector<Target> targets;  // N
+  Tensor images;                 // u8 [N, H, W, 3], RGB, padding (outside a target's height and width) is 0
+  std::vector<Target> targets;   // N
   int64_t epoch = 0, index = 0;  // which batch of which epoch
   // Mixed batches: image n is lambda of its own and 1 - lambda of image N - 1 - n.
   double lambda = 1;

@@ -294,7 +294,7 @@ class DataLoader::Impl {
     target.file_name = source_->file_name(index);
   }
 
-  // One that cannot be read ends the run, or the next that can takes its place.
+  // One that cannot be read ends the run, or the next that can replaces it.
   Sample another_sample(Job& job, size_t slot, Rng& rng) {
     const int64_t count = source_->num_images(), first = rng.below(count);
     for (int64_t k = 0;; ++k) {

@@ -18,7 +18,7 @@ namespace saccade {
 // What happens when an image cannot be read, or not be resized to a sane size.
 enum class BadImages {
   kFail,      // InputError
-  kReplace,   // the next one by index that can be read takes its place, so that batches stay what they are
+  kReplace,   // the next one by index that can be read replaces it, so that batches stay what they are
   kLeaveOut,  // its batch is smaller, and may have no targets and no tensors at all
 };
 
@@ -66,7 +66,7 @@ class DataLoader {
   DataLoader& operator=(DataLoader&&) = delete;
 
   // The next batch, running on into the next epoch; nothing after the last epoch. A failed image (InputError
-  // naming the file) is thrown here in place of its batch, and again by every later call, unless
+  // naming the file) is thrown here instead of its batch, and again by every later call, unless
   // options.bad_images passes over it. Not for two threads at once.
   std::optional<Batch> next();
   int64_t batches_per_epoch() const;

@@ -50,7 +50,7 @@ Html heat_map(const std::vector<std::vector<double>>& rows, const ChartOptions& 
 // Round numbers that divide the range into about so many parts.
 std::vector<double> axis_ticks(double low, double high, int parts);
 // Powers of ten, with 2 and 5 times those where these are few, or those of axis_ticks() where no more than
-// two of them lie in the range.
+// two of them are in the range.
 std::vector<double> log_ticks(double low, double high);
 
 }  // namespace saccade

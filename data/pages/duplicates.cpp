@@ -65,7 +65,7 @@ std::vector<DuplicateGroup> find_duplicates(const ImageLooks& looks) {
     g.copies = std::ssize(g.images) - 1;
     g.is_exact_leak = g.images.front().split != g.images.back().split;
   }
-  // Each group is held against the first of the others that are unlike each other, so that many like ones
+  // Each group is compared with the first of the others that are unlike each other, so that many like ones
   // cost little. The hashes lie together: they decide nearly always.
   std::vector<uint64_t> hashes;
   std::vector<std::pair<Signature, size_t>> leaders;

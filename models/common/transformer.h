@@ -108,7 +108,7 @@ class TransformerDecoderLayer : public Module {
   bool pre_norm_;
   Child<Attention> self_attn_, cross_attn_;
   Child<LayerNorm> self_norm_, cross_norm_, last_norm_;
-  Child<Gate> gateway_;  // in place of cross_norm_
+  Child<Gate> gateway_;  // instead of cross_norm_
   Child<Mlp> feed_forward_;
 };
 

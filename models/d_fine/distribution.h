@@ -1,4 +1,4 @@
-// Fine-grained distribution refinement (Peng et al. 2024, D-FINE, section 3.1): each side of a box lies at
+// Fine-grained distribution refinement (Peng et al. 2024, D-FINE, section 3.1): each side of a box is at
 // the mean of a distribution over bins, as a distance from a reference box.
 #pragma once
 
@@ -10,7 +10,7 @@ constexpr int64_t kSides = 4;  // left, top, right, bottom
 
 struct BinScale {
   Var values;  // f32 [R + 1]: W(n), what bin n stands for (eq. 2)
-  Var scale;   // f32 [1]: in so many parts of the reference's size
+  Var scale;   // f32 [1]: in this many parts of the reference's size
 };
 // up, scale: f32 [1]; bins: R, even
 BinScale make_bin_scale(const Var& up, const Var& scale, int64_t bins);
@@ -21,7 +21,7 @@ Var side_probabilities(const Var& logits);
 Var boxes_of_sides(const Var& probabilities, const Var& references, const BinScale& bins);
 
 // What the probabilities should be for references [P, 4] and true boxes [P, 4], both (cx, cy, w, h): those of
-// the two bins beside a side's place, [P, 4, R + 1]; beyond the outermost bins theirs alone.
+// the two bins next to a side's place, [P, 4, R + 1]; beyond the outermost bins theirs alone.
 Var side_targets(const Var& references, const Var& truth, const BinScale& bins);
 
 }  // namespace saccade

@@ -1,5 +1,5 @@
 // Losses of distributions of sides (Peng et al. 2024, D-FINE): "fgl", the cross entropy with the two bins
-// beside a side's true place, and "ddf", what earlier layers learn from the last one.
+// next to a side's true place, and "ddf", what earlier layers learn from the last one.
 #include <algorithm>
 #include <cmath>
 

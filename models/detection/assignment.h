@@ -14,8 +14,8 @@ struct Assignment {
 
 // The assignment of least total cost of a rows x columns matrix (row-major), by shortest augmenting paths
 // (Crouse 2016, "On implementing 2D rectangular assignment algorithms"). Among equal paths one that ends is
-// taken before one that goes on, then the lowest index, so the result is a function of the matrix alone. +inf
-// forbids a pair. Throws Error for a NaN or -inf (naming its place) and when no assignment is possible.
+// taken before one that continues, then the lowest index, so the result is a function of the matrix alone.
+// +inf forbids a pair. Throws Error for a NaN or -inf (naming its place) and when no assignment is possible.
 // O(min^2 max) time.
 Assignment linear_sum_assignment(std::span<const double> cost, int64_t rows, int64_t columns);
 

@@ -15,7 +15,7 @@ namespace saccade {
 
 struct DenoisingOptions {
   int64_t queries = 0;     // pairs of a positive and a negative query, all groups together; 0: no denoising
-  double label_noise = 0;  // of the labels this part is drawn for a change, and half of those are drawn anew
+  double label_noise = 0;  // of the labels this part is drawn for a change, and half of those are drawn again
   double box_noise = 0;    // of a positive query each edge moves by up to this part of half its side
   // What all four coordinates of the queries are that stand for no object: 0 as in RT-DETR, 0.5 as in DINO.
   float padding_box = 0;

@@ -23,7 +23,7 @@ struct Places {
   std::vector<int64_t> cells;
   std::vector<float> parts;
 
-  // original pixels lie on the first `used` of the canvas's pixels, which the cells cover.
+  // original pixels are on the first `used` of the canvas's pixels, which the cells cover.
   Places(int64_t original, int64_t used, int64_t canvas, int64_t count) {
     const double scale = static_cast<double>(used) / static_cast<double>(original) *
                          static_cast<double>(count) / static_cast<double>(canvas);
@@ -36,7 +36,7 @@ struct Places {
   }
 };
 
-// The pixels of an axis that lie behind the same cell.
+// The pixels of an axis that are behind the same cell.
 struct Band {
   int64_t cell, begin, end;
 };

@@ -17,7 +17,7 @@ namespace {
 struct DetrOptions : SetDetectorOptions {
   TransformerOptions transformer;
   double position_temperature = kSineTemperature;
-  bool learned_position = false;  // row and column embeddings in place of the sine encoding
+  bool learned_position = false;  // row and column embeddings instead of the sine encoding
   bool position_in_tokens = false;
 };
 

@@ -1,5 +1,5 @@
 // Anchors: the boxes that dense heads start from (Ren et al. 2015, Lin et al. 2017). Those of a level stand
-// at the corners of its cells: those of cell (x, y) lie around the pixel (x, y) * stride.
+// at the corners of its cells: those of cell (x, y) are around the pixel (x, y) * stride.
 #pragma once
 
 #include <array>
@@ -42,7 +42,7 @@ class Anchors {
   // The maps of an image or a padded image: a cell for every stride that has begun in its reach. What pads an
   // image further adds cells, but moves none.
   FeatureLevels maps(ImageSize image) const;
-  // Which cells of a level's map of a batch lie in the padding of their image: bool [N, H, W, times].
+  // Which cells of a level's map of a batch are in the padding of their image: bool [N, H, W, times].
   Tensor padding(int64_t level, MapSize map, const std::vector<ImageSize>& images, int64_t times) const;
   // The anchors of all cells of an image, [maps(image).tokens() * per_cell(), 4] as corners in pixels: by
   // level, row, column, ratio, scale. They are not cut to the image.

@@ -24,7 +24,7 @@ struct BoxCoder {
   Var decode(const Var& deltas, const Tensor& from) const;
 };
 
-// The part of the boxes, [N, K, 4] as corners, that lies in images of these sizes (width, height), f32
+// The part of the boxes, [N, K, 4] as corners, that is in images of these sizes (width, height), f32
 // [N, 2]; those outside have no side.
 Var cut_boxes(const Var& boxes, const Tensor& sizes);
 

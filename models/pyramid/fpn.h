@@ -22,7 +22,7 @@ struct FpnOptions {
 };
 
 // Names: lateral_convs.I.conv and fpn_convs.I.conv, as in mmdetection;
-// convolutions of further levels go on in fpn_convs.
+// convolutions of further levels continue in fpn_convs.
 class Fpn : public Module {
  public:
   // in: channels of the backbone's maps, finest first.

@@ -13,7 +13,7 @@
 namespace saccade {
 namespace {
 
-// Classes of proposals that are held against one another; those with lower scores are left out.
+// Classes of proposals that are compared with one another; those with lower scores are left out.
 constexpr int64_t kCandidates = 4096;
 
 }  // namespace
@@ -48,7 +48,7 @@ RegionDetections best_detections(const ProposedRegions& proposals, const BoxHead
 
 namespace {
 
-// Where the centre of each pixel of an axis lies in a map of `side` cells that covers [first, last).
+// Where the centre of each pixel of an axis is in a map of `side` cells that covers [first, last).
 struct MaskAxis {
   int64_t begin, end;  // pixels that may be set
   double first, scale;
@@ -91,7 +91,7 @@ Mask mask_in_box(const float* probabilities, int64_t side, const Box& box, Image
   if (window.height == 0 || window.width == 0)
     return Mask::from_counts(image, std::vector<int64_t>{image.height * image.width});
   std::vector<uint8_t> pixels(static_cast<size_t>(window.height * window.width), 0);
-  // torchvision's resizing goes on beyond the outermost centres, mmdetection's falls to 0.
+  // torchvision's resizing continues beyond the outermost centres, mmdetection's falls to 0.
   const auto place = [&](double at) {
     return like_torchvision ? std::clamp(at, 0.0, static_cast<double>(side - 1)) : at;
   };

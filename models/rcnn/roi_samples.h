@@ -50,7 +50,7 @@ RoiSamples sample_rois(const BoxLists& proposals, const std::vector<Target>& tar
 // and without boxes that are not finite.
 BoxLists moved_samples(const RoiSamples& samples, const float* boxes, const std::vector<ImageSize>& sizes);
 
-// f32 [P, size, size], 0 or 1: the part of the object's mask that lies in its region, as RoIAlign reads it;
+// f32 [P, size, size], 0 or 1: the part of the object's mask that is in its region, as RoIAlign reads it;
 // all 0 of an object without one.
 std::vector<float> mask_targets(const RoiSamples& samples, const std::vector<Target>& targets, int64_t size);
 

@@ -31,7 +31,7 @@ struct StageLoss {
 StageLoss stage_loss(const StageOutput& output, const std::vector<Target>& targets, const StepImages& step,
                      const BoxCoder& coder, BoxLoss box_loss);
 
-// The values, followed by so many others that there are `count`.
+// The values, followed by this many others that there are `count`.
 template <class T>
 std::vector<T> filled(std::vector<T> values, int64_t count, T other) {
   values.resize(static_cast<size_t>(count), other);

@@ -150,7 +150,7 @@ std::vector<Var> HybridEncoder::forward(const std::vector<Var>& features, const 
   std::vector<Var> maps;
   for (size_t i = 0; i < features.size(); ++i) maps.push_back(input_proj_[i](features[i]));
   maps.back() = attend(maps.back(), input);
-  // Down: what the lateral convolution makes of the upper map takes its place.
+  // Down: what the lateral convolution makes of the upper map replaces it.
   for (size_t i = 0; i + 1 < maps.size(); ++i) {
     Var &upper = maps[maps.size() - 1 - i], &lower = maps[maps.size() - 2 - i];
     upper = lateral_convs_[i](upper);

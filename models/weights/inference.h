@@ -21,7 +21,7 @@ namespace saccade {
 class Inference {
  public:
   // given: what the user sets in the section `model`; it is not asked of the file.
-  // json: what lies beside the file.
+  // json: what is next to the file.
   Inference(const WeightsFile& file, const OfficialWeights& weights, const Args& given, ModelJson json = {});
 
   // What the file holds.

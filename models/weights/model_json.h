@@ -1,4 +1,4 @@
-// config.json, which Hugging Face writes beside weights: what it says of the computation leaves no trace in
+// config.json, which Hugging Face writes next to weights: what it says of the computation leaves no trace in
 // names and shapes.
 #pragma once
 

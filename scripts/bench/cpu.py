@@ -128,7 +128,7 @@ def bench_classifier(peers, rounds, steps=8, skip=2):
     return results
 
 
-# ---- detectors with anchors beside torchvision ---------------------------------------------------------------------------
+# ---- detectors with anchors against torchvision ---------------------------------------------------------------------------
 
 PYRAMIDS = {  # what makes the two do the same work
     "retinanet": ("retinanet_r50", ["model.retinanet.conventions=torchvision", "model.retinanet.coarse_levels=pyramid",

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Saccade beside PyTorch and pycocotools on this machine's cores, all in one run (docs/performance.md has the figures):
-# the training steps of configs/bench_small.textproto and of DAT-T and Swin-T, RetinaNet and Mask R-CNN beside torchvision, deformable
+# Saccade against PyTorch and pycocotools on this machine's cores, all in one run (docs/performance.md has the metrics):
+# the training steps of configs/bench_small.textproto and of DAT-T and Swin-T, RetinaNet and Mask R-CNN against torchvision, deformable
 # attention, COCO scoring, start-up, the encoder's cost.
 # Usage: scripts/bench/cpu.sh [--only step,classifier,pyramid,attention,score,start,encoder] [--rounds N] [--json OUT.json]
 # Peers: PyTorch from PyPI in build/peers (about 5 GB with what its wheel asks for; PEERS=FOLDER takes another virtual

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Deformable attention beside PyTorch's grid_sample formulation on the same cores, in turns (A B A B), with the ratio of the
+# Deformable attention against PyTorch's grid_sample formulation on the same cores, in turns (A B A B), with the ratio of the
 # best medians. PyTorch runs at its best settings: OpenMP build of OpenBLAS, malloc that keeps freed memory. Needs a build
 # with -DSACCADE_BENCH=ON in BUILD (default: build) and a Python with torch in PYTHON (default: /usr/bin/python3).
 set -eu

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The training step of UperNet with Swin-T at 512 pixels on the CPU, ours beside transformers', in turns; both memory formats of PyTorch.
+# The training step of UperNet with Swin-T at 512 pixels on the CPU, ours against transformers', in turns; both memory formats of PyTorch.
 # Needs -DSACCADE_BENCH=ON and a Python with torch and transformers.
 # Usage: scripts/bench/segmenter.sh PYTHON [ROUNDS (2)] [--infer] [--batch N] [--steps N] [--precision f32|bf16]
 set -euo pipefail

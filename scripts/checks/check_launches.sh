@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Bounds what a step of whole recipes asks of the GPU in bf16: launches (kernels, library calls, copies) and bytes uploaded. It counts on
 # the emulated GPU with SACCADE_EMULATOR_DRY=1, where nothing runs, so that a ResNet-50 takes seconds. Images have 96 x 128 pixels: the
-# launches hardly depend on the size (docs/performance.md has the counts of 800 x 1066 beside these). Of an inference, with its
+# launches hardly depend on the size (docs/performance.md has the counts of 800 x 1066 next to these). Of an inference, with its
 # post-processing, the host waits once: for the copy of the detections.
 # Usage: scripts/checks/check_launches.sh BUILD     an emulated build with detector_bench
 set -euo pipefail

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The MACs of detectors with a pyramid at 1280 x 800 beside the published ones (tables 3 and 4 of the DAT paper, and those of Swin's
+# The MACs of detectors with a pyramid at 1280 x 800 against the published ones (tables 3 and 4 of the DAT paper, and those of Swin's
 # detectors), which count the norms too: at most 3 % apart.
 # Usage: scripts/checks/check_macs.sh BUILD
 set -euo pipefail

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The packages in an empty Debian 12: they install, the example of find_package builds and runs, completion completes, the manual is
-# there, a service answers, and after their removal nothing of them is left. The archive of the program and the wheel, where they lie beside
+# there, a service answers, and after their removal nothing of them is left. The archive of the program and the wheel, where they are next to
 # the packages, are tried too. Needs root, debootstrap and the network; minutes.
 # Usage: scripts/checks/check_package.sh FOLDER [BASE]     where the .deb files are; a tree that debootstrap has made, which is copied
 set -euo pipefail

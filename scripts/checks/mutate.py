@@ -126,7 +126,7 @@ def find_mutants(seed, each):
     groups = collections.defaultdict(list)
     for name in sorted(tracked_files()):
         group = next((g for g, pattern in GROUPS.items() if re.match(pattern, name)), None)
-        # Headers outside of the kernels are part of most files, also of the tests.
+        # Headers outside the kernels are part of most files, also of the tests.
         is_own = name.endswith(".cpp") or (name.endswith(".h") and name.startswith("core/kernels/"))
         if not group or not is_own or NOT_HERE.search(name):
             continue

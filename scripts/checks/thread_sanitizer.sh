@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Threads under ThreadSanitizer: the teams of the CPU, the loader, the matcher's pool, the logger beside the training, libsaccade,
+# Threads under ThreadSanitizer: the teams of the CPU, the loader, the matcher's pool, the logger next to the training, libsaccade,
 # and the connections and the queue of `saccade serve`.
 # oneDNN is not instrumented, so what it does inside is not seen.
 # Usage: scripts/checks/thread_sanitizer.sh [BUILD]     build-tsan by default

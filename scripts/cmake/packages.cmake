@@ -17,7 +17,7 @@ install(FILES ${pages}/saccade DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-complet
 install(FILES ${pages}/_saccade DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions COMPONENT saccade)
 install(FILES ${pages}/saccade.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d COMPONENT saccade)
 
-# What Debian wants beside each package. The date is the release's, so that the same source gives the same packages.
+# What Debian wants next to each package. The date is the release's, so that the same source gives the same packages.
 set(package_names saccade libsaccade${SACCADE_SOVERSION} libsaccade-dev)
 file(STRINGS ${CMAKE_SOURCE_DIR}/CHANGELOG.md heading REGEX "^## ${PROJECT_VERSION} " LIMIT_COUNT 1)
 string(REGEX REPLACE ".*\\(([0-9-]+)\\).*" "\\1" release_date "${heading}")

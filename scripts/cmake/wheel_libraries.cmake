@@ -1,4 +1,4 @@
-# Installs, beside the wheel's libsaccade (`library`), the libraries that it needs, by the names by which the loader asks for them, and the
+# Installs, next to the wheel's libsaccade (`library`), the libraries that it needs, by the names by which the loader asks for them, and the
 # licences of their packages. libc's and the compiler's are every system's own.
 set(folder "${CMAKE_INSTALL_PREFIX}/saccade/lib")
 file(GET_RUNTIME_DEPENDENCIES LIBRARIES "${library}" RESOLVED_DEPENDENCIES_VAR needed UNRESOLVED_DEPENDENCIES_VAR missing

@@ -17,7 +17,7 @@ begin=$SECONDS
 cmake --build "$build" --target saccade
 echo "built in $((SECONDS - begin)) s"
 
-# What lies in the program: the headers of its fat binaries (magic, version, header size, size; then for each part its kind,
+# What is in the program: the headers of its fat binaries (magic, version, header size, size; then for each part its kind,
 # header size, size and at byte 28 the architecture), since cuobjdump is not everywhere.
 objcopy -O binary --only-section=.nv_fatbin "$build/saccade" "$build/fatbin"
 python3 - "$build/fatbin" "${architectures[@]}" << 'END'

@@ -154,7 +154,7 @@ def compare(ours, theirs):
 
 # ---- check ------------------------------------------------------------------------------------------------------------
 
-# data set, annotations, model, outputs, arguments of convert beside the file
+# data set, annotations, model, outputs, arguments of convert next to the file
 CASES = [
     ("coco_cc_mini", "detr", 91, False), ("coco_cc_mini", "deformable_detr", 91, False),
     ("bccd", "detr", 3, True), ("bccd", "deformable_detr", 4, True),

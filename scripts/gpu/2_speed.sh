@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Second call: training beside PyTorch, at one size and over padded batches, and deformable attention alone. The folder of an
+# Second call: training against PyTorch, at one size and over padded batches, and deformable attention alone. The folder of an
 # earlier call's logs may be given again: the table then shows both. Usage: scripts/gpu/2_speed.sh LOGS
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit

@@ -183,7 +183,7 @@ def first_lines(text):
         print("    " + line)
 
 
-# The suspects again, one process each, with nothing beside them. For some minutes at most: a table comes first.
+# The suspects again, one process each, with nothing next to them. For some minutes at most: a table comes first.
 bad = [test for test in tests if test in outcomes and outcomes[test].verdict in ("failed", "crashed", "hung")]
 only_beside_others, skipped = [], []
 for test in bad:

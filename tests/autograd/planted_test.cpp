@@ -1,4 +1,4 @@
-// A failure and a crash, which scripts/gpu_test.sh --plant runs to see that it tells them and goes on.
+// A failure and a crash, which scripts/gpu_test.sh --plant runs to see that it tells them and continues.
 // Disabled elsewhere.
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Rows of the normalisations. The relu samples shift by biases of either sign, so that no value lies at the
+// Rows of the normalisations. The relu samples shift by biases of either sign, so that no value is at the
 // kink.
 #include <cmath>
 

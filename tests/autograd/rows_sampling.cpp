@@ -106,7 +106,7 @@ Sample bias_case(Rng& rng, const char* label, const BiasShape& s) {
     return size > 1 ? 4 * cells / static_cast<double>(size - 1) : cells;
   };
   auto whole = [&](int64_t axis) {
-    int64_t reach = (axis == 0 ? s.columns : s.rows) / 4 + 1;  // a little outside of the table
+    int64_t reach = (axis == 0 ? s.columns : s.rows) / 4 + 1;  // a little outside the table
     return static_cast<double>(rng.below(2 * reach + 1) - reach);
   };
   // Odd sizes put the middle of the table on a cell.

@@ -1,7 +1,7 @@
 // Training steps of a classifier on random images: forward, cross entropy with label smoothing, backward,
 // AdamW with clipping. `classifier_bench [--type dat|swin] [--bf16] [--steps N] [--batch B] [--size S]`
 // prints {"step_ms": [...], ...}; the defaults are DAT-T or Swin-T, batch 8 at 224 pixels.
-// scripts/bench/cpu.sh runs it beside PyTorch.
+// scripts/bench/cpu.sh runs it against PyTorch.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

@@ -9,7 +9,7 @@
 // starts the work, "images_per_second": ..., "peak_bytes": ...} and on a GPU "launches", "host_syncs",
 // "uploaded_bytes" and "allocations" of a step. The clock stops after the GPU has finished the last step.
 // What loaders prepare of an image (Detector::prepare), other threads do here, too, a step ahead.
-// scripts/bench/gpu.sh runs it beside PyTorch. Under the emulated GPU with SACCADE_EMULATOR_DRY=1 what is
+// scripts/bench/gpu.sh runs it against PyTorch. Under the emulated GPU with SACCADE_EMULATOR_DRY=1 what is
 // left of a step is the host's work. Of several ranks, each trains on a batch of its own. --ops writes a line
 // for every op of a forward pass and the losses: its name, multiply-accumulates, and the bytes of its inputs
 // and of its output (scripts/bench/predict_gpu.py).

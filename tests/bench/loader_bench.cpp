@@ -1,6 +1,6 @@
 // Images a second that one thread brings from JPEG files to augmented, normalised batches, as training reads
 // them.
-// Usage: loader_bench CONFIG ANNOTATIONS IMAGES BATCH [EPOCHS]   (scripts/bench/loader.py runs it beside
+// Usage: loader_bench CONFIG ANNOTATIONS IMAGES BATCH [EPOCHS]   (scripts/bench/loader.py runs it against
 // torchvision)
 #include <fmt/format.h>
 

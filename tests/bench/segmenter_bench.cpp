@@ -3,7 +3,7 @@
 //   [--infer] [--batch 2]
 //                   [--size 512] [--steps 6]
 // prints {"step_ms": [of each step but the first], "peak_bytes": ..., "parameters": ...}.
-// scripts/bench/segmenter.sh runs it beside transformers.
+// scripts/bench/segmenter.sh runs it against transformers.
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>

@@ -1,6 +1,6 @@
 // Which detections of a file are of one object, by ByteTrack as `saccade predict --track` has it.
 // Usage: tracking_bench DETECTIONS > RESULTS     lines "frame,-1,x,y,w,h,score" by frame; the number replaces
-// the -1 (scripts/bench/tracking.py runs it beside supervision's)
+// the -1 (scripts/bench/tracking.py runs it against supervision's)
 #include <fmt/format.h>
 
 #include <cstdio>

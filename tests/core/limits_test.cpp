@@ -38,7 +38,7 @@ TEST(Limits, MoreMemoryThanThereIsIsRefusedBeforeItIsTaken) {
       EXPECT_NE(std::string(e.what()).find("out of CPU memory: asked for"), std::string::npos) << e.what();
     }
   }
-  EXPECT_EQ(Tensor::zeros({1000}).numel(), 1000);  // the allocator goes on
+  EXPECT_EQ(Tensor::zeros({1000}).numel(), 1000);  // the allocator continues
 }
 
 // ulimit -d and ulimit -v, beneath which oneDNN's generator of code would crash.

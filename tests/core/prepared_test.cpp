@@ -1,4 +1,4 @@
-// Weights prepared once: the same bits as when they are prepared for each call; made anew when they change,
+// Weights prepared once: the same bits as when they are prepared for each call; made again when they change,
 // freed when they are no longer kept.
 #include "core/tensor/prepared.h"
 
@@ -84,7 +84,7 @@ TEST(Prepared, FreedAndNotMadeTwice) {
   EXPECT_FALSE(keeps_forms(normal_tensor({4}, 1)));
 }
 
-// Several weights may lie in one storage.
+// Several weights may be in one storage.
 TEST(Prepared, TellsPartsOfAStorageApart) {
   for (const PreparedCase& c : prepared_cases()) {
     Shape two = c.w.shape();

@@ -61,7 +61,7 @@ TEST_F(Recording, RunsWhenItIsStarted) {
   EXPECT_EQ(allocator(Device::kCuda).stats().active_bytes, before);
 }
 
-// Then nothing is recorded, and the GPU goes on as before.
+// Then nothing is recorded, and the GPU continues as before.
 TEST_F(Recording, RefusesWhatTheHostTakesPartIn) {
   const Tensor x = on_gpu({1, 2, 3});
   struct {

@@ -134,7 +134,7 @@ TEST(Tensor, Bf16RoundsToNearestEven) {
   EXPECT_EQ(round(3.4e38f), std::numeric_limits<float>::infinity());
   EXPECT_EQ(round(-std::numeric_limits<float>::infinity()), -std::numeric_limits<float>::infinity());
   EXPECT_TRUE(std::isnan(round(std::numeric_limits<float>::quiet_NaN())));
-  // A NaN whose payload lies in the lower half must not become infinity.
+  // A NaN whose payload is in the lower half must not become infinity.
   EXPECT_TRUE(std::isnan(round(std::bit_cast<float>(0x7F800001u))));
 }
 

@@ -26,8 +26,8 @@ class Tf32Attention : public testing::Test {
   void TearDown() override { execution().math = MathMode::kExact; }
 };
 
-// The largest difference beside the root mean square of what is expected, and,
-// where results are rounded, beside their own size.
+// The largest difference relative to the root mean square of what is expected, and,
+// where results are rounded, relative to their own size.
 double relative_error(const Tensor& got, const Tensor& expected, bool rounded = false) {
   auto a = got.to_vector<double>(), b = expected.to_vector<double>();
   double worst = 0, square = 0;

@@ -1,4 +1,4 @@
-// The selection along rows beside a stable sort. The GPU's is compared with this one by
+// The selection along rows against a stable sort. The GPU's is compared with this one by
 // tests/cuda/raw_kernels_test.cpp.
 #include "core/kernels/top_k/top_k.h"
 

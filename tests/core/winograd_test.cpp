@@ -1,5 +1,5 @@
 // 3x3 convolutions by Winograd's algorithm, which is tried on all machines: against the generic loops in f64,
-// beside plain sums' error.
+// against plain sums' error.
 #include <gtest/gtest.h>
 
 #include <algorithm>

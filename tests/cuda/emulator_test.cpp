@@ -23,7 +23,7 @@ std::string fault_of(void (*kernel)(P...), A... arguments) {
   return emulator::take_fault();
 }
 
-// An access outside of what was allocated: the hooks report it, AddressSanitizer ends the program.
+// An access outside what was allocated: the hooks report it, AddressSanitizer ends the program.
 template <class... P, class... A>
 void expect_outside([[maybe_unused]] const std::string& report, void (*kernel)(P...), A... arguments) {
 #ifdef SACCADE_EMULATOR_HOOKS
@@ -363,7 +363,7 @@ TEST(Emulator, MultipliesMatrices) {
   }
 }
 
-// Each lane writes what it gets of four matrices that lie behind each other as [32, 8].
+// Each lane writes what it gets of four matrices that are behind each other as [32, 8].
 __global__ void read_matrices(float* plain, float* transposed, int shift) {
   SACCADE_SHARED(bf16, tile, 32 * 8 + 8);
   int lane = static_cast<int>(threadIdx.x);

@@ -174,7 +174,7 @@ struct RandomEvents {
   ~RandomEvents() { emulator::set_event_seed(0); }
 };
 
-// Who asks once and goes on whatever the answer is right only now and then; who waits always is.
+// Who asks once and continues whatever the answer is right only now and then; who waits always is.
 TEST(Streams, EventsHappenAtRandomMoments) {
   for (bool waits : {false, true}) {
     std::set<bool> right;

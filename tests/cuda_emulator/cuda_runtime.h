@@ -51,7 +51,7 @@ T exchange_value(unsigned mask, T value, int lane, const char* file, int line) {
 
 }  // namespace saccade::emulator
 
-// `width` lanes form a group; lanes whose source lies outside of it keep their own value.
+// `width` lanes form a group; lanes whose source is outside it keep their own value.
 template <class T>
 T __shfl_sync(unsigned mask, T value, int source, int width = 32, const char* file = __builtin_FILE(),
               int line = __builtin_LINE()) {

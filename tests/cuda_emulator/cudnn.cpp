@@ -119,7 +119,7 @@ std::vector<int64_t> notes_of(int64_t engine) {
 //   one graph: +bias +residual+bias +bias+relu +residual+bias+relu; refused: +residual (207 ms) +relu (207
 //   ms) +residual+relu (215 ms)
 // with biases and residuals of the dtype of the convolution and results in between of f32; a bias of f32
-// beside bf16 is refused as well.
+// together with bf16 is refused as well.
 bool is_fused(const std::vector<Ref>& ops) {
   const Convolution c(*ops[0]);
   const Sizes all = dims(*c.y), channels{1, all[1], 1, 1};

@@ -97,7 +97,7 @@ class Machine {
   void run_threads(const std::function<void()>& body);
   // Takes so much of the block's shared memory and returns where it begins.
   size_t add_shared(size_t bytes);
-  // Releases the threads whose barrier is complete. False when nobody can go on.
+  // Releases the threads whose barrier is complete. False when nobody can continue.
   bool release(std::vector<Fiber*>& ready);
   void report_stuck();
 
@@ -276,7 +276,7 @@ bool Machine::release(std::vector<Fiber*>& ready) {
     report_stuck();
     return false;
   }
-  // The order in which the threads go on is drawn as well.
+  // The order in which the threads continue is drawn as well.
   Rng rng(seed_, launches_ + ready.size());
   for (size_t i = ready.size(); i > 1; --i) std::swap(ready[i - 1], ready[rng.next() % i]);
   return true;

@@ -16,8 +16,8 @@
 #error "the CUDA emulator switches stacks in x86-64 assembly"
 #endif
 
-// Saves the registers that a call must keep and the stack pointer in *from, and goes on at the stack pointer
-// `to`.
+// Saves the registers that a call must keep and the stack pointer in *from, and continues at the stack
+// pointer `to`.
 extern "C" void saccade_switch_stack(void** from, void* to);
 asm(R"(
 .text
@@ -50,7 +50,7 @@ namespace {
 constexpr size_t kStackBytes = 256 << 10;
 constexpr size_t kPage = 4096;
 
-// Stacks are used again: a block of 1024 threads needs as many. A page without access lies below each.
+// Stacks are used again: a block of 1024 threads needs as many. A page without access is below each.
 std::vector<char*>& free_stacks() {
   static std::vector<char*> stacks;
   return stacks;

@@ -15,7 +15,7 @@ class Fiber {
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;
 
-  // Runs the body from where it was left until it yields or returns. Called from outside of all fibers.
+  // Runs the body from where it was left until it yields or returns. Called from outside all fibers.
   void resume();
   // Back to whoever resumed the running fiber.
   static void yield();

@@ -1,5 +1,5 @@
 // g++ -fsanitize=thread puts a call before every load and store. These are the calls: the emulated kernels
-// are compiled with that flag and linked with this file in place of the ThreadSanitizer library, so that the
+// are compiled with that flag and linked with this file instead of the ThreadSanitizer library, so that the
 // emulator sees every access of device code.
 #include "tests/cuda_emulator/emulator.h"
 #include "tests/cuda_emulator/memory.h"

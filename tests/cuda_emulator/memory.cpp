@@ -23,7 +23,7 @@ constexpr bool kHooks = true;
 #else
 constexpr bool kHooks = false;
 #endif
-// Addresses that are reserved: what is checked has its states and cells beside it,
+// Addresses that are reserved: what is checked has its states and cells next to it,
 // what is not is never touched.
 constexpr size_t kCheckedBytes = size_t{16} << 30, kDryBytes = size_t{1} << 40;
 constexpr size_t kAlignment = 256;  // as cudaMalloc gives

@@ -62,11 +62,11 @@ class Memory {
   // Of a launch that runs on zeros: what it writes, and zeros in its place.
   void note_write(const void* p, size_t bytes) { written_.emplace_back(const_cast<void*>(p), bytes); }
   void clear_written();
-  // As if just allocated, and as if outside of all allocations: the shared memory of a block. `p` is aligned
+  // As if just allocated, and as if outside all allocations: the shared memory of a block. `p` is aligned
   // to 8.
   void forget(void* p, size_t bytes);
   void withdraw(void* p, size_t bytes);
-  // A block of a cache: the first `bytes` as if just allocated, the rest as if outside of all allocations.
+  // A block of a cache: the first `bytes` as if just allocated, the rest as if outside all allocations.
   void renew(void* block, size_t size, size_t bytes);
 
   size_t limit = size_t{8} << 30;

@@ -121,7 +121,7 @@ TEST_F(LabelErrors, CrowdsAreNotJudged) {
   label(kDog, {0, 0, 100, 100});
   truth_.annotations.back().iscrowd = true;
   EXPECT_EQ(only_error(), "none");
-  find(kDog, {10, 10, 20, 20}, 0.9);  // lies in it
+  find(kDog, {10, 10, 20, 20}, 0.9);  // is in it
   EXPECT_EQ(only_error(), "none");
   find(kDog, {90, 90, 40, 40}, 0.9);
   EXPECT_EQ(only_error(), "missing - dog");

@@ -1,4 +1,4 @@
-// Fuzzing: any bytes as the lists of the formats beside COCO; the first one chooses which (scripts/fuzz.sh).
+// Fuzzing: any bytes as the lists of the formats besides COCO; the first one chooses which (scripts/fuzz.sh).
 #include "data/formats/cvat/cvat_xml.h"
 #include "data/formats/data_format.h"
 #include "data/formats/labelme/labelme_json.h"

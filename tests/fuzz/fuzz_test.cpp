@@ -1,5 +1,5 @@
 // Every fuzz target with its seeds, whole and damaged by a fixed stream of random numbers. libFuzzer, which
-// learns from what it has seen, goes deeper (scripts/fuzz.sh); this finds in seconds what lies near the
+// learns from what it has seen, goes deeper (scripts/fuzz.sh); this finds in seconds what is near the
 // seeds, in every build. SACCADE_FUZZ_RUNS: damaged inputs a target.
 #include <gtest/gtest.h>
 

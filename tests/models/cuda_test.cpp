@@ -1,5 +1,5 @@
 // Whole models on the GPU, or on the emulated one of an emulated build: a forward and backward pass of a tiny
-// one of each kind, in training mode, beside the CPU.
+// one of each kind, in training mode, against the CPU.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -123,7 +123,7 @@ TEST(Denoising, TheRestOfTheBatchChangesNothing) {
   EXPECT_EQ(all.size(), 4u);
 }
 
-// A label is drawn anew with half the probability, and each class then is as likely.
+// A label is drawn again with half the probability, and each class then is as likely.
 TEST(Denoising, LabelNoise) {
   std::vector<int64_t> counts(kClasses);
   Target t = target_of(1, 4000);
@@ -271,7 +271,7 @@ TEST(Denoising, EveryBatchTrains) {
   }
 }
 
-// The matching queries do not know of the others, and outside of training there are none.
+// The matching queries do not know of the others, and outside training there are none.
 TEST(Denoising, LeavesTheOtherQueriesAlone) {
   const std::vector<Target> targets{target_of(1, 2), target_of(2, 5)};
   for (const NamedModel& named : kModels) {

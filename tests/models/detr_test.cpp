@@ -137,7 +137,7 @@ TEST(Detr, ExtraQueryGroupsAreForTrainingOnly) {
   for (size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 1e-6);
 }
 
-// A layer that adds positions takes the place of the one that keeps them apart.
+// A layer that adds positions replaces the one that keeps them apart.
 TEST(Detr, AnchorQueriesWithAnotherAttention) {
   Args args = small_args();
   args.section("detr").set("anchor_queries", true);

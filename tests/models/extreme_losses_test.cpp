@@ -14,7 +14,7 @@
 namespace saccade {
 namespace {
 
-// Where an edge lies on another's or a size is 0, PyTorch's choice between two slopes is its own:
+// Where an edge is on another's or a size is 0, PyTorch's choice between two slopes is its own:
 // no golden gradients.
 struct ExtremeCase {
   const char* name;

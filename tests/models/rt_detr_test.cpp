@@ -61,7 +61,7 @@ TEST(RtDetr, AFoldedBlockIsTheSameAndFollowsItsWeights) {
   EXPECT_GT(largest_difference(plain, fused), 0);  // another order of the same sums
   EXPECT_LE(largest_difference(plain, fused), 1e-5);
   EXPECT_EQ(largest_difference(fused, folded()), 0);
-  // What was kept is made anew after a change.
+  // What was kept is made again after a change.
   for (NamedTensor& t : block.named_tensors())
     if (t.name == "bottlenecks.1.conv2.norm.weight") t.var.value().fill(2);
   Tensor changed = folded();
@@ -126,7 +126,7 @@ TEST(RtDetr, LevelsMayHaveOtherNumbersOfPoints) {
                     .levels = {{4, 3}, {1, 3}}};
   Tensor expected = full->forward(in).value();
   EXPECT_LE(largest_difference(few->forward(in).value(), expected), 1e-6);
-  // At first each level's points lie at the distances 1, 2, ...
+  // At first each level's points are at the distances 1, 2, ...
   few->initialize(1);
   const float distances[] = {1, 2, 1, -1, -2, -1};
   auto start = find(*few, "sampling_offsets.bias").to_vector<float>();

@@ -68,7 +68,7 @@ TEST(BadImages, EndARunBeforeItBegins) {
   EXPECT_FALSE(std::filesystem::exists(set.folder / "run"));
 }
 
-// What was trained before it was met is saved, and with the image mended the run goes on as if nothing had
+// What was trained before it was met is saved, and with the image mended the run continues as if nothing had
 // been.
 TEST(BadImages, MetInMidRunLoseNoStep) {
   BadSet set;
@@ -102,7 +102,7 @@ TEST(BadImages, AreSkippedCountedAndToldWhereTheConfigurationSaysSo) {
   for (const char* part : {"skipped, 1 so far: ", "skipped, 2 so far: ", "000002.png: damaged image",
                            "000005.png: damaged image"})
     EXPECT_NE(told.find(part), std::string::npos) << part << "\n" << told;
-  // Another process that goes on in the middle of an epoch makes the same weights.
+  // Another process that continues in the middle of an epoch makes the same weights.
   std::vector<std::string> half = skip;
   half.insert(half.end(), {"--max-steps", "3"});
   ASSERT_EQ(set.train("parts", half), 0);

@@ -77,7 +77,7 @@ train { epochs: 0 max_steps: 5 log_every: 1 }
                            annotations, "--images", data + "/images", "--detections", run + "/found.json",
                            "--json", run + "/metrics.json"}),
               0);
-    // But for the names of the classes, which are written beside their ids.
+    // But for the names of the classes, which are written next to their ids.
     detections.push_back(
         std::regex_replace(read_bytes(run + "/found.json"), std::regex(R"("category":"[^"]*",)"), ""));
     ASSERT_EQ(run_command({"score", "--annotations", annotations, "--detections", run + "/found.json"}), 0);

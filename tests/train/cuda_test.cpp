@@ -196,7 +196,7 @@ TEST_F(CudaTraining, UploadsImagesAndTargetsAlone) {
   }
 }
 
-// Also by a run that stops and goes on.
+// Also by a run that stops and continues.
 TEST_F(CudaTraining, IsRepeatedToTheBit) {
   for (std::string precision : {"f32", "bf16"}) {
     std::string whole = train("whole_" + precision, "cuda", precision, 3),

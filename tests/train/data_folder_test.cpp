@@ -1,4 +1,4 @@
-// Training, evaluation, check and convert with a folder in place of paths: the forms of one data set, and a
+// Training, evaluation, check and convert with a folder instead of paths: the forms of one data set, and a
 // drawn validation split.
 #include <gtest/gtest.h>
 
@@ -96,7 +96,7 @@ TEST(DataFolder, EveryFormTrainsToTheSameBytes) {
     ASSERT_EQ(run_command({"eval", "--checkpoint", run + "/checkpoints/last.safetensors", "--data",
                            dir / "data", "--json", run + "/metrics.json"}),
               0);
-    // But for the figures of each class, as only COCO's list has other areas than the boxes'.
+    // But for the metrics of each class, as only COCO's list has other areas than the boxes'.
     detections.push_back(read_bytes(run + "/metrics.json"));
     detections.back().resize(detections.back().find("\"per_class\""));
     ASSERT_EQ(run_command({"data", "check", "--data", dir / "data"}), 0);

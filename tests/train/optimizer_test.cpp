@@ -332,7 +332,7 @@ TEST(Ema, FollowsTheOptimizer) {
   }
 }
 
-// The trained parameters and each moment lie in one block, and keep their values on the way.
+// The trained parameters and each moment are in one block, and keep their values on the way.
 TEST(Optimizer, KeepsItsTensorsTogether) {
   Var a(Tensor::from(Shape{3}, std::vector<float>{1, 2, 3}), true), b(Tensor::full({2, 2}, 4), true);
   Optimizer optimizer({{"a", a}, {"b", b}}, config::Optimizer());

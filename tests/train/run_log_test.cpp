@@ -110,7 +110,7 @@ TEST(RunLog, ResumeCutsEventsAndSaysWhatWasDamaged) {
   EXPECT_EQ(log.notes().size(), 2u);
 }
 
-// A SummaryWriter beside a run, and what only has such a name.
+// A SummaryWriter next to a run, and what only has such a name.
 TEST(RunLog, ResumeLeavesTheEventsOfOthers) {
   TestFolder folder;
   const std::string run = folder / "run", begin = run + "/events.out.tfevents.";

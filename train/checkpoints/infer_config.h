@@ -16,7 +16,7 @@ struct InferredConfig {
   Config config;  // model with num_classes, and the criterion that fits it
   // What the file does not say and was assumed: "model.transformer.heads: 8".
   std::vector<std::string> assumed;
-  ModelJson json;  // of Hugging Face, where it lies beside the file
+  ModelJson json;  // of Hugging Face, where it is next to the file
 };
 
 // `given`: what the user sets; it is not asked of the file, but the result does not include it.

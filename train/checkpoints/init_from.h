@@ -19,7 +19,7 @@ struct InitReport {
   std::vector<std::string> repeated;       // class heads whose rows are the file's, repeated or cut
   std::vector<std::string> resized;      // of those loaded: positions of another image size, with both shapes
   std::vector<std::string> cut_queries;  // the same: tables of which the file holds more queries
-  bool has_averages = false;             // the file holds moving averages beside the weights that were taken
+  bool has_averages = false;             // the file holds moving averages besides the weights that were taken
   std::string other_classes;       // what the file's classes are, where the heads were taken and they differ
   std::vector<std::string> notes;  // what else is to be known, a line each
   // One for each that is not empty, with its count and the first names.

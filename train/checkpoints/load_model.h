@@ -40,7 +40,7 @@ struct LoadedModel {
 };
 
 // Throws InputError naming the file when it is missing, damaged, no checkpoint of ours or does not fit its
-// own config. `precision` (f32, tf32, bf16, auto) takes the place of the configuration's; "" leaves that. So
+// own config. `precision` (f32, tf32, bf16, auto) replaces the configuration's; "" leaves that. So
 // do the edits of `sets` (--set), which may touch what inference alone depends on
 // (ConfigChange::of_inference);
 // before them so does `image_size` (--image-size), where it is not 0.

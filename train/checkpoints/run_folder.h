@@ -13,7 +13,7 @@
 
 namespace saccade {
 
-// Where a run goes on.
+// Where a run continues.
 struct ResumePoint {
   std::unique_ptr<SafetensorsReader> file;  // all of it was compared with its checksums
   CheckpointInfo info;
@@ -33,7 +33,7 @@ class RunLock {
 class RunFolder {
  public:
   // Creates the folder with its checkpoints/, and holds it for this process (RunLock). Throws InputError when
-  // that is impossible, or where one of its files is a symbolic link: a run writes nothing outside of its
+  // that is impossible, or where one of its files is a symbolic link: a run writes nothing outside its
   // folder. Of several processes that train together one is the writer; to the others the folder is there to
   // be read, and what writes does nothing.
   explicit RunFolder(const std::string& path, bool writes = true);
@@ -59,11 +59,11 @@ class RunFolder {
   void remove_leftovers() const;
 
   void write_config(const std::string& text) const;
-  // Everything that a resumed run needs; the `last` of before becomes `previous`, unless resume_point skipped
-  // it. Throws Error when a tensor of the model is not finite; the files then stay what they were.
+  // Everything that a resumed run needs; the `last` of earlier becomes `previous`, unless resume_point
+  // skipped it. Throws Error when a tensor of the model is not finite; the files then stay what they were.
   void save_last(const Module& model, const CheckpointInfo& info, const Optimizer& optimizer, const Ema* ema);
   // The model's tensors as they are now. An evaluation that only a stop caused (not `scheduled`) keeps the
-  // file of before aside, so that a resumed run ends like one that never stopped.
+  // file of earlier aside, so that a resumed run ends like one that never stopped.
   void save_best(const Module& model, const CheckpointInfo& info, bool scheduled) const;
   // At the start of a resumed run: takes back what was kept aside.
   void restore_best() const;
@@ -79,7 +79,7 @@ class RunFolder {
 
   std::string path_;
   bool writes_;
-  bool last_is_whole_ = true;  // else `previous`, from which the run goes on, is the only whole checkpoint
+  bool last_is_whole_ = true;  // else `previous`, from which the run continues, is the only whole checkpoint
   std::optional<MadeFolder> folder_;
   std::optional<RunLock> lock_;
 };

@@ -39,7 +39,7 @@ Batch noise_batch(int64_t N, ImageSize size) {
   return batch;
 }
 
-// The smallest of the sorted times that this share of them does not exceed.
+// The smallest of the sorted times that this fraction of them does not exceed.
 double percentile(const std::vector<double>& sorted, double share) {
   const auto rank = static_cast<size_t>(std::ceil(share * static_cast<double>(sorted.size())));
   return sorted[std::max<size_t>(rank, 1) - 1];

@@ -1,5 +1,5 @@
 // The configuration of a run (configs/saccade.proto): reading, --set edits, validation, the resolved text
-// that is written beside the results, and the translation of its model section into the Args that models are
+// that is written next to the results, and the translation of its model section into the Args that models are
 // built from. Every mistake is an InputError that says where it is, what is wrong and what was expected.
 #pragma once
 
@@ -36,7 +36,7 @@ void apply_set(Config& config, const std::string& assignment, std::vector<std::s
 struct DataFlags {
   std::vector<std::string> folders = {}, classes = {};
 };
-// What is in the folders, where there are some, takes the place of the data sets of the configuration;
+// What is in the folders, where there are some, replaces the data sets of the configuration;
 // so do the classes.
 void use_data(Config& config, const DataFlags& flags);
 

@@ -39,7 +39,7 @@ bool has_several_sets(const Config& config);
 // What a configuration says of folders in which data sets are found.
 PlaceOptions place_options(const Config& config);
 // Where the splits are: as data.train and data.val say, or found in data.folder and data.more_folders, which
-// is told in lines that are added to notes. Throws InputError where the folders hold no training images.
+// is reported in lines that are added to notes. Throws InputError where the folders hold no training images.
 DataSplits data_splits(const Config& config, std::vector<std::string>* notes = nullptr);
 // By eval.evaluator, which names one of the model's task; unset: the usual one.
 // Throws InputError for an unknown one.
@@ -53,7 +53,7 @@ struct Precision {
   MathMode math = MathMode::kExact;
 };
 Precision precision_of(const Config& config);
-// `auto` becomes bf16 where the device gains by it, else f32, or what a run that goes on has: `run` is its
+// `auto` becomes bf16 where the device gains by it, else f32, or what a run that continues has: `run` is its
 // folder, or "". Returns what to say of it; "" where the configuration names a precision.
 std::string resolve_precision(Config& config, Device device, const std::string& run = "");
 // Until the end of the thread's ExecutionScope.

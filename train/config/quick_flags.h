@@ -22,11 +22,11 @@ struct FlagEdit {
 };
 // The edits of the configuration, which --set may edit further. An image size sets those of training and
 // evaluation, and all that are lengths in such images in proportion; a number of epochs clears
-// train.max_steps and moves what begins or ends at an epoch, but for a run that goes on; of another batch so
-// many are gathered that a step has as many images. Throws InputError for what a flag cannot change.
+// train.max_steps and moves what begins or ends at an epoch, but for a run that continues; of another batch
+// so many are gathered that a step has as many images. Throws InputError for what a flag cannot change.
 std::vector<FlagEdit> flag_edits(const Config& config, const QuickFlags& flags, bool resumes = false);
 
-// How many batches of this size a step of about so many images gathers, at least one.
+// How many batches of this size a step of about this many images gathers, at least one.
 int64_t batches_of_step(int64_t images, int64_t batch);
 
 // The same of a checkpoint's evaluation size, where `image_size` is not 0.

@@ -70,7 +70,7 @@ struct ExportOptions {
   int64_t batch = 1;              // images at a time; 0: any number
   OnnxInput input = OnnxInput::kNormalized;
   kernels::ImageNormalization normalization;
-  // What the file says about itself beside what this header's fields and its outputs tell.
+  // What the file says about itself besides what this header's fields and its outputs tell.
   std::vector<std::pair<std::string, std::string>> metadata;
   std::string version;  // of the producer
 };

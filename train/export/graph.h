@@ -16,7 +16,7 @@
 namespace saccade {
 
 inline constexpr int64_t kOnnxIrVersion = 8, kOnnxOpset = 16;  // what everything published since 2022 reads
-// In place of infinities, which half precision and some compilers turn into NaN: a sigmoid of it is 1,
+// Instead of infinities, which half precision and some compilers turn into NaN: a sigmoid of it is 1,
 // a softmax of minus it 0.
 inline constexpr float kOnnxLarge = 1e4f;
 

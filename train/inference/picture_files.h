@@ -82,7 +82,7 @@ bool is_old_file(const std::string& path);
 // Whether a file is replaced; throws InputError where its name has none of these endings.
 bool replaces_file(const std::string& path, const std::vector<std::string>& endings);
 std::string beginning_of(const std::string& path, size_t bytes);
-// A file of figures, detections or a page whose name is the user's; "": none.
+// A file of metrics, detections or a page whose name is the user's; "": none.
 class NamedFile {
  public:
   // Throws InputError where it would replace a file whose name has none of these endings.
@@ -122,7 +122,7 @@ Batch batch_of(std::vector<SizedImage> images, const Config& config);
 // A batch of these images, resized so.
 Batch batch_of(const std::vector<LoadedInput>& images, const Config& config);
 
-// A temporary folder beside the results in which each is made before it gets its name; leftovers are removed
+// A temporary folder next to the results in which each is made before it gets its name; leftovers are removed
 // at the end, and by signals.
 class Workspace {
  public:

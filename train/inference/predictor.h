@@ -11,7 +11,7 @@
 
 namespace saccade {
 
-// Draws what was found on its frame. It may run on another thread, beside later predictions.
+// Draws what was found on its frame. It may run on another thread, alongside later predictions.
 using Drawing = std::function<void(Image&)>;
 
 // The predictions of one run: a batch of images at a time, then their list.

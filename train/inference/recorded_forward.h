@@ -76,7 +76,7 @@ class RecordedForward {
     return entries_.front();
   }
 
-  // Gives up the recordings when the GPU is too full beside them.
+  // Gives up the recordings when the GPU is too full alongside them.
   Output eager(const Tensor& images, const std::function<Output(const Tensor&)>& forward) {
     try {
       return forward(images);

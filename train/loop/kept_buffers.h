@@ -1,4 +1,4 @@
-// What a step changes beside the weights: the buffers of a model (running statistics of batch norm), kept so
+// What a step changes besides the weights: the buffers of a model (running statistics of batch norm), kept so
 // that the step can be undone.
 #pragma once
 
@@ -21,7 +21,7 @@ class KeptBuffers {
  private:
   struct Buffer {
     Var var;
-    bool changes = false;  // from step to step: it lies in all_
+    bool changes = false;  // from step to step: it is in all_
     Tensor kept;           // else, with the storage and version of its value then
     const Storage* storage = nullptr;
     uint32_t version = 0;

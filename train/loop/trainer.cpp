@@ -184,7 +184,7 @@ void TrainingRun::evaluate(bool scheduled) {
 
 void TrainingRun::keep_if_best(double metric, bool scheduled) {
   if (!std::isfinite(metric)) metric = -1;  // it could not be measured
-  // Of equal figures the newest is the best: its weights have learnt longer,
+  // Of equal metrics the newest is the best: its weights have learnt longer,
   // where all of them are 0 or 1 in particular.
   if (result_.best_step >= 0 && metric < result_.best_metric) return;
   const bool rises = result_.best_step < 0 || metric > result_.best_metric;

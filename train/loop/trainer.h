@@ -46,7 +46,7 @@ struct TrainingResult {
 
 // Trains the task's model in its run folder, which the second form is given. Where an InterruptScope lives, a
 // signal ends the run after its step, with everything saved. Throws InputError for a bad option or
-// checkpoint, for a configuration with which the run cannot go on, and for an output folder that holds
+// checkpoint, for a configuration with which the run cannot continue, and for an output folder that holds
 // another run; Interrupted for a signal before anything was done; Error with a diagnosis (step, images, first
 // bad tensor) when a loss or gradient is not finite; the checkpoint on disk is then that of the last good
 // step.

@@ -122,7 +122,7 @@ class TrainingRun {
   // Runs a step of the largest batch, without its update, and says what it takes (trial_batch.cpp).
   // Throws OutOfMemory.
   void try_largest_batch();
-  // Throws InputError when the run of the checkpoint cannot go on with this configuration and data;
+  // Throws InputError when the run of the checkpoint cannot continue with this configuration and data;
   // else what differs.
   std::vector<ConfigChange> check_resumable(const ResumePoint& from) const;
   std::vector<ConfigChange> new_changes(const std::vector<ConfigChange>& since_checkpoint) const;

@@ -22,7 +22,7 @@ namespace saccade {
 struct TrainingLoss {
   Var total;                                          // [] f32
   std::vector<std::pair<std::string, Tensor>> parts;  // [] f32 each, on the model's device
-  // What is logged beside them; called when the step is over on the device too, so that nobody waits for it.
+  // What is logged besides them; called when the step is over on the device too, so that nobody waits for it.
   std::function<MeanMetrics()> metrics = [] { return MeanMetrics(); };
   // Where predictions are not finite, a line each with its image; for the diagnosis.
   std::vector<std::string> problems = {};

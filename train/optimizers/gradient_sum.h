@@ -25,7 +25,7 @@ class GradientSum {
   void backward_and_start(const Var& loss);
   // Until every parameter's gradient is the sum of the ranks'; one that no rank has a gradient of has none.
   // `losses` (f32, one axis, as many on every rank) become sums, too. `word` is what ranks tell each other
-  // beside it: all ranks' words.
+  // next to it: all ranks' words.
   std::vector<std::string> finish(Tensor& losses, const std::string& word);
 
  private:

@@ -1,4 +1,4 @@
-// What `saccade serve` answers: images are decoded beside the model, wait in a queue, and those of a size
+// What `saccade serve` answers: images are decoded alongside the model, wait in a queue, and those of a size
 // that are there go through the model together, with the numbers of one alone.
 #pragma once
 
@@ -22,7 +22,7 @@
 
 namespace saccade {
 
-// Threads that do what they are given: images are decoded and answers written beside the model's work.
+// Threads that do what they are given: images are decoded and answers written alongside the model's work.
 class Workers {
  public:
   explicit Workers(int threads) {

@@ -35,7 +35,7 @@ class EvaluatedTraining : public ImageTrainingTask {
         evaluator_(evaluator_of(config)) {}
   // Of an image.
   virtual int64_t most_objects() const { return 0; }
-  // The figures of an evaluation, and those of each class behind them.
+  // The metrics of an evaluation, and those of each class behind them.
   static Metrics with_classes(Evaluation evaluation) {
     std::ranges::copy(evaluation.of_classes, std::back_inserter(evaluation.metrics));
     return evaluation.metrics;

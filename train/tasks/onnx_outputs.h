@@ -13,7 +13,7 @@ namespace saccade {
 
 struct OutputChoice {
   int64_t classes = 0;       // that have a name; further columns of the logits stand for none
-  bool postprocess = false;  // results in place of what the model itself puts out
+  bool postprocess = false;  // results instead of what the model itself puts out
   bool raw_outputs = false;  // with postprocess: that too
 };
 

@@ -105,7 +105,7 @@ class FfmpegOptions {
 };
 
 // Pixels of one form as those of another, the sides and the colours too.
-// The context is made anew where these change.
+// The context is made again where these change.
 class PixelConversion {
  public:
   // Both frames have buffers. Throws Error.

@@ -1,5 +1,5 @@
 // The folder of fetched weights: $SACCADE_CACHE/weights, else $XDG_CACHE_HOME/saccade/weights, else
-// ~/.cache/saccade/weights. NAME.pth has its sum beside it in NAME.pth.sha256, as `sha256sum -c` reads it;
+// ~/.cache/saccade/weights. NAME.pth has its sum next to it in NAME.pth.sha256, as `sha256sum -c` reads it;
 // NAME.pth.part is a file that is not whole yet.
 #pragma once
 

@@ -14,7 +14,7 @@ struct FetchSettings {
   double pause_seconds = 1;     // before the second try; it doubles with each
   int tries = 5;                // in a row that bring nothing
 };
-// With $SACCADE_WEIGHTS_TIMEOUT in place of the 30 seconds. Throws InputError where it is no number.
+// With $SACCADE_WEIGHTS_TIMEOUT instead of the 30 seconds. Throws InputError where it is no number.
 FetchSettings fetch_settings();
 
 // The path of the weights in the cache. Where they are not there, or damaged, they are fetched, with lines

@@ -34,7 +34,7 @@ inline Tensor scale_saved_gradient(const Context& ctx, const Tensor& dy, const S
   return dx.reshape(shape);
 }
 
-// Labels as i64 [R] for logits [..., K]. On the CPU each must lie in [low, high].
+// Labels as i64 [R] for logits [..., K]. On the CPU each must be in [low, high].
 inline Tensor checked_labels(const char* op, const Tensor& labels, const Shape& logits, int64_t low,
                              int64_t high) {
   SACCADE_CHECK(logits.rank() >= 1 && logits[-1] >= 1, "[{}] logits, got {}, expected [..., K]", op, logits);

@@ -5,7 +5,7 @@
 // added to the scaled scores; lse [N, heads, Q] = log of the sum of exp(score) of a row, -inf where every
 // key is masked (such a row of y is 0). q, k, v, y are of one dtype (f32, bf16 or f64); bias and lse are
 // f64 with f64 values and f32 otherwise. All contiguous, but that on the GPU rows of q,
-// k and v may lie apart (has_even_rows).
+// k and v may be apart (has_even_rows).
 #pragma once
 
 #include "core/runtime/kernel.h"
@@ -13,7 +13,7 @@
 
 namespace saccade::kernels {
 
-// Whether the rows of [N, R, E] lie at one distance from each other, as those of a slice of channels do.
+// Whether the rows of [N, R, E] are at one distance from each other, as those of a slice of channels do.
 inline bool has_even_rows(const Tensor& t) {
   const Shape& at = t.strides();
   return at[2] == 1 && (t.dim(0) == 1 || at[0] == t.dim(1) * at[1]);

@@ -16,7 +16,7 @@ template <class A, class I = int64_t>
 struct Bilinear {
   I x0 = 0, y0 = 0;      // from -1 on
   A fx = 0, fy = 0;      // fractions of x and y
-  bool touches = false;  // at least one corner lies inside; false for NaN positions
+  bool touches = false;  // at least one corner is inside; false for NaN positions
 
   SACCADE_HD static Bilinear at(A x, A y, I height, I width) {
     Bilinear b;

@@ -1,4 +1,4 @@
-// A list of functor types from which a number chooses at run time: the switch is outside of every loop.
+// A list of functor types from which a number chooses at run time: the switch is outside every loop.
 #pragma once
 
 namespace saccade::kernels {

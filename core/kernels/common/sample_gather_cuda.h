@@ -11,7 +11,7 @@ namespace saccade::cuda {
 
 constexpr int kGatherThreads = 128;
 constexpr int kGatherWarps = kGatherThreads / kWarp;
-constexpr int kSlabPitch = kSlab + 1;  // of a row in shared memory: rows lie in different banks
+constexpr int kSlabPitch = kSlab + 1;  // of a row in shared memory: rows are in different banks
 
 // Zeros for the corners outside.
 template <int kPack, class T>

@@ -57,7 +57,7 @@ struct alignas(16) SampleCorners {
   }
 };
 
-// Which queries a block takes: kQueries that lie near one another, so that they read the same lines. Where
+// Which queries a block takes: kQueries that are near one another, so that they read the same lines. Where
 // the queries are the cells of the maps (an encoder) these are 8 x 8 cells of a level, otherwise neighbours
 // in order.
 struct QueryOrder {

@@ -30,7 +30,7 @@ struct Geometry {
   SACCADE_HD int64_t group_out() const { return O / groups; }
   // Input row read by output row `o` under window row `r`; outside [0, H) in the padding.
   SACCADE_HD int64_t input(int64_t o, int64_t r) const { return o * stride - padding + r * dilation; }
-  // Output row whose window row `r` lies on input row `h`, or -1.
+  // Output row whose window row `r` is on input row `h`, or -1.
   SACCADE_HD int64_t output(int64_t h, int64_t r, int64_t limit) const {
     int64_t t = h + padding - r * dilation;
     if (t < 0 || t % stride != 0) return -1;

@@ -311,7 +311,7 @@ void depthwise_forward(const Tensor& x, const Tensor& w, const Tensor& bias, con
 
 void depthwise_backward_data(const Tensor& dy, const Tensor& w, const kernels::ConvParams& p, Tensor& dx) {
   Sizes z = sizes(dy, dx, w.shape(), p);
-  if (p.stride == 1) {  // a convolution of dy with the windows turned
+  if (p.stride == 1) {  // a convolution of dy with the windows rotated
     z.padding_h = (z.R - 1) * z.dilation - z.padding_h;
     z.padding_w = (z.S - 1) * z.dilation - z.padding_w;
     return convolve(z, dy.dim(0), dy, w, true, Tensor(), false, dx);

@@ -56,7 +56,7 @@ struct Strided : OddAndEven {
   }
 };
 
-// Its gradient for the input, with the taps turned, g0 and g2 changing places: dx[2j] = g1 dy[j],
+// Its gradient for the input, with the taps rotated, g0 and g2 changing places: dx[2j] = g1 dy[j],
 // dx[2j + 1] = g0 dy[j] + g2 dy[j + 1].
 struct Spread : OddAndEven {
   static constexpr int kIn = 5, kStep = 4, kOut = 8, kBorder = 0;

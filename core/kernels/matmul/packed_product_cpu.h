@@ -196,7 +196,7 @@ struct PackedMatrix {
   }
 
  private:
-  // Four columns, which lie in memory as rows, as one of a panel's.
+  // Four columns, which are in memory as rows, as one of a panel's.
   void turn(const float* from, int64_t depth, float* to) const {
     using Four = float __attribute__((vector_size(16)));
     int64_t i = 0;

@@ -34,7 +34,7 @@ inline Kernel<void(const Tensor& reference_points, const Tensor& offsets, const 
 // Where discrete sampling looks (RT-DETRv2): cells, shaped like offsets, holds for each point the centre of
 // its cell in units of cells, (column + 0.5, row + 0.5), with column = the whole part of x * width + 0.5,
 // moved into the map. As offsets from a reference of zeros they make ms_deform_attn read these cells and
-// nothing beside them, to the bit.
+// nothing next to them, to the bit.
 inline Kernel<void(const Tensor& reference_points, const Tensor& offsets, const FeatureLevels& levels,
                    Tensor& cells)>
     ms_deform_cells{"ms_deform_cells"};

@@ -8,7 +8,7 @@ namespace saccade::kernels {
 namespace {
 
 using Source = MsDeformSource<float, cuda::LaneAccess>;
-// What the backward kernels for so many levels read; 0: those of any shape.
+// What the backward kernels for this many levels read; 0: those of any shape.
 template <int kLevels>
 struct SourceOf {
   using Type = cuda::LevelSource<kLevels>;

@@ -19,7 +19,7 @@ namespace saccade::cuda {
 constexpr int kLevelPoints = 4, kLevelSlots = 16;
 // A row's points go through shared memory in two halves, so that most of it is left to the L1.
 constexpr int kLevelParts = 2;
-// Of a row there, in units of 16 bytes: rows lie in different banks.
+// Of a row there, in units of 16 bytes: rows are in different banks.
 constexpr int kLevelPitch = kLevelSlots / kLevelParts + 1;
 
 // Blocks that a multiprocessor is to hold: what its 64 Ki registers allow without spills.
@@ -31,7 +31,7 @@ inline constexpr int kGradientBlocks = (kUnordered || kLevels == 3 ? 512 : 768) 
 template <int kLevels>
 using LevelSource = kernels::MsDeformSource<float, LaneAccess, kLevelPoints, kLevels>;
 
-// A point near a map. Far ones and those that are no numbers are moved to just outside of it.
+// A point near a map. Far ones and those that are no numbers are moved to just outside it.
 struct LevelPoint {
   float fx, fy;
   int x, y;  // of the upper left corner

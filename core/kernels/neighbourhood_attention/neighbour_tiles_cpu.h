@@ -1,6 +1,6 @@
 // The tiles that a map is cut into for neighbourhood attention on the CPU: the queries of a tile see keys of
 // a patch that is little larger than a window, so their scores are one small product, of which the keys
-// outside of a query's window are taken out.
+// outside a query's window are taken out.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // Neighbourhood attention for f32 and bf16 (see attention_cpu.h), tile by tile (neighbour_tiles_cpu.h).
-// Backward, one thread owns a head of an image: the gradients of its keys add up in f32 beside the map.
+// Backward, one thread owns a head of an image: the gradients of its keys add up in f32 alongside the map.
 #include <vector>
 
 #include "core/kernels/neighbourhood_attention/neighbour_tiles_cpu.h"

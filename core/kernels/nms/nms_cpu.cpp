@@ -1,5 +1,5 @@
 // Suppression on the CPU: the boxes of a group lie one after another by falling score, so that a kept one is
-// held against the rest of them as a vector.
+// compared with the rest of them as a vector.
 #include <algorithm>
 #include <vector>
 

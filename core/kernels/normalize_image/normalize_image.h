@@ -13,7 +13,7 @@ struct ImageNormalization {
   std::array<float, 3> std{0.229f, 0.224f, 0.225f};
 };
 
-// y[n,h,w,c] = (images[n,h,w,c] / 255 - mean[c]) / std[c], and 0 in the padding: outside of the first
+// y[n,h,w,c] = (images[n,h,w,c] / 255 - mean[c]) / std[c], and 0 in the padding: outside the first
 // sizes[n] = (height, width) pixels. images: u8 [N, H, W, 3]; sizes: i64 [N, 2] within H and W, undefined: no
 // padding; y: any float [N, H, W, 3]. All contiguous.
 inline Kernel<void(const Tensor& images, const Tensor& sizes, const ImageNormalization& norm, Tensor& y)>

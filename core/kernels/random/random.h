@@ -1,4 +1,4 @@
-// Dropout masks, drawn anew in every call from Philox(key, call, element index / 4): nothing is stored.
+// Dropout masks, drawn again in every call from Philox(key, call, element index / 4): nothing is stored.
 // `first` is the index of the first element, not 0 where x is a part of a larger tensor.
 #pragma once
 

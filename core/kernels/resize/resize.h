@@ -7,7 +7,7 @@ namespace saccade::kernels {
 
 enum class Resampling : uint8_t {
   kNearest,  // cell floor(i * before / after): torch's "nearest", but for what that rounds
-  // Between centres, the outermost ones going on; no smoothing where it shrinks:
+  // Between centres, the outermost ones continuing; no smoothing where it shrinks:
   // torch's with align_corners = false.
   kBilinear,
 };

@@ -23,7 +23,7 @@ struct RoiAlignParams {
 // [N, H_l, W_l, C] of one floating dtype; y [R, size, size, C] of it. Cell (i, j) of a map has its centre at
 // (j + 0.5, i + 0.5) strides; not aligned, at (j, i) strides, and boxes are at least a cell of the map wide
 // and high (Detectron's first form, which torchvision's models have). A sample counts up to a cell beyond the
-// map's outermost centres, where the map goes on as it ends; others are 0, and so are all cells of a box
+// map's outermost centres, where the map continues as it ends; others are 0, and so are all cells of a box
 // without a width or height, or of a level or image that there is not. All contiguous.
 inline Kernel<void(const Tensor& rois, const Tensor& level_of_roi, const Tensor& image_of_roi,
                    const std::vector<Tensor>& levels, const RoiAlignParams& p, Tensor& y)>

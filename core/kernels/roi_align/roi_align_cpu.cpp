@@ -51,7 +51,7 @@ class RoiTable {
   }
   const float* weights(int p) const { return weights_.data() + begin_[static_cast<size_t>(p)]; }
   bool empty() const { return weights_.empty(); }
-  // All cells of the map lie in [low(), high()).
+  // All cells of the map are in [low(), high()).
   int low() const {
     for (size_t p = 0; p < first_.size(); ++p)
       if (count(static_cast<int>(p)) > 0) return first_[p];

@@ -15,7 +15,7 @@ using namespace cpu;
 
 using Quad = float __attribute__((vector_size(16)));
 constexpr int64_t kQuad = 4;
-constexpr int64_t kBorder = 2;  // positions outside are moved where both corners lie in it
+constexpr int64_t kBorder = 2;  // positions outside are moved where both corners are in it
 
 Quad load_quad(const float* p) {
   Quad v;

@@ -38,7 +38,7 @@ struct ScaledFactors {
   SACCADE_HD void operator()(int64_t i) const { out[i] = factors[i] * *scale; }
 };
 
-// f(begin, count, factors) for so many terms at a time.
+// f(begin, count, factors) for this many terms at a time.
 template <class T, class F>
 void for_terms(std::span<const double> factors, const F& f) {
   for (size_t begin = 0; begin < factors.size(); begin += kAtOnce) {

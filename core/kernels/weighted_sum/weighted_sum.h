@@ -1,4 +1,4 @@
-// A weighted sum of numbers that lie in many places.
+// A weighted sum of numbers that are in many places.
 #pragma once
 
 #include <span>

@@ -132,7 +132,7 @@ struct WindowHeads : MapHeads<T> {
   }
 };
 
-// The gradient of the table: a row sums the pairs of tokens that lie apart by its displacement.
+// The gradient of the table: a row sums the pairs of tokens that are apart by its displacement.
 template <class A>
 struct FoldTable {  // i = row * H + h
   const A* pairs;   // [H, T2, T2], the last axis `stride` long

@@ -96,7 +96,7 @@ std::shared_ptr<const Compiled> compiled(const Key& key, const std::function<Com
 // The gradient of weights, f32, a sum over samples of `positions` positions in all: part(begin, end, dw)
 // writes the sum of some of them. Each thread makes its own sum, with primitives of one thread, and they are
 // added in order. oneDNN would cut the work likewise, but its threads then wait for each other without ever
-// giving up their processors, so that beside another program half of the time goes into waiting.
+// giving up their processors, so that alongside another program half of the time goes into waiting.
 void sum_over_samples(int64_t samples, int64_t positions, Tensor& dw,
                       const std::function<void(int64_t begin, int64_t end, Tensor& dw)>& part);
 

@@ -32,7 +32,7 @@ namespace {
 // not run, for lack of a processor, gives up its own after this.
 constexpr std::chrono::microseconds kSpin{200};
 
-// A number that threads wait on. (std::atomic's own wait yields before it sleeps, and who yields beside a
+// A number that threads wait on. (std::atomic's own wait yields before it sleeps, and who yields alongside a
 // program that never does is served late.)
 class Signal {
  public:

@@ -12,8 +12,8 @@
 
 namespace saccade::cuda {
 
-// Throws Error naming the call and CUDA's reason. Whoever catches it goes on: the error is told, and no later
-// call, of ours or of a library that asks for the last error, may find it again.
+// Throws Error naming the call and CUDA's reason. Whoever catches it continues: the error is told, and no
+// later call, of ours or of a library that asks for the last error, may find it again.
 inline void check(cudaError_t status, const char* call) {
   if (status == cudaSuccess) return;
   const std::string reason = cudaGetErrorString(status);
@@ -34,7 +34,7 @@ inline std::atomic<int64_t> launches{0}, host_syncs{0}, uploaded_bytes{0};
 // The stream of all our work; sets the GPU up at the first call. Throws Error when there is none that can be
 // used.
 cudaStream_t stream();
-// Within the block another stream takes its place, on this thread. Nothing may be allocated or freed there
+// Within the block another stream replaces it, on this thread. Nothing may be allocated or freed there
 // that is used elsewhere.
 class StreamScope {
  public:

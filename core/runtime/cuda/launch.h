@@ -58,7 +58,7 @@ struct LaunchExtent : dim3 {
 };
 struct LaunchSize {
   LaunchExtent grid, block;  // blocks, and the threads of one
-  size_t shared_bytes = 0;   // of a block, beside its arrays
+  size_t shared_bytes = 0;   // of a block, next to its arrays
 };
 
 // Runs kernel(arguments...) on our stream.

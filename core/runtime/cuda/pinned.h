@@ -1,4 +1,4 @@
-// Pinned host memory, which the GPU reads and writes while the host goes on.
+// Pinned host memory, which the GPU reads and writes while the host continues.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@ namespace saccade::cuda {
 
 // A block of at least `bytes`. When it is destroyed, it is handed out again as soon as the work that our
 // stream had by then is done. Where all blocks together would outgrow kMaxPinned, it waits for that.
-// The images of a batch of 32 at COCO's sizes fit twice beside everything else.
+// The images of a batch of 32 at COCO's sizes fit twice besides everything else.
 constexpr size_t kMaxPinned = size_t{1} << 30;
 class PinnedBlock {
  public:

@@ -6,7 +6,7 @@
 namespace saccade::cuda {
 
 // own [part] = received[0] + ... + received[size - 1] of received [size, part], added in this order, with own
-// in place of received[rank], which is not read.
+// instead of received[rank], which is not read.
 void add_ranks(float* own, const float* received, int64_t part, int rank, int size);
 
 }  // namespace saccade::cuda

@@ -1,4 +1,4 @@
-// The last block of a kernel to arrive finishes the work of all: what it sums lies in memory, in an order of
+// The last block of a kernel to arrive finishes the work of all: what it sums is in memory, in an order of
 // its own, so the result does not depend on who is last.
 #pragma once
 

@@ -25,7 +25,7 @@ void check_file_names(const GroundTruth& truth, const std::string& name, const P
 // whose id is used twice get new ids, images of one file become one with the boxes of all. An id that names
 // several files says of no box whose it is, so all images of these files go, and with a category id that has
 // several names everything does. `seen`: of each image; empty where none was looked at.
-// What was done is told in lines.
+// What was done is reported in lines.
 GroundTruth what_is_left(GroundTruth file, const std::vector<SeenImage>& seen,
                          std::vector<std::string>& told);
 

@@ -20,7 +20,7 @@ std::string place_of_mask(const GroundTruth& truth, const Annotation& a, const I
 bool has_no_pixel(const Segmentation& segmentation, ImageSize size);
 // Reports objects without a mask, or with one of no pixel, but for crowds.
 void check_all_have_masks(GroundTruth truth, const std::string& name, const ProblemReport& report);
-// Makes these crowds, which models of masks leave out and their figures ignore; how many they were.
+// Makes these crowds, which models of masks leave out and their metrics ignore; how many they were.
 int64_t make_crowds_without_masks(GroundTruth& truth);
 
 // Takes the polygons of fewer than three points away; how many they were.

@@ -270,7 +270,7 @@ bool is_written_list(const std::string& file) {
   return is_file(file) && head_of(file, kJsonFile, kWrittenList.size()) == kWrittenList;
 }
 
-// What lies in the folders of the images that are named: a list of several sets may be relative to one that
+// What is in the folders of the images that are named: a list of several sets may be relative to one that
 // holds anything.
 FolderListing list_named_folders(const GroundTruth& truth, const std::string& folder) {
   FolderListing listing;

@@ -14,8 +14,8 @@ namespace saccade {
 // reported and left out, all others are kept. Throws InputError when the file cannot be read, is not JSON, or
 // lacks one of the three lists (but for paths.may_lack_annotations). Also taken, and told in the notes: ids
 // that are words, which are numbered (categories as paths.categories has their names), annotations without an
-// id, segmentations without a box or beside one of zeros, and, silently, images without a size, numbers in
-// quotes, and LVIS's coco_url in place of a file's name. With paths.wants.masks the segmentations are read;
+// id, segmentations without a box or next to one of zeros, and, silently, images without a size, numbers in
+// quotes, and LVIS's coco_url instead of a file's name. With paths.wants.masks the segmentations are read;
 // where one has a fault it is reported and left out, and the annotation stays.
 GroundTruth read_coco(const DataPaths& paths, const ProblemReport& report);
 

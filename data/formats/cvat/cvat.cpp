@@ -1,5 +1,5 @@
-// "CVAT for images 1.1": annotations.xml beside a folder of images. Classes are the labels of the task in its
-// order, else the names in the file; the splits are those that its images name as their subsets.
+// "CVAT for images 1.1": annotations.xml next to a folder of images. Classes are the labels of the task in
+// its order, else the names in the file; the splits are those that its images name as their subsets.
 // docs/formats.md lists what is taken.
 #include <algorithm>
 #include <map>

@@ -16,7 +16,7 @@ DataPaths plain_set(DataPaths set, const DataPaths& all);
 // One of several: named after their annotations, with the images below the folder that all of theirs lie in.
 // One stays as it is.
 DataPaths unite_paths(const std::vector<DataPaths>& sets);
-// Of a set beside others: its classes are known by their names, whatever ids its list gives them.
+// Of a set besides others: its classes are known by their names, whatever ids its list gives them.
 DataPaths known_by_names(DataPaths paths);
 
 // How find_united looks for the sets of each place.
@@ -27,7 +27,7 @@ struct PlaceOptions {
       0;  // of a validation split that is drawn (draw_validation) where none of the places has one
   uint64_t seed = 0;
 };
-// What one place or several hold, each split united of those that have it. The notes tell, beside what the
+// What one place or several hold, each split united of those that have it. The notes tell, besides what the
 // places' own do, which have nothing of a split that others have. Throws InputError as find_splits does.
 DataSplits find_united(const std::vector<std::string>& places, const PlaceOptions& options);
 

@@ -17,7 +17,7 @@ struct SetPart {
 };
 
 struct UnionOptions {
-  std::string images;              // the folder that the images of all lie in
+  std::string images;              // the folder that the images of all are in
   std::vector<Category> known;     // the classes there are; empty: those of the parts
   std::vector<std::string> order;  // of classes that no part has an id for; empty: as they come
 };

@@ -31,7 +31,7 @@ bool are_label_maps(const DataPaths& paths);
 // InputError where there is no such folder or list.
 LabelledImages pair_images(const DataPaths& paths, const ProblemReport& report);
 
-// Of these paths, those of label maps that lie beside their images ("a_mask.png" beside "a.jpg").
+// Of these paths, those of label maps that are next to their images ("a_mask.png" next to "a.jpg").
 std::vector<std::string> maps_beside_images(const std::vector<std::string>& paths);
 
 // A folder that would be one of label maps if its files were PNG files, not JPEG's; "": there is none.

@@ -1,7 +1,7 @@
 // YOLO: a text file for each image, with a line for each object: its class and, in parts of the image, the
 // centre and the size of its box, or the corners of a polygon, which stands for the box around it. The
-// classes' names are in data.yaml or a list beside it. The labels of a/images/b.jpg are in a/labels/b.txt, or
-// beside the image. docs/formats.md lists what is taken and what is refused.
+// classes' names are in data.yaml or a list next to it. The labels of a/images/b.jpg are in a/labels/b.txt,
+// or next to the image. docs/formats.md lists what is taken and what is refused.
 #include <algorithm>
 #include <map>
 

@@ -23,7 +23,7 @@ std::vector<std::string_view> words_of(std::string_view line) {
   return words;
 }
 
-// Whether the values are a box and points of `numbers` numbers that lie in it.
+// Whether the values are a box and points of `numbers` numbers that are in it.
 bool are_points(const std::vector<double>& values, size_t numbers) {
   if ((values.size() - 4) % numbers != 0) return false;
   for (size_t i = 4; i < values.size(); i += numbers) {
@@ -124,7 +124,7 @@ void LabelKinds::add(const LabelKinds& other) {
 
 std::string LabelKinds::note() const {
   if (polygons == 0) return "";
-  // A polygon has its corners where it likes; that all of many lie in such a box by chance is not to be
+  // A polygon has its corners where it likes; that all of many are in such a box by chance is not to be
   // expected.
   for (size_t k : {size_t{1}, size_t{0}})
     if (is_even && polygons >= 3 && has_points[k])

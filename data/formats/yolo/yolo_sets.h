@@ -10,7 +10,7 @@
 
 namespace saccade {
 
-// Where something lies that `file` names, `path` being what its names are relative to beside the file's own
+// Where something lies that `file` names, `path` being what its names are relative to next to the file's own
 // folder; "": nowhere. What exporters write is often relative to another folder: it is looked for without a
 // leading "../" or "data/", too.
 std::string existing_place(const std::string& file, const std::string& path, const std::string& name);
@@ -46,17 +46,17 @@ YoloImages images_of(const std::vector<YoloSource>& sources, const std::string& 
 // "" where there is none.
 std::string label_folder(const std::string& images);
 // The labels of each of the images: in that folder, in the one that belongs to its own folder,
-// or beside it; "": there are none.
+// or next to it; "": there are none.
 std::vector<std::string> label_files(const YoloImages& images);
 // Where they are expected, for messages.
 std::string expected_label_file(const std::string& root, const YoloImage& image);
 // Whether a file is one of labels, and of objects, by its name and first bytes.
 bool is_label_file(const std::string& path);
-// Files of labels, in the folders of labels and beside the images, that none of `used` is.
+// Files of labels, in the folders of labels and next to the images, that none of `used` is.
 std::vector<std::string> labels_without_image(const YoloImages& images, const std::vector<std::string>& used);
 
 // Of Ultralytics, Roboflow and CVAT: a data.yaml that names the images of the splits; Darknet's obj.data; a
-// list of classes beside images and labels, in folders of their own or, as labelImg leaves them, in one.
+// list of classes next to images and labels, in folders of their own or, as labelImg leaves them, in one.
 // Throws InputError where a file names what is not there.
 DataSplits find_yolo(const std::string& folder);
 // Of a data.yaml or an obj.data of any name.

@@ -40,7 +40,7 @@ Var matchability_sum(const Var& logits, const Tensor& labels, const MatchedQueri
                            layers_of(logits));
 }
 
-// The IoU-aware cross entropy (Cai et al. 2023, Align-DETR, as LW-DETR has it): the target lies between the
+// The IoU-aware cross entropy (Cai et al. 2023, Align-DETR, as LW-DETR has it): the target is between the
 // score and the overlap of the matched boxes, the score's share in the exponent being alpha.
 Var iou_aware_sum(const Var& logits, const Tensor& labels, const MatchedQueries& matched,
                   const ClassLossOptions& o) {

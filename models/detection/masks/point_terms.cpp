@@ -1,6 +1,6 @@
 // Losses of masks at points (Kirillov et al. 2020, PointRend; Cheng et al. 2022, Mask2Former, section 3.3):
 // three times as many random points as are wanted are drawn for each pair, most are those whose logits are
-// the least certain, the others drawn anew. "point_mask": the mean binary cross entropy, "point_dice": the
+// the least certain, the others drawn again. "point_mask": the mean binary cross entropy, "point_dice": the
 // Dice loss, both over the points.
 #include <algorithm>
 

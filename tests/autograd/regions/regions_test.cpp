@@ -1,4 +1,4 @@
-// What cuts regions out of maps beside torchvision and PyTorch (scripts/golden/make_regions.py).
+// What cuts regions out of maps against torchvision and PyTorch (scripts/golden/make_regions.py).
 #include <gtest/gtest.h>
 #include <omp.h>
 

@@ -1,4 +1,4 @@
-// Suppression of overlapping boxes by hand, and beside plain loops. The GPU's is compared with this one by
+// Suppression of overlapping boxes by hand, and against plain loops. The GPU's is compared with this one by
 // tests/core/raw_kernels_test.cpp.
 #include "core/kernels/nms/nms.h"
 

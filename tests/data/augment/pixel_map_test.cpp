@@ -93,7 +93,7 @@ void expect_that_all_follows(const Sample& s, const Sample& original) {
   EXPECT_EQ(*s.instances[0].mask, mask);
   EXPECT_EQ(s.instances[0].area, mask.area());
   const Box outer = s.instances[0].box, inner = mask.box();
-  // Half a pixel may lie outside of a turned box and still have its middle inside.
+  // Half a pixel may be outside a rotated box and still have its middle inside.
   EXPECT_LE(outer.x1, inner.x1 + 0.5);
   EXPECT_LE(outer.y1, inner.y1 + 0.5);
   EXPECT_GE(outer.x2, inner.x2 - 0.5);

@@ -224,7 +224,7 @@ TEST(CocoMasks, SizesAreHeldAgainstTheImages) {
   }
 }
 
-// The real sets that lie beside the project.
+// The real sets that are next to the project.
 TEST(CocoMasks, RealOnesSurvive) {
   const std::string base = SACCADE_SOURCE_DIR "/../shared/data/coco_cc_mini/annotations/";
   if (!std::filesystem::exists(base)) GTEST_SKIP() << base << " is not there";

@@ -88,7 +88,7 @@ Target image_of_boxes(int64_t id, ImageSize size, const std::vector<Box>& boxes)
 TEST(RcnnSampling, TakesObjectsAndBackground) {
   const std::vector<Target> targets{image_of_boxes(7, {64, 64}, {{4, 4, 24, 24}, {40, 30, 60, 62}}),
                                     image_of_boxes(9, {64, 64}, {})};
-  // Of each image: one near the first object, two beside all, and one that is none.
+  // Of each image: one near the first object, two next to all, and one that is none.
   std::vector<float> boxes, scores;
   for (int n = 0; n < 2; ++n) {
     boxes.insert(boxes.end(), {5, 5, 25, 25, 30, 0, 40, 10, 0, 40, 20, 60, 4, 4, 24, 24});
@@ -165,7 +165,7 @@ TEST(RcnnMasks, FillTheirBox) {
   EXPECT_EQ(mask_in_box(ones.data(), 4, {3, 3, 3, 9}, {12, 10}, false).area(), 0);
 }
 
-// Each pixel's centre is looked up in the map, which is 0 beside itself.
+// Each pixel's centre is looked up in the map, which is 0 next to itself.
 TEST(RcnnMasks, AreSampledAtTheCentresOfPixels) {
   constexpr int64_t kSide = 3;
   const std::vector<float> map{0.9f, 0.2f, 0.8f, 0.4f, 0.7f, 0.1f, 0.6f, 0.95f, 0.3f};

@@ -218,7 +218,7 @@ TEST(RetinaNet, DetectionsAreTheBestThatDoNotOverlap) {
   set_logit(output, 2, 2, 0, 2);
   set_logit(output, 2, 1, 0, 1);      // (0, 8, 16, 24): overlaps the first by a third
   set_logit(output, 2, 2, 1, 0);      // of another class
-  set_logit(output, 0, 0, 1, -2);     // score 0.12; half of it lies outside
+  set_logit(output, 0, 0, 1, -2);     // score 0.12; half of it is outside
   set_logit(output, 3, 0, 1, -2.3f);  // score 0.091
   const PostprocessOptions options{.nms = 0.3};
   const auto found = dense_detections(output, image_of_32(), options).at(0);
@@ -234,7 +234,7 @@ TEST(RetinaNet, DetectionsAreTheBestThatDoNotOverlap) {
   const auto first_class = dense_detections(output, image_of_32(), {.classes = 1}).at(0);
   ASSERT_EQ(first_class.size(), 2U);
   for (const auto& d : first_class) EXPECT_EQ(d.label, 0);
-  // Only so many of a level.
+  // Only this many of a level.
   auto few = std::make_shared<DenseOptions>(*output.options);
   few->candidates = 2;
   output.options = few;

@@ -1,4 +1,4 @@
-// The language of the tables beside this file. A block ends with an empty line:
+// The language of the tables next to this file. A block ends with an empty line:
 //
 //   sh COMMANDS              run by a shell in the table's folder, where it stands
 //   env NAME=VALUE           for the commands of the block
@@ -46,7 +46,7 @@ std::vector<std::string> bad_words(const std::string& command, const std::string
 //   header        a safetensors file: the text is its header, before 64 zeros
 //   set OF        a checkpoint like OF, whose configuration has this --set edit
 //   meta OF       a checkpoint like OF, with KEY=VALUE among its metadata
-//   weights OF    a checkpoint like OF, with NUMBER in the place of every element of a tensor: NAME=NUMBER
+//   weights OF    a checkpoint like OF, with NUMBER instead of every element of a tensor: NAME=NUMBER
 void write_row(const BadBlock& block, const BadRow& row);
 
 }  // namespace saccade

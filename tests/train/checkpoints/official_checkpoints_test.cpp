@@ -189,7 +189,7 @@ std::string official_file(const std::string& name) {
   return std::filesystem::exists(path) ? path : "";
 }
 
-// The last layer's output for the photograph beside the file.
+// The last layer's output for the photograph next to the file.
 LayerPrediction prediction_of(const std::string& path, const std::vector<std::string>& sets = {}) {
   auto file = open_weights(path);
   OfficialWeights weights = official_weights(*file);

@@ -1,4 +1,4 @@
-// Names of others, translated: the fixtures hold names and shapes of files of transformers and timm beside
+// Names of others, translated: the fixtures hold names and shapes of files of transformers and timm next to
 // the official ones (scripts/golden/published/make_weight_names.py). To add a naming: a table in
 // models/weights/weight_names.cpp and a file here.
 #include "models/weights/weight_names.h"

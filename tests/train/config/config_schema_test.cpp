@@ -1,5 +1,5 @@
 // The schema's rules: every field has one, the README is printed from them, values outside are refused, and
-// the presets of the families of models lie between them and the user's values.
+// the presets of the families of models are between them and the user's values.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -40,8 +40,8 @@ TEST(Schema, EveryFieldHasARuleWithText) {
   EXPECT_GT(count, 120);
 }
 
-// Counts the fields below a message. What a run that goes on may do with them is said once: beside a field,
-// or of a message that it is in.
+// Counts the fields below a message. What a run that continues may do with them is said once: next to a
+// field, or of a message that it is in.
 int count_decided(const Descriptor* type, bool decided_above) {
   int count = 0;
   for (const FieldDescriptor* f : fields_of(type)) {
@@ -143,7 +143,7 @@ TEST(Presets, DetrAloneIsThePublishedModel) {
   EXPECT_EQ(resolved.criterion().cost_class(), 1);
   // DETR-R50 with COCO's 91 classes and "no object"
   EXPECT_EQ(build_as<Detector>(model_args(c), 91, criterion_args(c))->parameter_count(), 41524768);
-  // The user's values lie above.
+  // The user's values are above.
   Config user = c;
   apply_set(user, "model.transformer.ffn_dim=64");
   apply_set(user, "criterion.class_weight=3");
@@ -200,7 +200,7 @@ TEST(Presets, FieldsOfTheOtherFamilyMayStandAtTheirDefaults) {
             "model.transformer");
 }
 
-// Every name of before is read as that of today: in a file, in --set, and in a message that --set gives.
+// Every old name is read as that of today: in a file, in --set, and in a message that --set gives.
 TEST(MovedFields, AreReadUnderTheirOldNames) {
   const Descriptor* all = Config::descriptor();
   int count = 0;

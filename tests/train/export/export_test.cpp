@@ -97,7 +97,7 @@ const std::set<std::string> kOperators{"Abs",
                                        "Unsqueeze",
                                        "Where"};
 
-// What onnx.checker looks at, and what we promise beside.
+// What onnx.checker looks at, and what we promise besides.
 // has_f32: some operators must stay in f32 when the file is converted to f16.
 void check_structure(const onnx::ModelProto& proto, bool has_f32 = true) {
   ASSERT_EQ(proto.opset_import_size(), 1);

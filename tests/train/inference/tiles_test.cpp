@@ -1,4 +1,4 @@
-// Tiles: that they cover the image, and that what lies on a seam is found once.
+// Tiles: that they cover the image, and that what is on a seam is found once.
 #include "train/tasks/detection/tiles.h"
 
 #include <gtest/gtest.h>
@@ -53,7 +53,7 @@ TEST(Tiles, EveryObjectIsFoundOnce) {
   const ImageSize size{1000, 1600};
   const std::vector<Tile> tiles = tiles_of(size, 400, 0.25);
   const int64_t seam = tiles[0].width;
-  // On a seam, at a corner of four tiles, larger than a tile, at the image's border, two beside each other,
+  // On a seam, at a corner of four tiles, larger than a tile, at the image's border, two side by side,
   // one of another class in one's place.
   const std::vector<ImageDetection> objects{
       detection({double(seam) - 60, 20, double(seam) + 70, 100}, 0, 0.9),

@@ -35,7 +35,7 @@ TEST(KeptBuffers, ComeBack) {
       model.trained.forward(model.frozen.forward(Var(x)));
     };
     // Before the first step, the second, which finds what changes, and those after it,
-    // whose buffers lie in one block.
+    // whose buffers are in one block.
     for (int i = 0; i < 4; ++i) {
       const auto before = model.buffers();
       kept.keep();

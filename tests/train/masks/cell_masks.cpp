@@ -1,5 +1,5 @@
 // A detector that also gives masks, whole: docs/extending.md's CellDetector with a map for each query.
-// Nothing outside of this file knows of it.
+// Nothing outside this file knows of it.
 #include "layers/conv2d.h"
 #include "layers/mlp.h"
 #include "models/backbone.h"

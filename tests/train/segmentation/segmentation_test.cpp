@@ -32,7 +32,7 @@ schedule { type: "poly" power: 0.9 warmup_steps: 3 }
 
 class LabelMapCommands : public ::testing::Test {
  protected:
-  void SetUp() override {  // of the first test; the others go on with its run
+  void SetUp() override {  // of the first test; the others continue with its run
     if (folder_) return;
     folder_ = std::make_unique<TestFolder>();
     ASSERT_EQ(
@@ -162,7 +162,7 @@ TEST_F(LabelMapCommands, LearnsFromMasksToo) {
             0);
 }
 
-// Classes of an evaluation's data set that the model lacks lie between its own: they are never found, and
+// Classes of an evaluation's data set that the model lacks are between its own: they are never found, and
 // move no other class.
 TEST_F(LabelMapCommands, IsJudgedOnFurtherClasses) {
   const std::string ids = "Idx\tName\n1\tone\n3\tthree\n";

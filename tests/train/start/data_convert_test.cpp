@@ -25,7 +25,7 @@ int convert(const std::vector<std::string>& words, std::string* said = nullptr) 
   return status;
 }
 
-// Each object as a line, in order, with names in place of ids.
+// Each object as a line, in order, with names instead of ids.
 std::vector<std::string> objects_of(const std::optional<DataPaths>& paths) {
   std::vector<std::string> lines;
   if (!paths) return lines;

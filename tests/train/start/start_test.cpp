@@ -279,7 +279,7 @@ TEST(TrainModel, NeedsNoConfiguration) {
   EXPECT_EQ(status, 0) << out;
   EXPECT_TRUE(fs::exists("runs/quickstart-2/config.textproto"));
   EXPECT_EQ(out.find("re-initialised"), std::string::npos) << out;
-  // The same command goes on; another model does not.
+  // The same command continues; another model does not.
   std::tie(status, out) = train({"--resume", "--output", "runs/quickstart-1"});
   EXPECT_EQ(status, 0) << out;
   EXPECT_EQ(run_command({"train", "--data", "data", "--model", "rt_detr_r18", "--resume", "--output",

@@ -106,7 +106,7 @@ TEST(ByteTracker, IsDeterministic) {
 
 Instance box_of_score(const Box& box, double score) { return {.box = box, .score = score}; }
 
-// Detections with high scores before `gap` and after it, so many frames later.
+// Detections with high scores before `gap` and after it, this many frames later.
 std::vector<int64_t> numbers_around_gap(int64_t gap, const TrackerOptions& options) {
   ByteTracker tracker(options);
   std::vector<int64_t> ids;

@@ -1,4 +1,4 @@
-// Where the commands of `saccade data` write lists, and how one goes on with them.
+// Where the commands of `saccade data` write lists, and how one continues with them.
 #pragma once
 
 #include <memory>

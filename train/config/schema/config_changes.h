@@ -1,4 +1,4 @@
-// What differs between two configurations, and what of it a run that goes on, or a checkpoint, can bear.
+// What differs between two configurations, and what of it a run that continues, or a checkpoint, can bear.
 #pragma once
 
 #include <string>
@@ -11,7 +11,8 @@ namespace saccade {
 struct ConfigChange {
   std::string field;     // "optimizer.learning_rate"
   std::string from, to;  // "none" for a field that is not set
-  // As the rule of the field says (configs/rules.proto): a run cannot go on with it; a checkpoint bears it.
+  // As the rule of the field says (configs/rules.proto): a run cannot continue with it; a checkpoint bears
+  // it.
   bool breaks_resume = false, of_inference = false;
 
   std::string to_string() const;  // "optimizer.learning_rate: 0.001 -> 0.002"

@@ -1,4 +1,4 @@
-// The rules that configs/saccade.proto writes beside its fields: checking values against them,
+// The rules that configs/saccade.proto writes next to its fields: checking values against them,
 // and saying them in words.
 #pragma once
 

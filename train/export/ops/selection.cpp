@@ -1,4 +1,5 @@
-// What models compute beside the graph of gradients: which tokens become queries, the sines of their boxes.
+// What models compute alongside the graph of gradients: which tokens become queries, the sines of their
+// boxes.
 #include <cmath>
 #include <numbers>
 

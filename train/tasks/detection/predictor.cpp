@@ -30,7 +30,7 @@ namespace {
 
 constexpr size_t kSampledDetections = 10;  // how many detections have their sampling points drawn
 
-// The file of what lies in the object's box, which is cut to the image, at least a pixel;
+// The file of what is in the object's box, which is cut to the image, at least a pixel;
 // of an object with a mask its pixels alone.
 std::vector<uint8_t> cut_out(const Image& image, const Instance& object) {
   const Mask* mask = object.mask && object.mask->area() > 0 ? object.mask.get() : nullptr;
@@ -77,7 +77,7 @@ class BoxPredictor : public Predictor {
         draw(std::move(images[n++]), std::move(found), names, writer);
       return;
     }
-    // While the GPU has these, the host goes on with those before.
+    // While the GPU has these, the host continues with those before.
     const Batch batch = batch_of(images, model_.config);
     Started now{std::move(images), detector_.start_postprocess(*runner_.run(batch), batch.targets, post_)};
     finish(names, writer);

@@ -14,7 +14,7 @@ struct Tile {
   int64_t x = 0, y = 0, width = 0, height = 0;
 };
 
-// The smallest number of tiles of `side` pixels that cover the image with at least this share of a side in
+// The smallest number of tiles of `side` pixels that cover the image with at least this fraction of a side in
 // common between neighbours, at even distances, row by row; after them the whole image, for objects larger
 // than a tile. An image that fits into a tile is the whole image alone.
 // Expects side > 0 and 0 <= overlap < 1.

@@ -28,7 +28,8 @@ constexpr int64_t kPictures = 4, kPictureSide = 400;
 
 class DetectorTraining final : public EvaluatedTraining {
  public:
-  explicit DetectorTraining(const Config& config) : EvaluatedTraining(config), metric_options_(metric_options_of(config)) {
+  explicit DetectorTraining(const Config& config)
+      : EvaluatedTraining(config), metric_options_(metric_options_of(config)) {
     int64_t known = train_set_->num_classes();
     int64_t classes = config.model().num_classes() > 0 ? config.model().num_classes() : known;
     if (classes < known)

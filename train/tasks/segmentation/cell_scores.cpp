@@ -8,7 +8,7 @@
 namespace saccade {
 namespace {
 
-// Where the new pixels of a side lie between the centres of the old ones.
+// Where the new pixels of a side are between the centres of the old ones.
 struct Axis {
   std::vector<int64_t> low, high;
   std::vector<float> part;  // of the higher one

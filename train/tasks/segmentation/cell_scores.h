@@ -13,7 +13,7 @@ struct CellScores {
   const float* logits = nullptr;  // [height, width, channels]
   int64_t height = 0, width = 0, channels = 0;
   int64_t classes = 0;           // the first of the channels
-  double rows = 0, columns = 0;  // of the cells, so many cover the image; the others its padding
+  double rows = 0, columns = 0;  // of the cells, this many cover the image; the others its padding
   bool is_mirrored = false;
 };
 

@@ -14,7 +14,7 @@ namespace saccade::cuda {
 // The release of CUDA that the program is built for, which the libraries must be of: 12 or 13.
 constexpr int kCudaMajor = CUDART_VERSION / 1000;
 
-// The library, or nothing where the stand-in takes its place. Throws Error as Library does.
+// The library, or nothing where the stand-in replaces it. Throws Error as Library does.
 inline std::optional<Library> open_library(LibraryName name) {
 #ifdef SACCADE_EMULATOR
   // A test hides the stand-in to see what the user reads.
