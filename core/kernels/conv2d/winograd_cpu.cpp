@@ -164,7 +164,8 @@ struct Convolution {
   void run(Points* all) const {
     const int64_t fitting = kBlock / kSquare<Scheme> / in.C / kTileRows * kTileRows;
     const int64_t block = std::clamp(fitting, std::min(kMinBlock, kUnitRows), kUnitRows);
-    if (ceil_div(in.count(), block) >= kManyBlocks)
+    // Enough for every thread to have about as much as the others.
+    if (ceil_div(in.count(), block) >= std::min<int64_t>(kManyBlocks, 2 * thread_count()))
       run_blocks(block, all ? *all : transform_all_taps());
     else
       run_spans(all);
