@@ -323,7 +323,7 @@ TEST(HostilePickle, DamagedStreams) {
   EXPECT_NE(error_of_pickle("\x80\x02u.").find("no mark"), std::string::npos);
   EXPECT_NE(error_of_pickle("\x80\x02}(Nu.").find("key without a value"), std::string::npos);
   EXPECT_NE(error_of_pickle("\x80\x02Na.").find("empty stack"), std::string::npos);
-  EXPECT_NE(error_of_pickle("\x80\x02NNa.").find("no list"), std::string::npos);
+  EXPECT_NE(error_of_pickle("\x80\x02NNa.").find("not a list"), std::string::npos);
   EXPECT_NE(error_of_pickle("\x80\x02(N(NR.").find("empty stack"), std::string::npos);
   EXPECT_NE(error_of_pickle("\x80\x02NNR.").find("tuple of arguments"), std::string::npos);
   EXPECT_NE(error_of_pickle("\x80\x02N)Q.").find("not a storage"), std::string::npos);

@@ -37,7 +37,7 @@ struct InitOptions {
   std::vector<std::string> class_names = {};  // of the model; empty: not known
   std::string key = {};                       // of the tensors in a .pth file, see open_weights
   // What is said of a class head that has another shape in the file.
-  const char* other_head = "--reinit-heads starts the class heads anew";
+  const char* other_head = "--reinit-heads initialises the class heads anew";
 };
 
 // Fills the model's tensors from those of the file with the same official name; a tensor that the model

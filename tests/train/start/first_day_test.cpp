@@ -62,7 +62,7 @@ cp drawn/images/000001.png photo.jpg
 cp my_images/annotations.json train.json
 cp my_images/annotations.json planted.json
 for folder in a b c; do cp -r my_images $folder; done
-saccade train --data my --model quickstart --output runs/mine --max-steps 1
+saccade train --data my_images --model quickstart --output runs/mine --max-steps 1
 for run in a b c bccd; do cp -r runs/mine runs/$run; done
 cp runs/mine/checkpoints/best.safetensors best.safetensors
 steps=1
