@@ -144,44 +144,5 @@ struct AttentionHeads {
   }
 };
 
-// What heads of a map qkv [N, height, width, 3 C] share, whichever of its tokens are theirs.
-template <class T>
-struct MapHeads {
-  using Element = T;
-  using A = acc_t<T>;
-  const T *qkv, *dy_map = nullptr;
-  const A* table;
-  const bool* mask;
-  int N, C, H, D, Dv;
-  A scale;
-  NoDropout dropout;
-  static constexpr bool deltas_known = false;
-  bool packs = false, pairs = false;
-  T *y = nullptr, *dqkv = nullptr;
-  A *lse = nullptr, *delta = nullptr, *dpairs = nullptr;
-
-  MapHeads(const Tensor& map, const Tensor& bias_table, const Tensor& key_mask, int64_t heads, double factor)
-      : qkv(map.data<T>()),
-        table(data_or_null<A>(bias_table)),
-        mask(data_or_null<bool>(key_mask)),
-        N(static_cast<int>(map.dim(0))),
-        C(static_cast<int>(map.dim(3) / 3)),
-        H(static_cast<int>(heads)),
-        D(C / H),
-        Dv(D),
-        scale(static_cast<A>(factor)) {}
-  void set_outputs(Tensor& output, Tensor& log_sums) {
-    y = output.data<T>();
-    lse = log_sums.data<A>();
-  }
-  void set_gradients(const Tensor& log_sums, Tensor& deltas, const Tensor& dy, Tensor& dqkv_map) {
-    lse = const_cast<A*>(log_sums.data<A>());  // which is only read
-    delta = deltas.data<A>();
-    dy_map = dy.data<T>();
-    dqkv = data_or_null<T>(dqkv_map);
-  }
-  SACCADE_HD bool wants_dq() const { return dqkv != nullptr; }
-};
-
 }  // namespace SACCADE_SIDE
 }  // namespace saccade::kernels

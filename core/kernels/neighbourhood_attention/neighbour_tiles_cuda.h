@@ -53,27 +53,48 @@ struct CutAxis {
 };
 
 template <class T, TileOf kTile>
-struct NeighbourTileHeads : kernels::MapHeads<T> {
-  using Base = kernels::MapHeads<T>;
-  using Base::qkv, Base::dy_map, Base::table, Base::mask, Base::N, Base::C, Base::H, Base::D, Base::y,
-      Base::dqkv;
+struct NeighbourTileHeads {
+  using Element = T;
+  const T *qkv, *dy_map = nullptr;
+  const float* table;
+  const bool* mask;
   CutAxis rows, columns;
-  int queries, keys;
+  int N, C, H, D, Dv, queries, keys;
+  float scale;
+  kernels::NoDropout dropout;
+  bool packs = false, pairs = false;
+  static constexpr bool deltas_known = false;
   int group_tiles = 1;  // that share a matrix of dpairs
+  T *y = nullptr, *dqkv = nullptr;
+  float *lse = nullptr, *delta = nullptr, *dpairs = nullptr;
 
   NeighbourTileHeads(const Tensor& map, const Tensor& bias_table, const Tensor& key_mask,
                      const kernels::NeighbourhoodParams& params)
-      : Base(map, bias_table, key_mask, params.heads, params.scale),
+      : qkv(map.data<T>()),
+        table(data_or_null<float>(bias_table)),
+        mask(data_or_null<bool>(key_mask)),
         rows{{static_cast<int>(map.dim(1)), static_cast<int>(params.window)}, kNeighbourRows},
-        columns{{static_cast<int>(map.dim(2)), static_cast<int>(params.window)}, kNeighbourColumns} {
+        columns{{static_cast<int>(map.dim(2)), static_cast<int>(params.window)}, kNeighbourColumns},
+        N(static_cast<int>(map.dim(0))),
+        C(static_cast<int>(map.dim(3) / 3)),
+        H(static_cast<int>(params.heads)),
+        D(C / H),
+        Dv(D),
+        scale(static_cast<float>(params.scale)) {
     constexpr int kTokens = kNeighbourRows * kNeighbourColumns;
     queries = kTile == TileOf::kQueries ? kTokens : rows.most_queries() * columns.most_queries();
     keys = kTile == TileOf::kKeys ? kTokens : rows.patch() * columns.patch();
   }
+  void set_gradients(const Tensor& log_sums, Tensor& deltas, const Tensor& dy, Tensor& dqkv_map) {
+    lse = const_cast<float*>(log_sums.data<float>());  // which is only read
+    delta = deltas.data<float>();
+    dy_map = dy.data<T>();
+    dqkv = data_or_null<T>(dqkv_map);
+  }
   template <class Fits>
   void find_accesses(const Fits& fits) {
-    this->packs = fits(qkv, D) && fits(dy_map, D);
-    this->pairs = D % 2 == 0;
+    packs = fits(qkv, D) && fits(dy_map, D);
+    pairs = D % 2 == 0;
   }
 
   __host__ __device__ int window() const { return rows.axis.window; }
@@ -144,6 +165,7 @@ struct NeighbourTileHeads : kernels::MapHeads<T> {
   __device__ const T* value(const Head& a, int s) const { return token(qkv, a, a.key_tokens[s], 3, 2); }
   __device__ const T* dy(const Head& a, int i) const { return token(dy_map, a, a.query_tokens[i], 1, 0); }
   __device__ T* output(const Head& a, int i) const { return token(y, a, a.query_tokens[i], 1, 0); }
+  __device__ bool wants_dq() const { return dqkv != nullptr; }
   __device__ T* dquery(const Head& a, int i) const { return token(dqkv, a, a.query_tokens[i], 3, 0); }
   __device__ T* dkey(const Head& a, int s) const { return token(dqkv, a, a.key_tokens[s], 3, 1); }
   __device__ T* dvalue(const Head& a, int s) const { return token(dqkv, a, a.key_tokens[s], 3, 2); }

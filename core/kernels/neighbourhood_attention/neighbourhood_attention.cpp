@@ -11,22 +11,35 @@ namespace {
 // head of one query is a head, whose keys are the window's. Rows are read from the map and written to it
 // where they lie.
 template <class T>
-struct NeighbourHeads : MapHeads<T> {
-  using Base = MapHeads<T>;
-  using Base::qkv, Base::dy_map, Base::table, Base::mask, Base::N, Base::C, Base::H, Base::D, Base::y,
-      Base::dqkv;
-  using typename Base::A;
+struct NeighbourHeads {
+  using Element = T;
+  using A = acc_t<T>;
+  const T *qkv, *dy_map = nullptr;
+  const A* table;
+  const bool* mask;
   NeighbourAxis rows, columns;
-  int window, keys;
+  int N, C, H, D, Dv, window, keys;
   static constexpr int queries = 1;
+  A scale;
+  NoDropout dropout;
+  T *y = nullptr, *dqkv = nullptr;
+  A *lse = nullptr, *delta = nullptr;
 
   NeighbourHeads(const Tensor& qkv_map, const Tensor& bias_table, const Tensor& key_mask,
                  const NeighbourhoodParams& params)
-      : Base(qkv_map, bias_table, key_mask, params.heads, params.scale),
+      : qkv(qkv_map.data<T>()),
+        table(data_or_null<A>(bias_table)),
+        mask(data_or_null<bool>(key_mask)),
         rows{static_cast<int>(qkv_map.dim(1)), static_cast<int>(params.window)},
         columns{static_cast<int>(qkv_map.dim(2)), static_cast<int>(params.window)},
+        N(static_cast<int>(qkv_map.dim(0))),
+        C(static_cast<int>(qkv_map.dim(3) / 3)),
+        H(static_cast<int>(params.heads)),
+        D(C / H),
+        Dv(D),
         window(static_cast<int>(params.window)),
-        keys(window * window) {}
+        keys(window * window),
+        scale(static_cast<A>(params.scale)) {}
 
   SACCADE_HD int64_t count() const { return int64_t{N} * H * rows.size * columns.size; }
 
@@ -128,7 +141,8 @@ void forward_generic(const Tensor& qkv, const Tensor& table, const Tensor& mask,
                      const NeighbourhoodParams& params, Tensor& y, Tensor& lse) {
   dispatch_float(qkv.dtype(), "neighbourhood_attention", [&]<class T>() {
     NeighbourHeads<T> p(qkv, table, mask, params);
-    p.set_outputs(y, lse);
+    p.y = y.data<T>();
+    p.lse = lse.data<acc_t<T>>();
     forward_of_heads(p);
   });
 }
@@ -140,7 +154,10 @@ void backward_generic(const Tensor& qkv, const Tensor& table, const Tensor& mask
     using A = acc_t<T>;
     NeighbourHeads<T> p(qkv, table, mask, params);
     Tensor deltas = lse.empty_like();
-    p.set_gradients(lse, deltas, dy, dqkv);
+    p.lse = const_cast<A*>(lse.data<A>());  // which is only read
+    p.delta = deltas.data<A>();
+    p.dy_map = dy.data<T>();
+    p.dqkv = data_or_null<T>(dqkv);
     const int64_t cost = int64_t{p.keys} * p.D * 6;
     for_each(p.count(), AttentionQueryGradient<NeighbourHeads<T>>{{p}}, cost);
     if (p.dqkv) for_each(p.count(), NeighbourKeyGradient<T>{{p}}, 2 * cost);

@@ -37,7 +37,8 @@ void forward_cuda(const Tensor& qkv, const Tensor& table, const Tensor& mask,
   if (lse.numel() == 0) return;
   cuda::dispatch_attention(qkv.dtype(), qkv.dim(3) / 3 / params.heads, [&]<Mma kMma, int kD>() {
     NeighbourTileHeads<Stored<kMma>, TileOf::kQueries> p(qkv, table, mask, params);
-    p.set_outputs(y, lse);
+    p.y = y.data<Stored<kMma>>();
+    p.lse = lse.data<float>();
     cuda::launch_attention_forward<kMma, kD>(p);
   });
 }

@@ -17,32 +17,53 @@ inline int side_of_table(const Tensor& table) {
 }
 
 template <class T>
-struct WindowHeads : MapHeads<T> {
-  using Base = MapHeads<T>;
-  using Base::qkv, Base::dy_map, Base::table, Base::mask, Base::N, Base::C, Base::H, Base::D, Base::y,
-      Base::dqkv;
-  using typename Base::A;
-  const T* padding;
+struct WindowHeads {
+  using Element = T;
+  using A = acc_t<T>;
+  const T *qkv, *padding, *dy_map = nullptr;
+  const A* table;
+  const bool* mask;
   WindowGeometry map;
-  int queries, keys, table_side;
+  int N, C, H, D, Dv, queries, keys, table_side;
+  A scale;
+  NoDropout dropout;
+  static constexpr bool deltas_known = false;
+  bool packs = false, pairs = false;
+  T *y = nullptr, *dqkv = nullptr;
+  A *lse = nullptr, *delta = nullptr, *dpairs = nullptr;
   A* fillers = nullptr;       // [N, fillers, 2C]: gradients of the keys and values of every filler
   int64_t group_windows = 1;  // a group of dpairs: one head of so many windows
 
   WindowHeads(const Tensor& qkv_map, const Tensor& bias_table, const Tensor& filler, const Tensor& key_mask,
               const WindowParams& params)
-      : Base(qkv_map, bias_table, key_mask, params.heads, params.scale),
+      : qkv(qkv_map.data<T>()),
         padding(filler.data<T>()),
+        table(data_or_null<A>(bias_table)),
+        mask(data_or_null<bool>(key_mask)),
         map(qkv_map.dim(1), qkv_map.dim(2), params),
+        N(static_cast<int>(qkv_map.dim(0))),
+        C(static_cast<int>(qkv_map.dim(3) / 3)),
+        H(static_cast<int>(params.heads)),
+        D(C / H),
+        Dv(D),
         queries(static_cast<int>(params.window * params.window)),
         keys(queries),
-        table_side(side_of_table(bias_table)) {}
+        table_side(side_of_table(bias_table)),
+        scale(static_cast<A>(params.scale)) {}
+  void set_outputs(Tensor& output, Tensor& log_sums) {
+    y = output.data<T>();
+    lse = log_sums.data<A>();
+  }
   // Sets what backward reads and writes, calls run(), in which every filler gets its gradients, and sums
   // these into dpadding.
   template <class Run>
   void with_gradients(const Tensor& log_sums, const Tensor& dy, Tensor& dqkv_map, Tensor& dpadding,
                       const Run& run) {
     Tensor deltas = log_sums.empty_like(), of_fillers;
-    this->set_gradients(log_sums, deltas, dy, dqkv_map);
+    lse = const_cast<A*>(log_sums.data<A>());  // which is only read
+    delta = deltas.data<A>();
+    dy_map = dy.data<T>();
+    dqkv = data_or_null<T>(dqkv_map);
     int64_t filler_count = int64_t{N} * map.fillers();
     if (dpadding.defined() && filler_count > 0) {
       of_fillers = Tensor::empty({1, filler_count, 2 * C}, dtype_of<A>, dy.device());
@@ -59,8 +80,8 @@ struct WindowHeads : MapHeads<T> {
   // fits(rows, size): whether rows of this size can be read in packs.
   template <class Fits>
   void find_accesses(const Fits& fits) {
-    this->packs = fits(qkv, D) && fits(padding, D) && fits(dy_map, D);
-    this->pairs = D % 2 == 0;
+    packs = fits(qkv, D) && fits(padding, D) && fits(dy_map, D);
+    pairs = D % 2 == 0;
   }
 
   SACCADE_HD int64_t windows() const { return int64_t{N} * map.count(); }
@@ -104,6 +125,7 @@ struct WindowHeads : MapHeads<T> {
   // The outputs of fillers are cut off.
   SACCADE_HD const T* dy(const auto& head, int i) const { return row_of(dy_map, head, i, 1, 0); }
   SACCADE_HD T* output(const auto& head, int i) const { return row_of(y, head, i, 1, 0); }
+  SACCADE_HD bool wants_dq() const { return dqkv != nullptr; }
   SACCADE_HD T* dquery(const auto& head, int i) const { return row_of(dqkv, head, i, 3, 0); }
   SACCADE_HD T* dkey(const auto& head, int i) const { return row_of(dqkv, head, i, 3, 1); }
   SACCADE_HD T* dvalue(const auto& head, int i) const { return row_of(dqkv, head, i, 3, 2); }
