@@ -394,7 +394,7 @@ TEST(Emulator, LoadsMatrices) {
   }
   EXPECT_THROW(cuda::launch("read_matrices", &read_matrices, {1, 32}, plain.get(), transposed.get(), 4),
                Error);
-  expect_report(emulator::take_fault(), "no multiple of 16");
+  expect_report(emulator::take_fault(), "not a multiple of 16");
 }
 
 TEST(EmulatorDeathTest, HostCodeCannotTouchDeviceMemory) {
