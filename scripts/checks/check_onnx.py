@@ -271,7 +271,8 @@ def as_detections(made, expected):
             ours, theirs = expected[name][n], made[name][n]
             for i, row in enumerate(ours):
                 if name == "masks":
-                    far = mask_differences(theirs, row[None], made["boxes"][n], expected["boxes"][n][i : i + 1]) / MASK_TOLERANCE
+                    boxes = (made["boxes"][n], expected["boxes"][n][i : i + 1])
+                    far = mask_differences(theirs, row[None], *boxes) / MASK_TOLERANCE
                 else:
                     far = np.abs(theirs - row).reshape(count, -1).max(-1) / TOLERANCE
                 distances[i] = np.maximum(distances[i], far)
