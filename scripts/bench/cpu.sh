@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Saccade against PyTorch and pycocotools on this machine's cores, all in one run (docs/performance.md has the metrics):
+# Saccade against PyTorch and pycocotools on this machine's cores, all in one run (docs/performance.md has the numbers):
 # the training steps of configs/bench_small.textproto and of DAT-T and Swin-T, RetinaNet and Mask R-CNN against torchvision, deformable
 # attention, COCO scoring, start-up, the encoder's cost.
 # Usage: scripts/bench/cpu.sh [--only step,classifier,pyramid,attention,score,start,encoder] [--rounds N] [--json OUT.json]

@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-# Each room, and the rooms next to itself that it may include ("core" stands for all of its rooms). A file belongs to the longest
+# Each room, and the rooms besides itself that it may include ("core" stands for all of its rooms). A file belongs to the longest
 # room that its path begins with.
 library="core autograd layers models data"
 rooms=(

@@ -4,7 +4,7 @@
     pip install pycocotools scikit-learn
     saccade eval --checkpoint RUN/checkpoints/best.safetensors --annotations A --images D --detections detections.json
     saccade report RUN --annotations A --images D --json metrics.json
-    scripts/checks/check_report.py A detections.json figures.json
+    scripts/checks/check_report.py A detections.json metrics.json
 
 Prints the largest difference of each kind; fails where one is over 1e-9.
 """

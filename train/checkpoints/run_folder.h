@@ -59,11 +59,11 @@ class RunFolder {
   void remove_leftovers() const;
 
   void write_config(const std::string& text) const;
-  // Everything that a resumed run needs; the `last` of earlier becomes `previous`, unless resume_point
+  // Everything that a resumed run needs; the earlier `last` becomes `previous`, unless resume_point
   // skipped it. Throws Error when a tensor of the model is not finite; the files then stay what they were.
   void save_last(const Module& model, const CheckpointInfo& info, const Optimizer& optimizer, const Ema* ema);
   // The model's tensors as they are now. An evaluation that only a stop caused (not `scheduled`) keeps the
-  // file of earlier aside, so that a resumed run ends like one that never stopped.
+  // earlier file aside, so that a resumed run ends like one that never stopped.
   void save_best(const Module& model, const CheckpointInfo& info, bool scheduled) const;
   // At the start of a resumed run: takes back what was kept aside.
   void restore_best() const;

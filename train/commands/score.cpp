@@ -69,7 +69,7 @@ DataPaths split_paths(const ScoreArguments& arguments, const LoadedModel& model,
   return paths;
 }
 
-// metrics: what is asked for becomes what is compared
+// metric_options: what is asked for becomes what is compared
 DataPaths scored_paths(const ScoreArguments& arguments, MetricOptions& metric_options) {
   if (arguments.data.empty() && arguments.annotations.empty())
     fail_input(

@@ -33,7 +33,7 @@ std::string explain(const FirstError& error, const std::string& text);
 // at `path` ("": the configuration itself, or its place is not known): a field of that name elsewhere, one
 // whose words begin with its letters ("lr": learning_rate), else the nearest name in the message.
 std::string nearest_field(const std::string& name, const pb::Descriptor* type, const std::string& path);
-// Those of the schema, without old name (Rule::moved_to).
+// Those of the schema, without old names (Rule::moved_to).
 std::vector<const pb::FieldDescriptor*> fields_of(const pb::Descriptor* type);
 std::vector<std::string> field_names(const pb::Descriptor* type);
 std::string enum_names(const pb::EnumDescriptor* type);  // "f32, tf32, bf16"

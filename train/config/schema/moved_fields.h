@@ -1,4 +1,4 @@
-// Names of earlier: a field that has moved keeps its old place in configs/saccade.proto, with the rule
+// Old names: a field that has moved keeps its old place in configs/saccade.proto, with the rule
 // `moved_to` alone. What stands there is read as the field of today, in files, in the configurations of
 // checkpoints and in --set.
 #pragma once

@@ -35,7 +35,7 @@ bool is_cut_off(const ImageDetection& d, const Tile& tile, ImageSize image) {
 }
 
 // The IoU of two that are one object, else 0. A view that ends in an object shows a part of it, which is
-// small next to the whole: of such a part the share counts that is in the other box. A whole small box in a
+// small against the whole: of such a part the share counts that is in the other box. A whole small box in a
 // larger one is an object of its own.
 double overlap_if_one(const TiledDetection& a, const TiledDetection& b) {
   if (a.found.label != b.found.label) return 0;
