@@ -1,5 +1,6 @@
 #include "layers/position_encoding.h"
 
+#include "autograd/function.h"
 #include "autograd/scope.h"
 #include "core/kernels/feature_grid/feature_grid.h"
 #include "core/kernels/sine_encoding/sine_encoding.h"
@@ -13,7 +14,7 @@ Tensor cell_centres(MapSize map, double low, double high, DType dtype, Device de
 }
 
 Var reference_points(const Var& tokens, MapSize map) {
-  DType dtype = tokens.dtype() == DType::kF64 ? DType::kF64 : DType::kF32;
+  DType dtype = sum_dtype(tokens.dtype());
   Tensor centres = cell_centres(map, 0, 1, dtype, tokens.device()).unsqueeze(2);
   return Var(centres.expand({tokens.dim(0), map.cells(), 1, 2}));
 }

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "autograd/function.h"
 #include "autograd/ops.h"
 #include "layers/module.h"
 
@@ -38,8 +39,7 @@ class Segmenter : public Module {
 // The logits of each pixel of images of that size: bilinear between the cells' centres. [N, h, w, K] -> f32
 // [N, height, width, K]
 inline Var logits_at(const Var& logits, int64_t height, int64_t width) {
-  return resize_bilinear(cast(logits, logits.dtype() == DType::kF64 ? DType::kF64 : DType::kF32), height,
-                         width);
+  return resize_bilinear(cast(logits, sum_dtype(logits.dtype())), height, width);
 }
 
 }  // namespace saccade

@@ -2,6 +2,7 @@
 // 8; docs/dmha.md): all queries of a map attend to one set of keys per offset group, sampled where a small
 // network moves the points of a regular grid. Names, initialisation and coordinate conventions are the
 // official ones of the CVPR 2022 models, or of DAT++ (Xia et al. 2023).
+#include "autograd/function.h"
 #include "layers/attention.h"
 #include "layers/constant_keeper.h"
 #include "layers/conv2d.h"
@@ -140,7 +141,7 @@ class DMHA final : public Attention {
           W, kernel_);
     Shape map{N, H, W, dim_}, queries{N, H * W, dim_};
     Var q = proj_q_(reshape(input.query, map));
-    DType exact = q.dtype() == DType::kF64 ? DType::kF64 : DType::kF32;
+    DType exact = sum_dtype(q.dtype());
 
     Var points = key_points(q, exact);
     int64_t S = points.dim(2);

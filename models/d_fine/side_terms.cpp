@@ -15,8 +15,6 @@ struct SideTerm : LossTerm {
   bool of_boxes() const override { return true; }
 };
 
-Var in_sums(const Var& x) { return cast(x, sum_dtype(x.dtype())); }
-
 // [G, N, Q] or [G, N, Q, C] -> rows [G N Q, C]
 Var rows_of(const Var& x) {
   return reshape(x, {x.dim(0) * x.dim(1) * x.dim(2), x.rank() == 4 ? x.dim(3) : 1});
@@ -38,7 +36,7 @@ class LocalisationTerm : public SideTerm {
       const Var qualities(matched_quality(predicted.logits, matched));
       overlap = index_select(rows_of(qualities), matched.indices);
     }
-    const Var log_p = log_softmax(reshape(in_sums(logits), {P, kSides, bins}));
+    const Var log_p = log_softmax(reshape(in_sum_dtype(logits), {P, kSides, bins}));
     const int of_pair[] = {1, 2};
     const Var entropy = neg(saccade::sum(mul(target, log_p), of_pair));
     return sum_weighted(mul(entropy, reshape(overlap, {P})), predicted, matched);
@@ -56,7 +54,7 @@ class DistillationTerm : public SideTerm {
     const int64_t G = predicted.boxes.dim(0), N = predicted.boxes.dim(1), Q = predicted.boxes.dim(2),
                   bins = sides.values.dim(0);
     const Var tempered =
-        mul_scalar(reshape(in_sums(sides.logits), {G, N, Q, kSides, bins}), 1 / kTemperature);
+        mul_scalar(reshape(in_sum_dtype(sides.logits), {G, N, Q, kSides, bins}), 1 / kTemperature);
     Var teacher, weight;
     {
       NoGrad no_grad;

@@ -1,6 +1,10 @@
 #include "models/detection/loss_term.h"
 
+#include "autograd/function.h"
+
 namespace saccade {
+
+Var in_sum_dtype(const Var& x) { return cast(x, sum_dtype(x.dtype())); }
 
 Var sum_weighted(const Var& each, const LayerPrediction& predicted, const MatchedQueries& matched) {
   const int64_t G = predicted.boxes.dim(0), P = each.dim(0);

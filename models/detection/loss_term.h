@@ -26,6 +26,9 @@ class LossTerm {
   virtual bool of_boxes() const { return false; }
 };
 
+// In the dtype of sums: f32, or f64 as it is.
+Var in_sum_dtype(const Var& x);
+
 // The pairs' numbers [P] times their weights, a sum for each layer [G].
 Var sum_weighted(const Var& each, const LayerPrediction& predicted, const MatchedQueries& matched);
 

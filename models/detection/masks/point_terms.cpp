@@ -18,8 +18,6 @@ namespace {
 constexpr int64_t kCandidates = 3;  // for a point
 constexpr double kUncertain = 0.75;
 
-Var sums_dtype(const Var& x) { return x.dtype() == DType::kF64 ? x : cast(x, DType::kF32); }
-
 // The maps of the pairs, [P, h, w, 1]: a product for each image of each layer.
 Var maps_of_pairs(const MaskFactors& factors, const MatchedQueries& matched) {
   const Shape s = factors.pixels.shape();  // [G, N, h, w, C]
@@ -34,7 +32,7 @@ Var maps_of_pairs(const MaskFactors& factors, const MatchedQueries& matched) {
                           reshape(slice(pixels, 0, image, image + 1), {cells, C}), {}, Activation::kNone,
                           ProductDtype::kSums));
   }
-  return reshape(add(sums_dtype(maps.size() == 1 ? maps[0] : concat(maps, 0)), factors.bias),
+  return reshape(add(in_sum_dtype(maps.size() == 1 ? maps[0] : concat(maps, 0)), factors.bias),
                  {P, s[2], s[3], 1});
 }
 
