@@ -55,12 +55,13 @@ if [ $checks = 1 ] && ! .cache/ruff/bin/ruff --version 2> /dev/null | grep -qx "
 fi
 
 # What fuzzes (scripts/fuzz.sh). Nothing else needs it, and nothing fails without it.
-if [ $fuzz = 1 ] && ! { command -v clang++ && dpkg-query -W libclang-rt-dev; } > /dev/null 2>&1; then
-  echo "Installing: clang and libclang-rt-dev"
+fuzz_packages=(clang-16 libclang-rt-16-dev libomp-16-dev)
+if [ $fuzz = 1 ] && ! dpkg-query -W "${fuzz_packages[@]}" > /dev/null 2>&1; then
+  echo "Installing: ${fuzz_packages[*]}"
   as_root=()
   [ "$(id -u)" = 0 ] || as_root=(sudo)
   { "${as_root[@]}" apt-get update -q &&
-    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends clang libclang-rt-dev; } ||
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "${fuzz_packages[@]}"; } ||
     echo "setup.sh: clang cannot be installed; readers will not be fuzzed" >&2
 fi
 
