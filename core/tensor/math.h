@@ -15,7 +15,19 @@ namespace saccade::math {
 SACCADE_HD float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 SACCADE_HD double fma(double a, double b, double c) { return __builtin_fma(a, b, c); }
 
-// e^x = 2^n e^r with |r| <= ln(2) / 2; polynomial of Cephes' expf. Handles overflow, subnormals and NaN.
+// e^r for |r| <= ln(2) / 2 by the polynomial of Cephes' expf, for a number or for each lane of a vector.
+// multiply_add(a, b, c) is a * b + c.
+template <class F, class MultiplyAdd>
+SACCADE_HD F exp_polynomial(F r, MultiplyAdd multiply_add) {
+  F p = multiply_add(r, 1.9875691500e-4f, 1.3981999507e-3f);
+  p = multiply_add(p, r, 8.3334519073e-3f);
+  p = multiply_add(p, r, 4.1665795894e-2f);
+  p = multiply_add(p, r, 1.6666665459e-1f);
+  p = multiply_add(p, r, 5.0000001201e-1f);
+  return multiply_add(p * r, r, r) + 1.0f;
+}
+
+// e^x = 2^n e^r with |r| <= ln(2) / 2. Handles overflow, subnormals and NaN.
 SACCADE_HD float exp(float x) {
 #ifdef __CUDA_ARCH__
   return ::expf(x);
@@ -27,13 +39,7 @@ SACCADE_HD float exp(float x) {
   float n = shifted - kShift;
   float r = fma(n, -0.693359375f, x);
   r = fma(n, 2.12194440e-4f, r);
-  float p = 1.9875691500e-4f;
-  p = fma(p, r, 1.3981999507e-3f);
-  p = fma(p, r, 8.3334519073e-3f);
-  p = fma(p, r, 4.1665795894e-2f);
-  p = fma(p, r, 1.6666665459e-1f);
-  p = fma(p, r, 5.0000001201e-1f);
-  p = fma(p * r, r, r) + 1.0f;
+  float p = exp_polynomial(r, [](float a, float b, float c) { return fma(a, b, c); });
   // 2^n in two factors, since n reaches from -150 to 128.
   int32_t k = std::bit_cast<int32_t>(shifted) - std::bit_cast<int32_t>(kShift);
   int32_t half = k >> 1;

@@ -11,6 +11,7 @@
 #include <type_traits>
 
 #include "core/tensor/dtype.h"
+#include "core/tensor/math.h"
 
 namespace saccade::cpu {
 
@@ -261,12 +262,7 @@ inline Floats exp(Floats x) {
   y = select(y > 88.0f, broadcast(88.0f), y);
   Floats n = (y * 1.44269504f + 12582912.0f) - 12582912.0f;  // rounds to an integer
   Floats r = (y - n * 0.693359375f) + n * 2.12194440e-4f;
-  Floats p = r * 1.9875691500e-4f + 1.3981999507e-3f;
-  p = p * r + 8.3334519073e-3f;
-  p = p * r + 4.1665795894e-2f;
-  p = p * r + 1.6666665459e-1f;
-  p = p * r + 5.0000001201e-1f;
-  p = p * r * r + r + 1.0f;
+  Floats p = math::exp_polynomial(r, [](auto a, auto b, auto c) { return a * b + c; });
   Floats e = p * bits_to_floats((to_ints(n) + 127) << 23);
   return select(x < -87.0f, Floats{}, e);
 }
