@@ -14,9 +14,9 @@ namespace saccade {
 namespace {
 
 constexpr const char* kFormat = "1";
-constexpr int64_t kMaxSteps = int64_t{1} << 40;  // what is multiplied with it stays a number
+constexpr int64_t kMaxSteps = int64_t{1} << 40;  // products with it must stay in range
 
-// The numbers of an info, by their names in the metadata.
+// The numbers of a CheckpointInfo, by their names in the metadata.
 template <class Info, class F>
 void for_each_number(Info& info, F&& visit) {
   visit("seed", info.seed);
@@ -39,7 +39,7 @@ class Metadata {
  public:
   explicit Metadata(const SafetensorsReader& file) : file_(file) {}
 
-  // Null when the file has no such entry.
+  // Returns null if the file has no such entry.
   const std::string* find(const std::string& key) const {
     auto it = file_.metadata().find("saccade." + key);
     return it == file_.metadata().end() ? nullptr : &it->second;
@@ -164,7 +164,7 @@ void load_model(const SafetensorsReader& file, Module& model, bool averaged) {
   check_fits(file, model);
   std::set<const VarState*> filled;
   for (const NamedTensor& t : model.named_tensors()) {
-    // A shared tensor has its average under its first name only.
+    // The average of a shared tensor is stored only under its first name.
     if (!filled.insert(t.var.state().get()).second) continue;
     const WeightEntry* average = averaged ? file.find("ema." + t.name) : nullptr;
     bool usable = average && average->shape == t.var.shape() && is_float_dtype(average->dtype);

@@ -18,42 +18,42 @@ struct CheckpointInfo {
   std::vector<std::string> class_names;  // [K]
   std::vector<int64_t> category_ids;     // [K], of the training annotations; a classifier has none
   uint64_t seed = 0;
-  int64_t step = 0;              // optimizer steps done
+  int64_t step = 0;              // optimizer steps done so far
   int64_t epoch = 0, batch = 0;  // the next batch to read
   double best_metric = -1;       // highest AP or top-1 so far; -1 before the first evaluation
-  int64_t best_step = -1;        // the newest evaluation that had it
-  int64_t best_since = -1;       // the first one
+  int64_t best_step = -1;        // the newest evaluation with that metric
+  int64_t best_since = -1;       // the first evaluation with that metric
   int64_t ema_updates = 0;
-  std::string images;           // which ones it was trained on (TrainingTask::images); "": not known
-  bool evaluation_due = false;  // stopped before the evaluation that belongs to this step
+  std::string images;           // the images it was trained on (TrainingTask::images); empty if unknown
+  bool evaluation_due = false;  // stopped before the evaluation that was due at this step
 };
 
-// Writes the model, and the optimizer's state and the averages when they are given.
+// Writes the model, and the optimizer's state and the moving averages if they are given.
 void save_checkpoint(const std::string& path, const Module& model, const CheckpointInfo& info,
                      const Optimizer* optimizer = nullptr, const Ema* ema = nullptr);
 
-// Whether a tensor of a checkpoint is none of the model's.
+// Whether a tensor of a checkpoint belongs to the training state, not to the model.
 bool is_training_state(const std::string& name);
 
-// Throws InputError when the file is no checkpoint of ours.
+// Throws InputError if the file is not a checkpoint of Saccade.
 CheckpointInfo read_checkpoint_info(const SafetensorsReader& file);
 
-// Whether the file holds what load_model needs; `model` may be a sketch. Throws as load_model does.
+// Checks that the file holds what load_model needs; `model` may be a sketch. Throws as load_model does.
 void check_fits(const SafetensorsReader& file, const Module& model);
 
-// Fills every parameter and buffer; with `averaged`, from the moving averages where the file has them, as
-// evaluation wants. Throws InputError naming the first tensor that is missing, has another shape or is
-// unknown to the model; the model is then unchanged.
+// Fills every parameter and buffer. With `averaged`, the values come from the moving averages where the file
+// has them, as evaluation wants. Throws InputError naming the first tensor that is missing, has another shape
+// or is unknown to the model; the model then stays unchanged.
 void load_model(const SafetensorsReader& file, Module& model, bool averaged = true);
 
-// Restores what save_checkpoint got besides the model. Throws InputError when the file has no such state.
+// Restores what save_checkpoint wrote besides the model. Throws InputError if the file has no such state.
 void load_training_state(const SafetensorsReader& file, const CheckpointInfo& info, Optimizer& optimizer,
                          Ema* ema);
 
-// The model's tensors that hold NaN or infinity: "" or the first one's name.
+// Returns the name of the model's first tensor that holds NaN or infinity; empty if there is none.
 std::string first_nonfinite(const Module& model);
-// Throws InputError when weights of the file are no numbers that a model computes with: not finite,
-// or a negative variance.
+// Throws InputError if the model, loaded from the file, holds weights that it cannot compute with: values
+// that are not finite, or a negative variance.
 void check_weights(const Module& model, const std::string& file);
 
 }  // namespace saccade

@@ -19,7 +19,7 @@ namespace saccade {
 std::optional<InferredConfig> infer_config(const WeightsFile& file, const OfficialWeights& weights,
                                            const Config& given) {
   const Args given_model = given_model_args(given);
-  // Only their names are those of a file with a config.json of its own.
+  // Only files with Hugging Face's names come with its config.json.
   const ModelJson json =
       weights.naming.starts_with("Hugging Face") ? read_model_json(file.path()) : ModelJson();
   for (const auto& [name, spec] : model_types().all()) {
@@ -39,7 +39,7 @@ namespace {
 
 using Names = std::set<std::string>;
 
-// The names of the file's tensors, translated in each way in which they may be meant.
+// The names of the file's tensors, translated by each naming that may apply.
 std::vector<Names> possible_names(const WeightsFile& file) {
   std::vector<Names> all;
   const auto add = [&](const std::string& naming) {
@@ -47,7 +47,7 @@ std::vector<Names> possible_names(const WeightsFile& file) {
       Names names;
       for (const NamedWeight& w : official_weights(file, naming).tensors) names.insert(w.name);
       if (std::ranges::find(all, names) == all.end()) all.push_back(std::move(names));
-    } catch (const InputError&) {  // not by this naming
+    } catch (const InputError&) {  // it does not follow this naming
     }
   };
   add("");
@@ -73,12 +73,12 @@ std::string NearestModel::text() const {
 }
 
 std::optional<NearestModel> nearest_model(const WeightsFile& file) {
-  constexpr int64_t kMaxDifferent = 10;  // of a hundred
+  constexpr int64_t kMaxDifferent = 10;  // per cent
   std::optional<NearestModel> nearest;
   const std::vector<Names> possible = possible_names(file);
   for (const Recipe& recipe : recipes()) {
     const Config config = resolve_config(parse_config(recipe.text, recipe.name));
-    // A backbone without its class head is whole.
+    // A backbone without its class head is complete.
     if (model_types().find(config.model().type()).parts.empty()) continue;
     const Names wanted = names_of_model(config);
     for (const Names& names : possible) {

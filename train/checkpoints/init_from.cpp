@@ -21,7 +21,7 @@ std::string summary_line(const char* what, const std::vector<std::string>& names
   return fmt::format("{}: {}: {}", what, count_of(std::ssize(names), "tensor", "tensors"), some_of(names, 6));
 }
 
-// How the file's names relate to the model's; the relation with the most matches is taken for the whole file.
+// Maps the file's names to the model's; the relation with the most matches is used for the whole file.
 struct Relation {
   std::string strip, add;
   std::string operator()(const std::string& name) const {
@@ -91,7 +91,7 @@ class Filling {
   }
   const std::string& dtype(const NamedWeight& w) const { return file_.find(w.parts[0])->dtype; }
 
-  // The names of the file's classes, of a checkpoint of ours or in config.json; empty: it has none.
+  // The class names in the file, from a checkpoint of ours or config.json; empty if it has none.
   std::vector<std::string> names_in_file() const {
     const auto* ours = dynamic_cast<const SafetensorsReader*>(&file_);
     if (ours != nullptr && ours->metadata().contains("saccade.config"))
@@ -99,7 +99,7 @@ class Filling {
     return weights_.naming.starts_with("Hugging Face") ? read_model_json(file_.path()).labels
                                                        : std::vector<std::string>();
   }
-  // Which rows of the heads, in the model and in the file, are those of classes of one name, capitals aside.
+  // Finds the rows of the heads, in the model and in the file, of classes with the same name, ignoring case.
   void match_classes(const std::vector<std::string>& class_names) {
     const std::vector<std::string> names = names_in_file();
     std::map<std::string, int64_t> places;
@@ -110,7 +110,7 @@ class Filling {
         class_rows_.emplace_back(static_cast<int64_t>(i), it->second);
     classes_in_file_ = std::ssize(names);
   }
-  // Rows of as many values.
+  // Whether the rows have as many values.
   bool has_rows_of(const NamedTensor& t, const NamedWeight& w) const {
     const Shape &to = t.var.shape(), &from = w.shape;
     bool fits = to.rank() == from.rank() && to.rank() > 0 && from[0] > 0 && is_float_dtype(dtype(w));
@@ -131,7 +131,7 @@ class Filling {
         var.value().slice(0, row, row + 1).copy_from(theirs.slice(0, row % count, row % count + 1));
     }
   }
-  // Heads that start anew take what the file knows of classes of the same names.
+  // Heads that are initialised anew copy the file's rows of classes with the same names.
   void copy_rows_of_classes(const std::vector<std::string>& class_names) {
     for (const auto& [target, weight] : other_heads_) {
       Var var = target->var;
@@ -151,7 +151,7 @@ class Filling {
                     class_rows_.size(), class_names.size(), shortened(names, 100)));
   }
 
-  // The classes of a checkpoint of ours, where they are not these; else "".
+  // The classes of a checkpoint of ours, if they differ from these; else "".
   std::string other_classes(const std::vector<std::string>& class_names) const {
     const auto* ours = dynamic_cast<const SafetensorsReader*>(&file_);
     if (class_names.empty() || ours == nullptr || !ours->metadata().contains("saccade.config")) return "";
@@ -230,8 +230,7 @@ class Filling {
     sources_[t->var.state().get()].push_back(&w);
   }
 
-  // Whether the tensor is positions that are those of another image size in the file;
-  // its values are then known.
+  // Whether the tensor holds positions for another image size in the file; if so, stores the resized values.
   bool resize(const NamedTensor& t, const NamedWeight& w) {
     if (!t.resize) return false;
     const Tensor values = t.resize(read_weight(file_, w).to(DType::kF32), t.var.shape());
@@ -249,7 +248,7 @@ class Filling {
     while (std::ranges::any_of(weights_.tensors, has_group)) ++groups;
     return groups;
   }
-  // Takes the first queries of the first groups; false where the file has too few.
+  // Takes the first queries of the first groups; returns false if the file has too few.
   bool cut_queries(const NamedTensor& t, const NamedWeight& w, int64_t groups) {
     const int64_t wanted = t.var.dim(0) / query_tables_.groups;
     if (!has_rows_of(t, w) || groups < query_tables_.groups || w.shape[0] % groups != 0 ||
@@ -271,8 +270,8 @@ class Filling {
     return it == resized_.end() ? read_weight(file_, w) : it->second;
   }
 
-  // transformers writes heads that are equal in all layers once, also where box refinement would let them
-  // differ: the first of a list then stands for all.
+  // transformers writes heads that are equal in all layers only once, even where box refinement would let
+  // them differ: the first of a list then stands for all.
   void repeat_first_heads() {
     for (const std::string& list : repeated_heads_) {
       auto is_first = [&](const NamedWeight& w) { return w.name.starts_with(list + "0."); };
@@ -290,8 +289,8 @@ class Filling {
     }
   }
 
-  // Names that are one tensor in the model must be equal in the file: a file of a model with box refinement
-  // would otherwise lose all but its first head.
+  // Checks that names which share one tensor in the model are equal in the file: a file of a model with box
+  // refinement would otherwise lose all but its first head.
   void check_shared(const Sources& sources) const {
     if (sources.size() < 2) return;
     Tensor first = read_weight(file_, *sources[0]);

@@ -18,7 +18,7 @@ namespace saccade {
 
 namespace {
 
-// The file's name before what is wrong with the configuration in it.
+// Prefixes errors in the configuration with the file's name.
 template <class F>
 auto with_name(const std::string& checkpoint, F&& f) {
   try {
@@ -28,7 +28,7 @@ auto with_name(const std::string& checkpoint, F&& f) {
   }
 }
 
-// How many classes the model has.
+// Returns the number of classes of the model.
 int64_t check_classes(const LoadedModel& loaded, const std::string& checkpoint) {
   task_of(loaded.config).check_classes({loaded.class_names, loaded.category_ids}, checkpoint);
   const int64_t classes = loaded.config.model().num_classes();
@@ -58,7 +58,7 @@ std::shared_ptr<Module> build_model(const Config& config, int64_t classes) {
 
 namespace {
 
-// The configuration of a checkpoint with what inference is free to change.
+// Applies the edits that inference permits to a checkpoint's configuration.
 void edit_for_inference(Config& config, const std::vector<std::string>& sets) {
   const Config before = resolve_config(config);
   for (const std::string& set : sets) {
@@ -99,8 +99,8 @@ LoadedModel load_trained_model(const std::string& checkpoint, Device device, con
   resolve_precision(loaded.config, device);
   const int64_t classes = check_classes(loaded, checkpoint);
   const BuildArgs args = with_name(checkpoint, [&] { return build_args(loaded.config); });
-  // What does not fit the file's tensors is refused before it takes memory,
-  // and what fits takes no more than the file.
+  // Refuses whatever does not fit the file's tensors before allocating memory for it; what fits needs no more
+  // than the file.
   check_fits(file, *with_name(checkpoint, [&] { return sketch_model(args, classes); }));
   loaded.module = build_model(args.model, classes, args.criterion);
   load_model(file, *loaded.module);

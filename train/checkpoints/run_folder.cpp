@@ -15,12 +15,12 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Hidden files next to the checkpoints.
+// Hidden files in the folder of the checkpoints.
 constexpr const char *kNext = ".last.safetensors.tmp-next", *kPreviousLink = ".previous.safetensors.tmp-link",
                      *kKeptAside = ".best_before_stop.safetensors",
                      *kCopy = ".best_before_stop.safetensors.tmp-copy";
 
-// A second name for a file, or where the file system has none a copy. An old file of that name goes.
+// Gives a file a second name, replacing an old one; copies it if the file system has no hard links.
 void name_again(const std::string& from, const std::string& to) {
   std::error_code error;
   fs::remove(to, error);
@@ -37,7 +37,7 @@ void rename_file(const std::string& from, const std::string& to) {
     fail("{}: cannot rename to {}: {}", from, to, std::strerror(errno));
 }
 
-// A checkpoint from which training can continue.
+// Opens a checkpoint from which training can continue.
 ResumePoint open_resume_point(const std::string& path) {
   ResumePoint point;
   point.file = std::make_unique<SafetensorsReader>(path);
@@ -61,13 +61,13 @@ RunFolder::RunFolder(const std::string& path, bool writes) : path_(path), writes
 
 RunFolder::~RunFolder() {
   if (!writes_) return;
-  // Only empty folders go. Who has the lock next makes checkpoints/ anew.
+  // Removes only empty folders. Whoever takes the lock next creates checkpoints/ again.
   ::rmdir((path_ + "/checkpoints").c_str());
   lock_.reset();
 }
 
-// The folder that the user names may be a link; what is in it may be a stranger's. Hidden files are made
-// anew, so that theirs go.
+// The folder that the user names may be a link, but its contents may be a stranger's. Hidden files are
+// created anew, which replaces links.
 void RunFolder::refuse_links() const {
   for (const std::string& path :
        {path_ + "/checkpoints", config(), metrics(), last(), previous(), best(), kept_aside()})
@@ -102,11 +102,11 @@ void RunFolder::refuse_others_files() const {
                config());
 }
 
-// Hours of work would end at the first file that cannot be replaced.
+// Otherwise hours of work would end at the first file that cannot be replaced.
 void RunFolder::check_outputs() const {
   if (!writes_) return;
   for (const std::string& path : {config(), metrics(), best()}) output_target(path);
-  for (const std::string& path : {last(), previous(), kept_aside()}) {  // which are renamed over
+  for (const std::string& path : {last(), previous(), kept_aside()}) {  // these are replaced by renaming
     std::error_code error;
     if (is_there(path) && !fs::is_regular_file(fs::symlink_status(path, error)))
       fail_input("{}: exists but is not a file, expected a checkpoint or nothing", path);
@@ -138,7 +138,7 @@ std::optional<ResumePoint> RunFolder::resume_point() {
 
 void RunFolder::remove_leftovers() const {
   if (!writes_) return;
-  // Those of OutputFile, of save_last, and of older programs.
+  // Leftovers of OutputFile, of save_last, and of older versions of the program.
   auto is_leftover = [](const std::string& name) {
     return (name.starts_with(".saccade-") && name.ends_with(".tmp")) ||
            (name.starts_with(".") && name.find(".safetensors.tmp") != std::string::npos) ||
@@ -167,7 +167,8 @@ void RunFolder::save_last(const Module& model, const CheckpointInfo& info, const
         "kept",
         info.step, name);
   if (!writes_) return;
-  // Whole and on the disk before anything else changes. A killed process leaves it for remove_leftovers().
+  // Written completely to the disk before anything else changes. If the process is killed, remove_leftovers()
+  // removes it.
   const std::string next = checkpoint(kNext);
   save_checkpoint(next, model, info, &optimizer, ema);
   if (last_is_whole_) keep_previous();
@@ -176,15 +177,14 @@ void RunFolder::save_last(const Module& model, const CheckpointInfo& info, const
   sync_folder(path_ + "/checkpoints");
 }
 
-// There is a whole `last` at every moment where the file system knows hard links,
-// and else a whole `previous`.
+// Keeps a whole `last` at every moment if the file system has hard links, and otherwise a whole `previous`.
 void RunFolder::keep_previous() const {
   if (!is_there(last())) return;
   const std::string link = checkpoint(kPreviousLink);
   ::unlink(link.c_str());
   if (::link(last().c_str(), link.c_str()) != 0) return rename_file(last(), previous());
   rename_file(link, previous());
-  ::unlink(link.c_str());  // still there when both were one file
+  ::unlink(link.c_str());  // still there if both were the same file
 }
 
 void RunFolder::save_best(const Module& model, const CheckpointInfo& info, bool scheduled) const {
@@ -196,7 +196,7 @@ void RunFolder::save_best(const Module& model, const CheckpointInfo& info, bool 
 void RunFolder::restore_best() const {
   if (!writes_ || !is_there(kept_aside())) return;
   rename_file(kept_aside(), best());
-  ::unlink(kept_aside().c_str());  // still there when both were one file
+  ::unlink(kept_aside().c_str());  // still there if both were the same file
 }
 
 RunLock::RunLock(const std::string& folder) : lock_(folder + "/.lock") {

@@ -13,17 +13,17 @@
 
 namespace saccade {
 
-// Where a run continues.
+// The checkpoint from which a run continues.
 struct ResumePoint {
-  std::unique_ptr<SafetensorsReader> file;  // all of it was compared with its checksums
+  std::unique_ptr<SafetensorsReader> file;  // all of it has been verified against its checksums
   CheckpointInfo info;
-  std::vector<std::string> skipped;  // newer files that cannot be used, and why: a line each
+  std::vector<std::string> skipped;  // newer files that cannot be used, and why: one line each
 };
 
-// Holds FOLDER/.lock while it lives.
+// Holds the lock file FOLDER/.lock during its lifetime.
 class RunLock {
  public:
-  // Throws InputError naming the process that holds the folder.
+  // Throws InputError naming the process that already holds the folder.
   explicit RunLock(const std::string& folder);
 
  private:
@@ -32,46 +32,46 @@ class RunLock {
 
 class RunFolder {
  public:
-  // Creates the folder with its checkpoints/, and holds it for this process (RunLock). Throws InputError when
-  // that is impossible, or where one of its files is a symbolic link: a run writes nothing outside its
-  // folder. Of several processes that train together one is the writer; to the others the folder is there to
-  // be read, and what writes does nothing.
+  // Creates the folder with its checkpoints/, and locks it for this process (RunLock). Throws InputError if
+  // that is impossible, or if one of its files is a symbolic link: a run writes nothing outside its folder.
+  // Of several processes that train together, only one writes; for the others the folder is read-only, and
+  // the functions that write do nothing.
   explicit RunFolder(const std::string& path, bool writes = true);
-  // Removes folders in which nothing was written.
+  // Removes the folders if nothing was written to them.
   ~RunFolder();
   RunFolder& operator=(RunFolder&&) = delete;
 
   const std::string& path() const { return path_; }
   std::string last() const { return checkpoint("last.safetensors"); }
-  std::string previous() const { return checkpoint("previous.safetensors"); }  // what was `last` before
+  std::string previous() const { return checkpoint("previous.safetensors"); }  // the previous `last`
   std::string best() const { return checkpoint("best.safetensors"); }
   std::string config() const { return path_ + "/config.textproto"; }
   std::string metrics() const { return path_ + "/metrics.jsonl"; }
 
-  // Throws InputError when there is anything of a run that a new one would write over.
+  // Throws InputError if the folder holds a run that a new one would overwrite.
   void refuse_run() const;
-  // The same of a configuration that stands there without a run.
+  // Throws InputError if the folder holds a configuration without a run.
   void refuse_others_files() const;
-  // The newest whole checkpoint; nothing when the folder holds no run. Throws InputError, with the fault of
-  // each file, when it does but there is no whole one.
+  // Returns the newest whole checkpoint; nothing if the folder holds no run. Throws InputError, with the
+  // fault of each file, if it holds a run but no whole checkpoint.
   std::optional<ResumePoint> resume_point();
-  // Removes what killed processes left half-written.
+  // Removes the half-written files of killed processes.
   void remove_leftovers() const;
 
   void write_config(const std::string& text) const;
-  // Everything that a resumed run needs; the earlier `last` becomes `previous`, unless resume_point
-  // skipped it. Throws Error when a tensor of the model is not finite; the files then stay what they were.
+  // Saves everything that a resumed run needs; the earlier `last` becomes `previous`, unless resume_point
+  // skipped it. Throws Error if a tensor of the model is not finite; the files then stay unchanged.
   void save_last(const Module& model, const CheckpointInfo& info, const Optimizer& optimizer, const Ema* ema);
-  // The model's tensors as they are now. An evaluation that only a stop caused (not `scheduled`) keeps the
-  // earlier file aside, so that a resumed run ends like one that never stopped.
+  // Saves the model's current tensors. If the evaluation happened only because the run was stopped (not
+  // `scheduled`), the earlier file is kept aside, so that a resumed run ends like one that never stopped.
   void save_best(const Module& model, const CheckpointInfo& info, bool scheduled) const;
-  // At the start of a resumed run: takes back what was kept aside.
+  // Puts the file that was kept aside back, at the start of a resumed run.
   void restore_best() const;
 
  private:
-  bool holds_run() const;  // a checkpoint or metrics
+  bool holds_run() const;  // whether there is a checkpoint or metrics
   void refuse_links() const;
-  // Throws InputError when a file of the run could not be written.
+  // Throws InputError if a file of the run could not be written.
   void check_outputs() const;
   std::string checkpoint(const char* name) const { return path_ + "/checkpoints/" + name; }
   std::string kept_aside() const;
