@@ -1,5 +1,5 @@
-// saccade bench: how fast a checkpoint infers, from the bytes of images of the model's size to results on the
-// host. Reading and resizing files is not counted.
+// saccade bench: measures how fast a checkpoint infers, from the bytes of images of the model's size to
+// results on the host. Reading and resizing files is not counted.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -39,7 +39,7 @@ Batch noise_batch(int64_t N, ImageSize size) {
   return batch;
 }
 
-// The smallest of the sorted times that this fraction of them does not exceed.
+// Returns the smallest of the sorted times that at least this fraction of them does not exceed.
 double percentile(const std::vector<double>& sorted, double share) {
   const auto rank = static_cast<size_t>(std::ceil(share * static_cast<double>(sorted.size())));
   return sorted[std::max<size_t>(rank, 1) - 1];
@@ -65,7 +65,7 @@ int run_bench(const BenchArguments& arguments) {
                   [&] { inference->run(batch); });
     return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
   };
-  constexpr int kWarmRuns = 3, kFewestRuns = 10;  // memory is taken, plans are made
+  constexpr int kWarmRuns = 3, kFewestRuns = 10;  // the first runs allocate memory and make plans
   for (int i = 0; i < kWarmRuns; ++i) milliseconds_of();
   const int64_t launches_before = cuda_statistics().launches;
   std::vector<double> times;

@@ -1,7 +1,7 @@
-// saccade convert: turns the weights of other projects into ours. A detector, and a classifier with its head,
+// saccade convert: turns the weights of other projects into ours. A detector, or a classifier with its head,
 // becomes a checkpoint that eval and predict take as it is; other weights become a file of plain tensors
-// under official names, for --init-from. Only the values matter to the result:
-// the same tensors always give the same bytes.
+// under official names, for --init-from. The result depends only on the values: the same tensors always give
+// the same bytes.
 #include <algorithm>
 #include <filesystem>
 #include <set>
@@ -49,12 +49,12 @@ void print_names(const char* what, const std::vector<std::string>& names) {
                names.front());
 }
 
-// The mask head of DETR's segmentation models has no place in a detector.
+// The mask head of DETR's segmentation models, which a detector does not have.
 bool of_mask_head(const std::string& name) {
   return name.starts_with("mask_head.") || name.starts_with("bbox_attention.");
 }
 
-// Whether some backbone has such names: that of another depth has at least a good part of them.
+// Whether these could be the weights of a backbone, perhaps of another depth: a good part of its names match.
 bool fits_a_backbone(const OfficialWeights& weights) {
   for (const auto& [name, spec] : backbones().all()) {
     if (!spec.build_classifier) continue;
@@ -72,7 +72,7 @@ bool fits_a_backbone(const OfficialWeights& weights) {
   return false;
 }
 
-// Whether the file has the tensors of the model, and no others.
+// Whether the file has exactly the tensors of the model.
 bool fits(const OfficialWeights& weights, const Config& config) {
   size_t known = 0;
   for (const NamedTensor& t :
@@ -84,7 +84,7 @@ bool fits(const OfficialWeights& weights, const Config& config) {
   return known == weights.tensors.size();
 }
 
-// What is next to Hugging Face's weights: read, or said that it is not.
+// Prints whether the files next to Hugging Face's weights were read.
 void tell_files_beside(const std::string& input, const ModelJson& json) {
   const auto folder = std::filesystem::path(input).parent_path();
   if (!json.path.empty())
@@ -97,8 +97,8 @@ void tell_files_beside(const std::string& input, const ModelJson& json) {
                images);
 }
 
-// The configuration that --config and --set give, on top of what the weights imply, and the names of the
-// classes that config.json has; nothing when they are not a detector's.
+// The configuration from --config and --set on top of what the weights imply, and the class names in
+// config.json; nothing unless the weights are a detector's.
 struct Described {
   Config config;
   std::vector<std::string> labels;
@@ -133,8 +133,7 @@ std::optional<Described> configuration(const ConvertArguments& arguments, const 
   return Described{config, inferred ? inferred->json.labels : std::vector<std::string>()};
 }
 
-// Throws InputError where the file is of a model that is known but for tensors that it lacks. `few`: and for
-// no more than a few of them.
+// Throws InputError if the file matches a known model but lacks tensors. `few`: only if it lacks just a few.
 void refuse_incomplete(const WeightsFile& file, bool few) {
   constexpr size_t kFew = 8;
   const std::optional<NearestModel> nearest = nearest_model(file);
@@ -237,7 +236,7 @@ int run_convert(const ConvertArguments& given) {
     if (!ours) described = configuration(arguments, *file, weights);
     if (described) write_checkpoint(arguments, *file, weights, *described);
   } catch (const InputError&) {
-    // Where tensors are missing, what those that are there seem to say may contradict itself.
+    // If tensors are missing, the remaining ones may seem to contradict each other.
     if (arguments.config.empty() && arguments.set.empty()) refuse_incomplete(*file, true);
     throw;
   }

@@ -1,6 +1,6 @@
-// saccade describe LAYER: what a registered layer is, read from its registration and from the arguments it
-// asks for. saccade describe config: the fields of the configuration, from their schema;
-// saccade describe models: the recipes.
+// saccade describe LAYER: prints what a registered layer is, from its registration and from the arguments
+// that it reads. saccade describe config: prints the fields of the configuration, from their schema; saccade
+// describe models: the recipes.
 #include <algorithm>
 
 #include "core/files/nearest.h"
@@ -17,7 +17,7 @@ namespace saccade {
 
 namespace {
 
-using Rows = std::vector<std::pair<std::string, std::string>>;  // names with a line of text
+using Rows = std::vector<std::pair<std::string, std::string>>;  // names, each with a line of text
 
 void print_rows(const Rows& rows) {
   size_t width = 0;
@@ -51,7 +51,7 @@ void list_recipes() {
       "say what is known of them.\n");
 }
 
-// The file, and what is known of its weights as comments behind it.
+// Prints the file, followed by comments on published weights for it.
 void describe_recipe(const Recipe& recipe) {
   print_text("{}", recipe.text);
   const std::vector<const PublishedWeights*> all = weights_of_recipe(recipe.name);

@@ -1,5 +1,5 @@
-// saccade eval: the metrics of a checkpoint on a data set, those of the evaluator that its configuration
-// names.
+// saccade eval: computes the metrics of a checkpoint on a data set, using the evaluator that its
+// configuration names.
 #include "core/files/output_file.h"
 #include "core/tensor/error.h"
 #include "data/evaluation/evaluators.h"

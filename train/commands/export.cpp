@@ -1,4 +1,4 @@
-// saccade export: a checkpoint as an ONNX file (docs/onnx.md).
+// saccade export: writes a checkpoint as an ONNX file (docs/onnx.md).
 #include <string>
 
 #include "core/tensor/error.h"
@@ -28,7 +28,7 @@
 namespace saccade {
 namespace {
 
-// Not among the bytes of a file that goes to the standard output.
+// Keeps lines out of a file that goes to the standard output.
 void print_unmixed(const ExportArguments& arguments, const std::string& line) {
   if (own_descriptor(arguments.output) == STDOUT_FILENO || own_descriptor(arguments.sample) == STDOUT_FILENO)
     print_note(line);
@@ -36,8 +36,9 @@ void print_unmixed(const ExportArguments& arguments, const std::string& line) {
     print_line(line);
 }
 
-// Every tensor moved a little from where it starts, for what starts at zero takes part too. Variances are
-// doubled: untrained residual branches add up to activations that saturate every softmax behind them.
+// Moves every tensor slightly from its initial values, so that those that start at zero take part too.
+// Doubles variances: untrained residual branches add up to activations that saturate every softmax after
+// them.
 void randomize(Module& model, uint64_t seed) {
   constexpr double kNoise = 0.02;
   model.initialize(seed);
@@ -52,7 +53,7 @@ void randomize(Module& model, uint64_t seed) {
   }
 }
 
-// A recipe's model with random weights: how fast and how large it will be, before it is trained.
+// A recipe's model with random weights shows its speed and size before it is trained.
 LoadedModel untrained_model(const ExportArguments& arguments) {
   LoadedModel model;
   std::vector<std::string> notes;
@@ -84,7 +85,7 @@ std::string json_list(const std::vector<T>& values, const Quote& quote) {
   return text + "]";
 }
 
-// How images come to their size, in words: most differences between runtimes are differences here.
+// Describes how images are resized, the most frequent cause of differences between runtimes.
 std::string resize_of(const Config& config) {
   const config::Data& data = config.data();
   const std::string filter = data.interpolation() == config::bicubic ? "bicubic with antialiasing (Pillow's)"
@@ -116,7 +117,7 @@ ExportOptions export_options(const ExportArguments& arguments, const LoadedModel
   return o;
 }
 
-// Fields that may be set for inference and that the file is the same without.
+// Notes fields that may be set for inference but do not affect the file.
 void note_without_effect(const ExportArguments& arguments) {
   constexpr std::pair<const char*, const char*> kFields[] = {
       {"precision", "the file computes in f32"},
@@ -135,7 +136,7 @@ std::string images_at_a_time(const ExportOptions& o) {
 
 constexpr int64_t kSampleImages = 8;
 
-// What another runtime's results can be compared with: noise, and what this program makes of it.
+// Writes data to compare another runtime's results with: noise, and this program's outputs for it.
 void write_sample(const std::string& path, const ExportOptions& o, const ModelOutputs& outputs,
                   Module& model) {
   Tensor images = Tensor::empty({kSampleImages, 3, o.height, o.width});
@@ -162,7 +163,7 @@ void write_sample(const std::string& path, const ExportOptions& o, const ModelOu
   write_safetensors(path, tensors, {});
 }
 
-// What is written is ONNX, whatever its name says, and what is replaced must look like what is written.
+// The output is ONNX, whatever its name says, and a file that it replaces must look like one.
 void check_output_names(const ExportArguments& arguments) {
   for (const auto& [path, ending] :
        {std::pair{&arguments.output, ".onnx"}, std::pair{&arguments.sample, ".safetensors"}}) {
@@ -205,7 +206,7 @@ int run_export(const ExportArguments& arguments) {
   if (arguments.raw_outputs && !arguments.postprocess)
     fail_input("--raw-outputs: without --postprocess the outputs are the raw ones");
   ExportedModel exported;
-  // The model runs with 2 and 4 images where any number shall do.
+  // The model runs with 2 and 4 images if the file must accept any number.
   with_model_of(arguments.checkpoint, {options.height, options.width}, "--height, --width, --batch", [&] {
     exported = export_model(*model.module, *outputs, options);
     if (!arguments.sample.empty()) write_sample(arguments.sample, options, *outputs, *model.module);

@@ -1,4 +1,4 @@
-// saccade train --processes N: the same command in N processes of this machine. Open MPI's mpirun starts
+// saccade train --processes N: runs the same command in N processes on this machine. Open MPI's mpirun starts
 // those that compute on CPUs; those on GPUs are started here, and find each other through MASTER_ADDR and
 // MASTER_PORT as under torchrun.
 #include <fcntl.h>
@@ -35,11 +35,12 @@
 namespace saccade {
 namespace {
 
-constexpr const char* kProcesses = "SACCADE_PROCESSES";       // how many were asked for, told to each of them
-constexpr const char* kAskedBy = "SACCADE_PROCESSES_SIGNAL";  // the file that says by which signal to stop
-constexpr const char* kAskedDevice = "SACCADE_PROCESSES_DEVICE";  // what --device said then
+constexpr const char* kProcesses = "SACCADE_PROCESSES";       // tells each process how many were asked for
+constexpr const char* kAskedBy = "SACCADE_PROCESSES_SIGNAL";  // names the file with the signal by which to
+                                                              // stop
+constexpr const char* kAskedDevice = "SACCADE_PROCESSES_DEVICE";  // what --device said
 
-// The words of this command without --processes, and with the device that it has found.
+// The words of this command without --processes, and with the device that was found.
 std::vector<std::string> own_words(Device device) {
   std::ifstream file("/proc/self/cmdline", std::ios::binary);
   std::vector<std::string> words;
@@ -56,8 +57,8 @@ std::vector<std::string> own_words(Device device) {
   return words;
 }
 
-// Says by which signal this process is asked to stop: its own processes get SIGUSR1, whatever it was. A file
-// in memory, for as long as this process lives.
+// Records by which signal this process was asked to stop: its own processes get SIGUSR1, whichever it was.
+// The record is a file in memory that exists as long as this process.
 class SignalNote {
  public:
   SignalNote() : file_(::memfd_create("saccade_signal", MFD_CLOEXEC)) {}
@@ -77,10 +78,10 @@ class SignalNote {
 
 struct Launch {
   std::vector<std::string> words;
-  std::vector<std::string> variables;  // besides those of this process
+  std::vector<std::string> variables;  // in addition to those of this process
 };
 
-// What a child says before it ends or becomes another program.
+// Carries what a child reports before it ends or becomes another program.
 struct Pipe {
   Pipe() {
     int ends[2];
@@ -93,7 +94,7 @@ struct Pipe {
       if (end >= 0) ::close(end);
   }
   Pipe& operator=(Pipe&&) = delete;
-  // All of it, by the process that writes nothing.
+  // Reads everything; called by the process that writes nothing.
   std::string read() const {
     ::close(std::exchange(in, -1));
     std::string text;
@@ -110,9 +111,9 @@ struct Pipe {
   int out = -1;
 };
 
-// In a process group of its own: a Ctrl-C on the terminal comes to this process alone, which passes it on.
-// When this process is killed the child is asked to stop, as by SIGUSR1 of a user.
-// `output`: what its stdout and stderr become; -1: those of this process.
+// Starts a process in a process group of its own: a Ctrl-C on the terminal reaches only this process, which
+// passes it on. If this process is killed, the child is asked to stop, as by a user's SIGUSR1. `output`: the
+// child's stdout and stderr; -1: those of this process.
 pid_t start(const Launch& launch, std::array<int, 2> output = {-1, -1}) {
   std::vector<char*> words, variables;
   for (const std::string& word : launch.words) words.push_back(const_cast<char*>(word.c_str()));
@@ -129,7 +130,7 @@ pid_t start(const Launch& launch, std::array<int, 2> output = {-1, -1}) {
   variables.push_back(nullptr);
   const Pipe problem;
   const pid_t parent = ::getpid(), pid = ::fork();
-  if (pid == 0) {  // only what is safe between fork and exec
+  if (pid == 0) {  // only functions that are safe between fork and exec
     ::setpgid(0, 0);
     ::prctl(PR_SET_PDEATHSIG, SIGUSR1);
     if (::getppid() != parent) ::_exit(1);
@@ -153,7 +154,7 @@ pid_t start(const Launch& launch, std::array<int, 2> output = {-1, -1}) {
   fail("{} cannot be started: {}", words[0], std::strerror(why));
 }
 
-// Settings of mpirun as variables: another MPI's mpirun would not know the flags.
+// Passes mpirun's settings as variables: the mpirun of another MPI would not know the flags.
 Launch over_mpi(const TrainArguments& arguments) {
   Launch launch;
   launch.words = {"mpirun", "-n", std::to_string(arguments.processes)};
@@ -161,16 +162,16 @@ Launch over_mpi(const TrainArguments& arguments) {
   launch.variables = {"OMPI_MCA_rmaps_base_oversubscribe=1", "OMPI_MCA_hwloc_base_binding_policy=none",
                       "OMPI_MCA_orte_execute_quiet=1", fmt::format("{}={}", kProcesses, arguments.processes),
                       fmt::format("{}={}", kAskedDevice, arguments.device)};
-  if (::geteuid() == 0)  // mpirun asks whether root means it
+  if (::geteuid() == 0)  // mpirun asks for confirmation from root
     launch.variables.insert(launch.variables.end(),
                             {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"});
   if (::isatty(STDOUT_FILENO) != 1)  // mpirun gives its processes a terminal, whatever its own output is
     launch.variables.emplace_back("TERM=dumb");
-  launch.variables.push_back("TORCHELASTIC_RUN_ID=");  // of a torchrun around it, whose ranks these are not
+  launch.variables.push_back("TORCHELASTIC_RUN_ID=");  // of a surrounding torchrun, whose ranks these are not
   return launch;
 }
 
-// As that of a process that trains alone: mpirun's is that of the first rank that ends,
+// Returns the exit status of a process that trains alone: mpirun returns that of the first rank that ends,
 // which may have been killed.
 int status_of(int raw) {
   const int status = WIFEXITED(raw) ? WEXITSTATUS(raw) : 128 + WTERMSIG(raw), signal = status - 128;
@@ -178,7 +179,7 @@ int status_of(int raw) {
   return status <= 2 || is_request ? status : 1;
 }
 
-// Those that are started on GPUs, where each has one.
+// The processes on GPUs, each with a GPU of its own.
 std::vector<Launch> over_nccl(const TrainArguments& arguments) {
   std::vector<Launch> launches;
   const RankListener free_port(0, true);
@@ -194,8 +195,8 @@ std::vector<Launch> over_nccl(const TrainArguments& arguments) {
   return launches;
 }
 
-// In a process of its own: looking takes memory of the GPU for as long as the process lives,
-// and hides the other GPUs.
+// Runs in a process of its own: looking for GPUs takes memory of the GPU as long as the process lives, and
+// hides the other GPUs.
 bool is_for_gpus(const std::string& device) {
   const Pipe answer;
   const pid_t child = ::fork();
@@ -219,15 +220,15 @@ bool is_for_gpus(const std::string& device) {
 std::atomic<int> second_signal{0};
 void take_second_signal(int signal) { second_signal = signal; }
 
-// What a launcher prints, passed on by this process: the launcher would end with the first line that nobody
-// takes, and the ranks with it.
+// Passes on what a launcher prints: the launcher would end at the first line that nobody reads, and the ranks
+// with it.
 class PassedOutput {
  public:
   std::array<int, 2> ends() const { return {pipes_[0].in, pipes_[1].in}; }
   void started() {
     for (Pipe& pipe : pipes_) ::close(std::exchange(pipe.in, -1));
   }
-  // Waits at most so long; false when nothing came.
+  // Waits at most this long; returns false if nothing arrived.
   bool pass_on(int milliseconds) {
     std::array<pollfd, 2> ready{{{pipes_[0].out, POLLIN, 0}, {pipes_[1].out, POLLIN, 0}}};
     if (::poll(ready.data(), ready.size(), milliseconds) <= 0) return false;
@@ -236,7 +237,7 @@ class PassedOutput {
       if (ready[i].revents == 0) continue;
       char buffer[1 << 16];
       const ssize_t bytes = ::read(pipes_[i].out, buffer, sizeof(buffer));
-      if (bytes <= 0) {  // its end
+      if (bytes <= 0) {  // end of the output
         if (bytes == 0) ::close(std::exchange(pipes_[i].out, -1));
         continue;
       }
@@ -255,10 +256,10 @@ class PassedOutput {
   bool said_error_ = false;
 };
 
-// The processes until all have ended.
+// Watches the processes until all have ended.
 class Watch {
  public:
-  // passes_output: of the one launcher that starts the others.
+  // passes_output: for the one launcher that starts the others.
   Watch(std::vector<Launch> launches, bool passes_output) {
     if (passes_output) output_.emplace();
     for (Launch& launch : launches) {
@@ -277,7 +278,7 @@ class Watch {
       }
       if (ended < 0 && errno == ECHILD) break;
       pass_on();
-      // The others of a rank that has failed end by themselves, unless they wait for it to come.
+      // When a rank has failed, the others end by themselves, unless they wait for it to arrive.
       if ((status_ == 1 || status_ == 2) && !end_) end_ = Clock::now() + std::chrono::seconds(3);
       if (end_ && Clock::now() > *end_) send(SIGKILL);
       if (ended > 0) continue;
@@ -296,7 +297,7 @@ class Watch {
 
  private:
   using Clock = std::chrono::steady_clock;
-  // Rank 0 last: others would say that it is gone.
+  // Rank 0 comes last: otherwise others would report that it is gone.
   void send(int signal) const {
     for (size_t r = running_.size(); r-- > 0;) ::kill(running_[r], signal);
   }
@@ -311,7 +312,7 @@ class Watch {
       send(SIGUSR1);
     }
     if (second_signal == 0 || end_) return;
-    if (Clock::now() - asked_at_ < std::chrono::milliseconds(200)) {  // the same once more
+    if (Clock::now() - asked_at_ < std::chrono::milliseconds(200)) {  // the same signal once more
       second_signal = 0;
     } else {
       send(SIGTERM);
@@ -323,9 +324,9 @@ class Watch {
   std::optional<PassedOutput> output_;
   std::vector<pid_t> running_;
   int status_ = 0, asked_ = 0;
-  bool killed_ = false;  // what has ended first, by a signal
+  bool killed_ = false;  // the first process to end was ended by a signal
   Clock::time_point asked_at_;
-  std::optional<Clock::time_point> end_;  // of what still runs
+  std::optional<Clock::time_point> end_;  // when the processes that still run are killed
 };
 
 }  // namespace

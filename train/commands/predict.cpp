@@ -1,4 +1,4 @@
-// saccade predict: the predictions of a checkpoint for images, as a list and, of a detector, as pictures.
+// saccade predict: writes a checkpoint's predictions for images as a list and, of a detector, as pictures.
 #include <algorithm>
 #include <exception>
 #include <filesystem>
@@ -30,24 +30,24 @@
 namespace saccade {
 namespace {
 
-// Files of which only the first picture is taken.
+// Files of which only the first picture is used.
 struct SeveralPictures {
   int64_t count = 0;
   std::string first;
 };
 
-// Reads the pictures on a thread of its own, some ahead.
+// Reads the pictures on a thread of its own, a few in advance.
 class PictureSource {
  public:
   struct Picture {
     std::optional<Image> image;
     bool has_more = false;
-    std::string problem;  // of a bad file
+    std::string problem;  // for a bad file
   };
   PictureSource(const std::vector<PredictInput>& inputs, size_t ahead)
       : inputs_(inputs), pictures_(ahead), thread_([this] { read(); }) {}
   ~PictureSource() { pictures_.close(); }
-  // Of the next input.
+  // The picture of the next input.
   Picture next() { return pictures_.pop().value(); }
 
  private:
@@ -69,10 +69,10 @@ class PictureSource {
 
   const std::vector<PredictInput>& inputs_;
   BoundedQueue<Picture> pictures_;
-  std::jthread thread_;  // the last: it ends first
+  std::jthread thread_;  // declared last, so that it ends first
 };
 
-// Nothing, when the file is bad, which is reported.
+// Returns nothing if the file is bad, which it reports.
 std::optional<Image> good_image(PictureSource::Picture picture, const std::string& path,
                                 ProgressCounter& progress, SeveralPictures& several) {
   if (!picture.image) {
@@ -84,8 +84,8 @@ std::optional<Image> good_image(PictureSource::Picture picture, const std::strin
   return std::move(picture.image);
 }
 
-// Works through the images, this many at a time; pictures come to their place as they are made. The list
-// grows in the workspace. Returns how many images are not bad.
+// Processes the images, this many at a time; pictures are moved to their place as they are made. The list
+// grows in the workspace. Returns how many images were good.
 size_t predict_all(const std::vector<PredictInput>& images, size_t batch_size, Predictor& predictor,
                    Workspace& workspace, PictureNames& names, OutputFile& list, SeveralPictures& several) {
   constexpr int kMaxWriters = 8;
@@ -122,7 +122,7 @@ size_t predict_all(const std::vector<PredictInput>& images, size_t batch_size, P
 
 std::string labels_folder(const PredictArguments& arguments) { return arguments.output + "/" + arguments.to; }
 
-// Before the long work.
+// Checks the flags before the long work.
 void check_labels(const PredictArguments& arguments, const Predictor& predictor,
                   const std::vector<PredictInput>& images) {
   if (arguments.to.empty()) return;
@@ -138,7 +138,7 @@ void check_labels(const PredictArguments& arguments, const Predictor& predictor,
   if (label_forms().find(arguments.to).of_each_image) check_label_names(names, "", arguments.to);
 }
 
-// The folder appears with all that is in it.
+// The folder appears together with its contents.
 void write_labels(const PredictArguments& arguments, const Predictor& predictor, Workspace& workspace) {
   if (!arguments.wants_labels()) return;
   const LabelList list{.truth = *predictor.labels(), .description = kWrittenFrom + arguments.checkpoint};
@@ -149,7 +149,7 @@ void write_labels(const PredictArguments& arguments, const Predictor& predictor,
   for (const std::string& note : files.notes) print_line("note: {}: {}", labels_folder(arguments), note);
 }
 
-// Fewer objects may be found than in an earlier run: the crops of the others would be taken for new ones.
+// If fewer objects are found than in an earlier run, its remaining crops would be taken for new ones.
 void remove_earlier_crops(const std::string& output, const std::vector<PredictInput>& pictures,
                           const PictureNames& names) {
   int64_t removed = 0;
@@ -189,13 +189,13 @@ int run_predict(const PredictArguments& arguments) {
   if (!choice.notice.empty()) print_line(choice.notice);
   for (const std::string& note : inputs.notes) print_line(note);
   for (const std::string& problem : inputs.problems) print_error(problem);
-  workspace.withdraw(list);  // until the new one is whole, no list is better than one of other pictures
+  workspace.withdraw(list);  // until the new list is complete, none is better than one of other pictures
   OutputFile elements(workspace.file(list));
   elements.write("[", 1);
   SeveralPictures several;
   size_t done = 0, done_videos = 0;
   std::optional<InterruptScope> signals;
-  if (!videos.empty()) signals.emplace();  // one ends a video in its middle, with a file that plays
+  if (!videos.empty()) signals.emplace();  // a signal ends a video early, with a file that plays
   with_model_of(arguments.checkpoint, eval_size(model.config), "--set data.val_..., --batch-size", [&] {
     done = predict_all(pictures, static_cast<size_t>(arguments.batch_size), *predictor, workspace, names,
                        elements, several);
@@ -205,7 +205,7 @@ int run_predict(const PredictArguments& arguments) {
   if (const std::string note = names.note(); done + done_videos > 0 && !note.empty()) print_line(note);
   const size_t bad = inputs.images.size() - done - done_videos;
   const int signal = interrupt_signal();
-  // What is bad has been reported: the rest is done, and the exit status tells.
+  // Bad inputs have been reported: the rest is done, and the exit status tells.
   const int status = signal != 0 ? 128 + signal : bad + inputs.problems.size() > 0 ? 2 : 0;
   if (signal != 0)
     print_line("stopped by {}: {}", signal_name(signal),

@@ -21,7 +21,7 @@ struct DrawnFrame {
   Drawing drawing;
 };
 
-// Decodes on a thread of its own, some frames ahead.
+// Decodes on a thread of its own, some frames in advance.
 class FrameSource {
  public:
   FrameSource(const PredictInput& input, const PredictArguments& arguments, int threads)
@@ -32,11 +32,11 @@ class FrameSource {
   ~FrameSource() { frames_.close(); }
 
   std::optional<VideoFrame> next() { return frames_.pop(); }
-  // As it is known before, and with the size of the frames after the first one.
+  // As known before decoding; after the first frame also with the frames' size.
   const VideoInfo& info() const { return reader_.info(); }
-  // After end().
+  // Only after end().
   double end_seconds() const { return reader_.end_seconds(); }
-  // When all is read, or nothing more is wanted: what was not as it should be; "" for nothing.
+  // Ends the reading, when all is read or nothing more is wanted; returns what went wrong, or "".
   std::string end() {
     frames_.close();
     thread_.join();
@@ -51,7 +51,7 @@ class FrameSource {
   void decode() {
     try {
       while (std::optional<VideoFrame> frame = reader_.next()) {
-        if (is_live_) {  // who is too slow sees what is there now, not what was there a minute ago
+        if (is_live_) {  // a slow reader gets the current frame, not one from a minute ago
           const std::optional<size_t> dropped = frames_.push_newest(std::move(*frame));
           if (!dropped) return;
           dropped_ += *dropped;
@@ -69,7 +69,7 @@ class FrameSource {
   bool is_live_;
   size_t dropped_ = 0;
   BoundedQueue<VideoFrame> frames_;
-  std::jthread thread_;  // the last: it ends first
+  std::jthread thread_;  // declared last, so that it ends first
 };
 
 // Draws and encodes on a thread of its own.
@@ -83,12 +83,12 @@ class DrawnVideo {
         thread_([this] { write(); }) {}
   ~DrawnVideo() { frames_.close(std::make_exception_ptr(Interrupted())); }  // without end() nobody wants it
 
-  // Throws what the writing failed with.
+  // Rethrows the failure of the writer.
   void add(VideoFrame frame, Drawing drawing) {
     if (!frames_.push({std::move(frame), std::move(drawing)})) end(0);
   }
-  // Waits until all is written, the last frame shown until then, and throws what it failed with. Returns the
-  // codec.
+  // Waits until everything is written, with the last frame shown until `seconds`, and rethrows the writer's
+  // failure. Returns the codec.
   std::string end(double seconds) {
     end_seconds_ = seconds;
     frames_.close();
@@ -123,17 +123,18 @@ class DrawnVideo {
   std::jthread thread_;
 };
 
-// How many frames are to be looked at, as far as that is known before; else 0.
+// The number of frames to process, if it is known in advance; else 0.
 int64_t expected_frames(const VideoInfo& info, const VideoArguments& video) {
   const int64_t frames = (info.frames + video.every - 1) / video.every;
   return video.max_frames > 0 && frames > 0 ? std::min(frames, video.max_frames) : frames;
 }
 
-// One video; its files are in their places when this returns. False where a signal came before its first
-// frame. Throws InputError where nothing of it can be read.
+// Processes one video, whose files are in place on return. Returns false if a signal came before its first
+// frame. Throws InputError if nothing of it can be read.
 bool predict_video(const PredictInput& input, const PredictArguments& arguments, Predictor& predictor,
                    Workspace& workspace, PictureNames& names, OutputFile& list) {
-  const int threads = std::max(1, thread_count() / 2);  // of decoding, and of encoding: alongside the model's
+  const int threads = std::max(1, thread_count() / 2);  // for decoding and for encoding, alongside the
+                                                        // model's
   FrameSource source(input, arguments, threads);
   std::optional<DrawnVideo> drawn;
   std::optional<OutputFile> tracks;
@@ -143,7 +144,7 @@ bool predict_video(const PredictInput& input, const PredictArguments& arguments,
   ProgressCounter progress("predict", expected_frames(source.info(), arguments.video), "frames");
   predictor.begin_video();
   int64_t looked_at = 0;
-  bool is_whole = false;  // all frames have been seen
+  bool is_whole = false;  // all frames have been processed
   double last = 0;        // in seconds
   const int64_t most = arguments.video.max_frames;
   for (bool more = true; more && interrupt_signal() == 0;) {
@@ -177,7 +178,7 @@ bool predict_video(const PredictInput& input, const PredictArguments& arguments,
     }
   }
   const std::string losses = source.end();
-  // The frames that --every leaves out belong to the one before them.
+  // The frames that --every skips belong to the one before them.
   const double rate = source.info().frames_per_second;
   const double next = last + static_cast<double>(arguments.video.every) / (rate > 0 ? rate : 25);
   const double end = is_whole ? source.end_seconds() : std::min(source.end_seconds(), next);
@@ -238,7 +239,7 @@ size_t predict_videos(const std::vector<PredictInput>& videos, const PredictArgu
       done += predict_video(video, arguments, predictor, workspace, names, list);
     } catch (const InputError& error) {
       print_error(error.what());
-    } catch (const Interrupted&) {  // while it was opened
+    } catch (const Interrupted&) {  // while the video was opened
       break;
     }
   }

@@ -1,4 +1,4 @@
-// `saccade predict` of videos.
+// `saccade predict` for videos.
 #pragma once
 
 #include <vector>
@@ -9,13 +9,13 @@
 
 namespace saccade {
 
-// Before the long work: throws InputError for flags of videos without one,
-// and for what makes no sense with videos.
+// Before the long work: throws InputError for video flags without a video, and for flags that make no sense
+// with videos.
 void check_video_flags(const PredictArguments& arguments, const Predictor& predictor,
                        const std::vector<PredictInput>& inputs);
 
-// Works through the videos in their order; what cannot be read is reported. A signal ends the one at hand
-// with all that was found so far, and leaves out the others. Returns of how many there are results.
+// Processes the videos in order; reports those that cannot be read. A signal ends the current video, keeping
+// everything found so far, and skips the others. Returns the number of videos that have results.
 size_t predict_videos(const std::vector<PredictInput>& videos, const PredictArguments& arguments,
                       Predictor& predictor, Workspace& workspace, PictureNames& names, OutputFile& list);
 

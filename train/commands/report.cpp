@@ -1,4 +1,4 @@
-// saccade report: a page about a run, from what it has logged and an evaluation of its best checkpoint.
+// saccade report: writes a page about a run, from its log and an evaluation of its best checkpoint.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -35,7 +35,7 @@ std::string run_checkpoint(const std::string& run, const char* name) {
   return fmt::format("{}/checkpoints/{}.safetensors", run, name);
 }
 
-// What is given, else the best of the run, else the last; "": there is none.
+// The given checkpoint, else the best of the run, else the last; empty if there is none.
 std::string chosen_checkpoint(const ReportArguments& arguments) {
   if (!arguments.checkpoint.empty()) return arguments.checkpoint;
   for (const char* name : {"best", "last"})
@@ -43,14 +43,14 @@ std::string chosen_checkpoint(const ReportArguments& arguments) {
   return "";
 }
 
-// The files and folders of a set, or of those that it is united of.
+// The files and folders of a set, or of the sets that it is merged from.
 std::vector<std::string> places_of(const DataPaths& paths) {
   std::vector<std::string> places;
   for (const DataPaths& set : sets_of(paths)) places.insert(places.end(), {set.annotations, set.images});
   return places;
 }
 
-// The validation set: where the run says, but for what is given.
+// The validation set: the run's, with the given paths in place of its own.
 std::optional<DataPaths> validation_paths(const ReportArguments& arguments, const LoadedModel& model) {
   std::optional<DataPaths> paths;
   if (!arguments.data.empty()) {
@@ -60,7 +60,7 @@ std::optional<DataPaths> validation_paths(const ReportArguments& arguments, cons
     paths = eval_paths(eval, model);
   } else {
     const bool is_given = !arguments.images.empty();
-    // The recipe's folder may be gone when the paths are given.
+    // The recipe's folder may be gone if the paths are given.
     if (!is_given || model.config.data().folder().empty()) paths = data_splits(model.config).val;
     if (is_given && !paths) set_needs(paths.emplace(), model.config);
     if (!arguments.annotations.empty()) {
@@ -86,8 +86,8 @@ std::optional<DataPaths> validation_paths(const ReportArguments& arguments, cons
     paths->categories = categories_of(model);
     paths->choice = class_choice(model.config);
   }
-  // As for eval: the run, and what its configuration allows, may be a stranger's,
-  // and the page shows pictures.
+  // As for eval: the run, and what its configuration allows, may be a stranger's, and the page shows
+  // pictures.
   if (paths->allow_outside && !arguments.allow_outside)
     print_line(
         "data.allow_outside of the run does not count here: images outside of their folder need --allow-outside");
@@ -95,7 +95,7 @@ std::optional<DataPaths> validation_paths(const ReportArguments& arguments, cons
   return paths;
 }
 
-// The run's own word on where the data lie counts, not that of a checkpoint from before they have moved.
+// The run's configuration says where the data are, not that of a checkpoint from before they moved.
 void take_places(config::Data& data, const config::Data& run) {
   data.set_folder(run.folder());
   *data.mutable_more_folders() = run.more_folders();
@@ -107,9 +107,9 @@ void take_places(config::Data& data, const config::Data& run) {
   if (run.has_val()) *data.mutable_val() = run.val();
 }
 
-// A run whose relative paths lead elsewhere than where it was trained, or whose data have changed: its
-// metrics would be of other images. "": its training set is the one of the checkpoint, or is not there, which
-// is no matter of its metrics.
+// Detects a run whose relative paths lead elsewhere than where it was trained, or whose data have changed:
+// its metrics would be of other images. Returns "" if its training set is that of the checkpoint, or if it is
+// not there, which does not affect the metrics.
 std::string remark_on_other_images(const Config& run, const std::string& checkpoint) {
   const std::string trained = read_checkpoint_info(SafetensorsReader(checkpoint)).images;
   if (trained.empty() || run.data().bad_images() == config::skip) return "";
@@ -195,7 +195,7 @@ int run_report(const ReportArguments& arguments) {
     model = load_trained_model(checkpoint, choice.device);
     if (!choice.notice.empty()) print_line(choice.notice);
   } else if (evaluates && !checkpoint.empty()) {
-    // The classes alone: the detections are of them.
+    // Only the classes are needed: the detections use them.
     const CheckpointInfo saved = read_checkpoint_info(SafetensorsReader(checkpoint));
     model.class_names = saved.class_names;
     model.category_ids = saved.category_ids;

@@ -21,10 +21,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// As many as there are colours.
+// The number of colours.
 constexpr size_t kMaxRuns = 8;
 
-// Where the configuration leaves the number of classes to the data, a checkpoint says it.
+// If the configuration leaves the number of classes to the data, it is taken from a checkpoint.
 std::optional<int64_t> parameters_of(const std::string& run, const Config& config) {
   int64_t classes = config.model().num_classes();
   for (const char* name : {"best", "last"}) {

@@ -1,4 +1,4 @@
-// Runs as `saccade report` takes them, and several of them side by side.
+// Runs as `saccade report` reads them, and several of them side by side.
 #pragma once
 
 #include <string>
@@ -10,23 +10,23 @@
 
 namespace saccade {
 
-// Throws InputError where the folder is not that of a run.
+// Throws InputError if the folder is not that of a run.
 void check_run_folder(const std::string& run);
-// Resolved. Throws InputError for a damaged one.
+// Returns the resolved configuration. Throws InputError if it is damaged.
 Config config_of_run(const std::string& run);
-// By which the run chooses its best weights.
+// Returns the metric by which the run chooses its best weights.
 std::string main_metric_of(const Config& config);
 
-// "--detections, --classes": those of the flags that say what is evaluated, and how,
-// but for --checkpoint; "": none is there.
+// Returns "--detections, --classes": those of the given flags, other than --checkpoint, that say what is
+// evaluated and how; empty if there are none.
 std::string evaluation_flags(const ReportArguments& arguments);
 
-// A page's file, before the long work. Throws InputError where it would replace something else.
+// Checks a page's file name before the long work. Throws InputError if it would replace something else.
 NamedFile page_file(const std::string& path);
-// Says so, and what it replaces.
+// Writes the page and prints its name and size, and whether it replaces a file.
 void write_page(const NamedFile& file, const std::string& path, const Page& page);
 
-// The page of arguments.run and arguments.others.
+// Writes the page that compares arguments.run and arguments.others.
 int compare_runs(const ReportArguments& arguments);
 
 }  // namespace saccade

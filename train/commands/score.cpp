@@ -1,5 +1,5 @@
-// saccade score: the metrics of a detection file. It needs neither tensors nor a model,
-// but for the classes of a checkpoint.
+// saccade score: computes the metrics of a detection file. It needs neither tensors nor a model, except for
+// the classes of a checkpoint.
 #include <fmt/ranges.h>
 
 #include <unordered_set>
@@ -31,7 +31,7 @@ bool is_of_format(const DataPaths& paths, const char* name) {
   return recognises != nullptr && recognises(paths);
 }
 
-// The classes alone, and the configuration.
+// Only the classes, and the configuration.
 LoadedModel classes_of(const std::string& checkpoint) {
   const CheckpointInfo saved = read_checkpoint_info(SafetensorsReader(checkpoint));
   LoadedModel model;
@@ -44,7 +44,7 @@ LoadedModel classes_of(const std::string& checkpoint) {
   return model;
 }
 
-// The split of the folder, with the classes that a training on it has.
+// The split of the folder, with the classes that a training on it would have.
 DataPaths split_paths(const ScoreArguments& arguments, const LoadedModel& model, const ClassChoice& choice) {
   const DataSplits splits =
       united_splits(arguments.data, arguments.annotations, arguments.images,
@@ -60,7 +60,7 @@ DataPaths split_paths(const ScoreArguments& arguments, const LoadedModel& model,
     print_line(
         "note: {}: has no validation images; where training drew them of these, --checkpoint leaves them out",
         fmt::join(arguments.data, " + "));
-  // COCO's lists have ids of their own; elsewhere the training set numbers the classes.
+  // COCO's lists have their own ids; in other formats the training set numbers the classes.
   if (arguments.checkpoint.empty() && paths.format != "coco" && splits.train && arguments.split != "train") {
     DataPaths training = *splits.train;
     training.choice = choice;
@@ -69,7 +69,7 @@ DataPaths split_paths(const ScoreArguments& arguments, const LoadedModel& model,
   return paths;
 }
 
-// metric_options: what is asked for becomes what is compared
+// metric_options: the requested metrics are replaced by those that can be compared
 DataPaths scored_paths(const ScoreArguments& arguments, MetricOptions& metric_options) {
   if (arguments.data.empty() && arguments.annotations.empty())
     fail_input(
@@ -104,12 +104,12 @@ DataPaths scored_paths(const ScoreArguments& arguments, MetricOptions& metric_op
   return with_masks_of(metric_options, std::move(paths));
 }
 
-// A list of a part of the images, as of a split, whose metrics are those of all; "": it is not one.
+// Notes that a list covers only a part of the images while the metrics count all; empty if it does not.
 std::string note_on_missing(const std::string& name, const GroundTruth& truth,
                             const std::vector<Detection>& detections) {
   std::unordered_set<int64_t> labelled, seen;
   for (const Annotation& a : truth.annotations) labelled.insert(a.image_id);
-  const Detection* last = nullptr;  // lists are mostly in runs of one image
+  const Detection* last = nullptr;  // most lists hold the detections of an image in sequence
   for (const Detection& d : detections) {
     if ((last == nullptr || last->image_id != d.image_id) && labelled.contains(d.image_id))
       seen.insert(d.image_id);

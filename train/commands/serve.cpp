@@ -1,4 +1,4 @@
-// saccade serve: the predictions of a checkpoint over HTTP (docs/serve.md).
+// saccade serve: serves the predictions of a checkpoint over HTTP (docs/serve.md).
 #include <chrono>
 
 #include "core/runtime/interrupt.h"
@@ -17,7 +17,7 @@
 namespace saccade {
 namespace {
 
-// Whoever started the program may wait for the line.
+// Flushes: whoever started the program may wait for the line.
 void print_at_once(const std::string& line) {
   print_line(std::string_view(line));
   if (const std::string problem = stdout_problem(); !problem.empty())
@@ -56,7 +56,7 @@ int run_serve(const ServeArguments& arguments) {
                             task_name(model.config), model.class_names.size(), server.address()));
   while (interrupt_signal() == 0) service.compute(milliseconds(100));
   server.stop();
-  // Who is served already gets an answer; the server's times end what takes too long.
+  // Clients being served still get an answer; the server's time limits end whatever takes too long.
   do service.compute(milliseconds(20));
   while (server.connections() > 0);
   print_line("stopped by {}: {}, {}", signal_name(interrupt_signal()),

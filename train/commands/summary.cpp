@@ -1,4 +1,4 @@
-// saccade summary: what a recipe's model costs.
+// saccade summary: prints the costs of a recipe's model.
 #include "models/summary.h"
 
 #include "core/files/output_file.h"
@@ -37,7 +37,7 @@ std::string mebibytes(int64_t bytes) {
 }
 
 void print_table(const ModelSummary& summary) {
-  constexpr int kMaxDepth = 4;  // below are the single layers
+  constexpr int kMaxDepth = 4;  // the levels below are single layers
   auto print_row = [](const auto&... cells) { print_line("{:<58} {:>12} {:>10} {:>12}", cells...); };
   print_row("module", "parameters", "MACs", "activations");
   for (const ModuleCost& m : summary.modules) {

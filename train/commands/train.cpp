@@ -1,4 +1,4 @@
-// saccade train: from a recipe and data sets to checkpoints.
+// saccade train: trains a recipe on data sets and writes checkpoints.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -38,7 +38,7 @@ namespace {
 
 constexpr const char* kFreeze = "--freeze";
 
-// The file of the recipe: of a run that continues, its own where no other is given.
+// Returns the file of the recipe; a resumed run uses its own if no other is given.
 std::string recipe_file(const TrainArguments& arguments) {
   if (!arguments.config.empty()) return arguments.config;
   if (!arguments.resume)
@@ -54,7 +54,7 @@ std::string recipe_file(const TrainArguments& arguments) {
   return own;
 }
 
-// The model together with --resume, as a command has it that is given again, must be that of the run.
+// With --resume, as in a repeated command, --model must name the model of the run.
 void check_resumed_model(const TrainArguments& arguments, const Config& run) {
   const Recipe& recipe = find_recipe(arguments.model, "--model");
   Config began = parse_config(recipe.text, recipe.name);
@@ -67,7 +67,7 @@ void check_resumed_model(const TrainArguments& arguments, const Config& run) {
                  arguments.model, arguments.output, change.to_string());
 }
 
-// The recipe with the edits; what should be known about it is added to notes.
+// Returns the recipe with the edits; adds remarks to notes.
 Config chosen_config(const TrainArguments& arguments, std::vector<std::string>& notes) {
   const bool has_weights = arguments.resume || !arguments.init_from.empty();
   if (!arguments.model.empty() && !arguments.resume) {
@@ -80,7 +80,7 @@ Config chosen_config(const TrainArguments& arguments, std::vector<std::string>& 
       return fitted.config;
     return fine_tuned(fitted.config, *fitted.size, arguments.set, arguments.quick, notes);
   }
-  // The program's own file, in a run that continues, may be older.
+  // A resumed run's own file was written by the program and may be older.
   const Config read = load_config(recipe_file(arguments), {}, arguments.config.empty() ? nullptr : &notes);
   Config config = read;
   for (const FlagEdit& edit : flag_edits(read, arguments.quick, arguments.resume)) {
@@ -94,8 +94,8 @@ Config chosen_config(const TrainArguments& arguments, std::vector<std::string>& 
   return config;
 }
 
-// The check of --overfit: few images over and over, with a rate that falls to its end and without what slows
-// learning by heart. The edits of the user count after it.
+// Sets up the check of --overfit: few images over and over, with a rate that falls to the end, and without
+// what slows memorising. The user's edits still apply afterwards.
 void overfit(Config& config, int64_t images, const QuickFlags& quick, const std::vector<std::string>& sets) {
   constexpr int64_t kSteps = 1000, kEvaluationSteps = 250, kWarmup = 50;
   config::Data& data = *config.mutable_data();
@@ -120,7 +120,7 @@ void overfit(Config& config, int64_t images, const QuickFlags& quick, const std:
     train.set_epochs(static_cast<double>(quick.epochs));
     train.set_max_steps(0);
   }
-  for (const std::string& set : sets)  // once only what adds to a list
+  for (const std::string& set : sets)  // edits that append to a list were already applied
     if (!set.starts_with("optimizer.group") && !set.starts_with("model")) apply_set(config, set);
 }
 
@@ -128,7 +128,7 @@ Config configuration(const TrainArguments& arguments, Device device, std::vector
   const NamePatterns checked(arguments.freeze, kFreeze);
   Config config = chosen_config(arguments, notes);
   if (arguments.overfit > 0) {
-    // A few images need the rate of the recipe, not one in proportion to them.
+    // A few images need the recipe's learning rate, not one in proportion to their number.
     if (!arguments.model.empty() && !arguments.resume && !arguments.quick.learning_rate) {
       const Config recipe = parse_config(find_recipe(arguments.model, "--model").text, arguments.model);
       config.mutable_optimizer()->set_learning_rate(resolve_config(recipe).optimizer().learning_rate());
@@ -136,17 +136,17 @@ Config configuration(const TrainArguments& arguments, Device device, std::vector
     }
     overfit(config, arguments.overfit, arguments.quick, arguments.set);
   }
-  // --max-steps stops a run early; it is its planned length only where the configuration has none.
+  // --max-steps stops a run early; it is the planned length only if the configuration has none.
   bool endless = config.train().epochs() <= 0 && config.train().max_steps() <= 0;
   if (arguments.max_steps > 0 && endless) config.mutable_train()->set_max_steps(arguments.max_steps);
-  // Before the groups of the recipe, since the first that fits counts.
+  // Placed before the groups of the recipe, since the first match counts.
   config::Optimizer groups;
   for (const std::string& regex : arguments.freeze) {
     config::ParameterGroup& group = *groups.add_group();
     group.set_regex(regex);
     group.set_frozen(true);
   }
-  // Without those that a resumed run already has.
+  // Omits those that a resumed run already has.
   for (const config::ParameterGroup& group : config.optimizer().group())
     if (!group.frozen() || std::ranges::find(arguments.freeze, group.regex()) == arguments.freeze.end())
       *groups.add_group() = group;
@@ -162,7 +162,7 @@ Config configuration(const TrainArguments& arguments, Device device, std::vector
   return resolve_config(config);
 }
 
-// runs/NAME-1, or the first such folder that is not there yet.
+// Returns runs/NAME-1, or the first such folder that does not exist yet.
 std::string new_run_folder(const TrainArguments& arguments) {
   if (arguments.resume) fail_input("--resume needs --output: the folder of the run to continue");
   const std::string name =
@@ -172,7 +172,7 @@ std::string new_run_folder(const TrainArguments& arguments) {
     if (std::string folder = fmt::format("runs/{}-{}", name, n); !fs::exists(folder, error)) return folder;
 }
 
-// The command that continues with the run. Its configuration is in its folder.
+// Returns the command that continues the run, whose configuration is in its folder.
 std::string resume_command(const TrainArguments& arguments, bool same_end) {
   std::string command =
       "saccade train --output " + shell_word(arguments.output) + " --resume" + process_flags(arguments);
@@ -206,7 +206,7 @@ std::string describe_stop(const TrainArguments& arguments, const Config& config,
                      resume_command(arguments, true));
 }
 
-// Trains in the folder; exit status.
+// Trains in the folder; returns the exit status.
 int train_in(RunFolder& folder, const TrainArguments& arguments, const TrainerOptions& options,
              const std::vector<std::string>& notes) {
   const Config& config = options.config;
@@ -244,7 +244,7 @@ int train_in(RunFolder& folder, const TrainArguments& arguments, const TrainerOp
 
 namespace {
 
-// Of the processors of this machine, where neither the user nor the launcher has given each process its own.
+// Divides this machine's processors, unless the user or the launcher has given each process its own.
 void divide_threads(int processes) {
   const int available = available_processors();
   if (std::getenv("OMP_NUM_THREADS") || thread_count() != available) return;
@@ -272,7 +272,7 @@ int train_as_one_rank(const TrainArguments& given) {
   options.device = choice.device;
   std::vector<std::string> notes;
   options.config = configuration(arguments, choice.device, notes);
-  // Nothing is fetched for a configuration or data that cannot be used.
+  // Weights are only fetched for a usable configuration and data.
   if (!arguments.init_from.empty())
     arguments.init_from =
         weights_file("--init-from", given.init_from, arguments.model, arguments.quiet || !group.is_first());
@@ -326,7 +326,7 @@ int run_train(const TrainArguments& arguments) {
     leave_processes();
     return status;
   } catch (...) {
-    // Another rank that waits for this one would wait for ever.
+    // Another rank waiting for this one would wait forever.
     const CommandFailure failure = current_failure(true);
     process_group().fail(failure.line, failure.status);
     print_error(failure.line);

@@ -1,4 +1,4 @@
-// saccade weights: the published weights that are known by name, and those of them that are in the cache.
+// saccade weights: lists the published weights that are known by name, and handles those in the cache.
 #include <fmt/ranges.h>
 
 #include <algorithm>

@@ -30,8 +30,8 @@ int fail_with(int status, std::string_view message) {
   return status;
 }
 
-// The raw text of a file system's error has no place in front; paths are the user's,
-// the rest is the machine's.
+// A file system's raw error names no location in front. Errors of paths are the user's, the others the
+// machine's.
 CommandFailure failure_of(const std::filesystem::filesystem_error& error) {
   const std::error_code& code = error.code();
   const bool of_machine = code == std::errc::no_space_on_device || code == std::errc::io_error ||
@@ -39,7 +39,7 @@ CommandFailure failure_of(const std::filesystem::filesystem_error& error) {
   return {of_machine ? 1 : 2, fmt::format("{}: {}", error.path1().string(), code.message())};
 }
 
-// "saccade data shapes" of the innermost command that was recognised.
+// Returns the innermost command that was recognised, and its full name: "saccade data shapes".
 const CLI::App* innermost(const CLI::App* app, std::string& name) {
   name = app->get_name();
   for (auto chosen = app->get_subcommands(); !chosen.empty(); chosen = app->get_subcommands()) {
@@ -85,7 +85,7 @@ std::string explain(const CLI::App& app, const CLI::ParseError& error) {
   return fmt::format("{}: {} (see {} --help)", name, error.what(), name);
 }
 
-// Training ends by signals in its own way: it saves first.
+// Training handles signals itself: it saves first.
 int run_action(const std::function<int()>& action, bool is_training) {
   try {
     start_threads();
@@ -103,7 +103,7 @@ int run_action(const std::function<int()>& action, bool is_training) {
   }
 }
 
-// What was printed has to arrive, else the command has failed.
+// The command fails if its output could not be written.
 int with_checked_stdout(int status) {
   const std::string problem = stdout_problem();
   if (problem.empty() || status != 0) return status;
@@ -113,12 +113,12 @@ int with_checked_stdout(int status) {
 // CLI11 takes "[a,b]" for a list of two words; "./[a,b]" names the same file.
 std::vector<std::string> words_of(int argc, const char* const* argv) {
   std::vector<std::string> words;
-  for (int i = argc - 1; i > 0; --i) {  // the order that CLI11 wants
+  for (int i = argc - 1; i > 0; --i) {  // CLI11 expects the reverse order
     std::string_view word = argv[i];
     words.push_back(word.starts_with('[') && word.ends_with(']') ? fmt::format("./{}", word)
                                                                  : std::string(word));
   }
-  // What other programs are asked for: `help [COMMAND]`, `version` and `-V`.
+  // Forms that users of other programs try: `help [COMMAND]`, `version` and `-V`.
   if (!words.empty() && words.back() == "help") {
     words.pop_back();
     words.insert(words.begin(), "--help");
@@ -128,8 +128,8 @@ std::vector<std::string> words_of(int argc, const char* const* argv) {
   return words;
 }
 
-// What scripts of completion and of packages ask for: `--complete WORD...` prints what may stand instead of
-// the last word, and `--manual DIR` writes the pages of the manual.
+// Flags for completion scripts and packaging: `--complete WORD...` prints what may stand in place of the last
+// word, and `--manual DIR` writes the pages of the manual.
 bool is_for_packages(std::string_view flag) { return flag == "--complete" || flag == "--manual"; }
 
 int run_for_packages(const CLI::App& app, int argc, const char* const* argv) {
@@ -175,8 +175,7 @@ CommandFailure current_failure(bool is_training) {
 
 void prepare_process() {
   occupy_standard_streams();
-  // A reader that has gone and a limit on the size of files are errors of writing,
-  // not signals that end the work.
+  // A closed pipe and a limit on file sizes are write errors, not signals that end the work.
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
 }

@@ -11,7 +11,7 @@ namespace saccade {
 
 namespace {
 
-// Of commands that read other people's weights.
+// For commands that read other projects' weights.
 void add_key(CLI::App* c, std::string& key) {
   option(c, "--key", key, "NAME",
          "the entry of a .pth file that holds the tensors, for example ema.module (default: detected)");
@@ -99,7 +99,7 @@ void add_per_class(CLI::App* c, bool& per_class) {
               "also print the metrics of each class of a detector (--json always has them)");
 }
 
-// Of what the metrics of a detector are.
+// What a detector's metrics count.
 void add_metric_flags(CLI::App* c, MetricOptions& metric_options) {
   c->add_option_function<std::string>(
        "--iou",

@@ -10,7 +10,7 @@ namespace saccade {
 
 namespace {
 
-// Where a data set lies.
+// The flags that say where a data set is.
 template <class Arguments>
 void add_source(CLI::App* command, Arguments* a) {
   option(command, "--annotations", a->annotations, "FILE",

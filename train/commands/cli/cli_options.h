@@ -1,4 +1,4 @@
-// How commands and their options are defined (cli_commands.cpp, cli_data.cpp).
+// Helpers that define commands and their options (cli_commands.cpp, cli_data.cpp).
 #pragma once
 
 #include <fmt/format.h>
@@ -54,8 +54,8 @@ inline void add_threads(CLI::App* command) {
                           [](int count) { return count >= 1 && count <= max_threads(); }));
 }
 
-// A new command. When it is parsed, `define` gives it its options, which fill the arguments of `run`: a start
-// does not wait for those of other commands.
+// Adds a command. Its options, which fill the arguments of `run`, are defined by `define` only when the
+// command is parsed, so that a start does not wait for those of other commands.
 template <class Arguments>
 void add_command(CLI::App& parent, Action& action, const char* name, const char* text,
                  int (*run)(const Arguments&), void (*define)(CLI::App*, Arguments*)) {
@@ -72,24 +72,24 @@ void add_command(CLI::App& parent, Action& action, const char* name, const char*
     command->preparse_callback(define_all);
 }
 
-// Of files and folders: an empty word names none.
+// Checks names of files and folders: an empty word names none.
 inline CLI::Validator not_empty() {
   return CLI::Validator([](std::string& text) { return text.empty() ? "the name is empty" : ""; }, "");
 }
 
-// An option, with the word that stands for its value in the help.
+// Adds an option; `type` is the word that stands for its value in the help.
 template <class T>
 CLI::Option* option(CLI::App* command, const char* flag, T& value, const char* type, const char* text) {
   CLI::Option* added = command->add_option(flag, value, text)->type_name(type);
   const std::string_view kind = type;
   return kind == "FILE" || kind == "DIR" ? added->check(not_empty()) : added;
 }
-// One that may come again: each adds to the list.
+// Adds an option that may be repeated: each occurrence adds to the list.
 inline CLI::Option* repeated(CLI::App* command, const char* flag, std::vector<std::string>& values,
                              const char* type, const char* text) {
   return option(command, flag, values, type, text)->expected(1)->take_all();
 }
-// A word without a flag.
+// Adds an argument without a flag.
 template <class T>
 void positional(CLI::App* command, const char* name, T& value, const char* text, bool is_required = true) {
   command->add_option(name, value, text)->required(is_required)->check(not_empty());
@@ -114,7 +114,7 @@ inline CLI::Option* add_set(CLI::App* command, std::vector<std::string>& set,
     if (path != today) print_note(fmt::format("note: --set {}: is now {}", shortened(path), today));
   });
 }
-// Of a checkpoint: what inference alone depends on. Other arguments may follow.
+// --set for a checkpoint: fields that affect inference alone. Other arguments may follow.
 inline void add_inference_set(CLI::App* command, std::vector<std::string>& set) {
   const std::string text = "change a field that only affects inference (repeatable): " + inference_fields();
   add_set(command, set, text.c_str())->allow_extra_args(false);
@@ -130,7 +130,7 @@ inline void add_batch_size(CLI::App* c, int64_t& size, const char* text) {
   option(c, "--batch-size,--batch", size, "N", text)->check(batch_sizes());
 }
 
-// What most trainings change.
+// The flags for the settings that most trainings change.
 inline CLI::Option* add_image_size(CLI::App* command, int64_t& size, const char* text) {
   return option(command, "--image-size", size, "N", text)->check(whole(16, 16384));
 }
@@ -150,7 +150,7 @@ inline void add_quick_flags(CLI::App* command, QuickFlags& flags) {
           number<double>("a number above 0 and at most 1000", [](double x) { return x > 0 && x <= 1000; }));
 }
 
-// Data sets in folders of the usual layouts; several are united.
+// Data sets in folders of the usual layouts; several are merged.
 inline CLI::Option* add_data(CLI::App* command, std::vector<std::string>& data, const char* text) {
   return repeated(command, "--data", data, "DIR", text);
 }
@@ -161,7 +161,7 @@ inline void add_classes(CLI::App* command, std::vector<std::string>& classes, co
       ->check(not_empty());
 }
 
-// Where there is no other --set: which classes count, and as what.
+// --set for commands without a general one: which classes count, and under which names.
 inline void add_class_set(CLI::App* command, std::vector<std::string>& set) {
   add_set(command, set,
           "rename, merge or drop classes, as train --set data.class_map.NAME=AS does (repeatable)")

@@ -1,5 +1,5 @@
-// saccade data convert: any format to COCO json, YOLO or Pascal VOC; sets are united,
-// divided and cut on the way.
+// saccade data convert: converts any format to COCO json, YOLO or Pascal VOC; on the way, data sets can be
+// merged, split and cut.
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -35,13 +35,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A split as it will be written.
+// A split to be written.
 struct ReadSplit {
   DataSource source;
   GroundTruth truth;
 };
 
-// What --classes, --set, --rename and --drop say.
+// The choice that --classes, --set, --rename and --drop make.
 ClassChoice convert_choice(const DataConvertArguments& arguments) {
   ClassChoice choice = chosen_classes(arguments.classes, arguments.set);
   auto add = [&](const char* flag, const std::string& name, const std::string& as) {
@@ -86,7 +86,7 @@ std::vector<DataSource> convert_sources(const DataConvertArguments& arguments,
              arguments.input);
 }
 
-// All splits as one, which is divided again.
+// Merges all splits into one, which is then split again.
 void unite_sources(std::vector<DataSource>& sources) {
   std::vector<DataPaths> sets;
   for (const DataSource& source : sources)
@@ -121,7 +121,7 @@ std::vector<const ImageInfo*> drawn_to_convert(const GroundTruth& truth, uint64_
   return drawn_order(truth, seed ^ hash_name("data convert"));
 }
 
-// With these images alone.
+// Returns the part with only these images.
 GroundTruth part_with(const GroundTruth& truth, std::span<const ImageInfo* const> images) {
   std::set<int64_t> ids;
   for (const ImageInfo* image : images) ids.insert(image->id);
@@ -177,7 +177,7 @@ void check_inputs(const std::vector<std::string>& places) {
   }
 }
 
-// The file under another name, or where the file systems differ a copy.
+// Links the file under another name, or copies it if the file systems differ.
 void put_picture(const std::string& from, const fs::path& to) {
   std::error_code error;
   const fs::path file = fs::canonical(from);
@@ -185,7 +185,7 @@ void put_picture(const std::string& from, const fs::path& to) {
   if (error) fs::copy_file(file, to);
 }
 
-// All files in a new folder.
+// Writes all files to a new folder.
 void write_form(const LabelForm& form, const std::vector<ReadSplit>& splits, const std::string& output) {
   std::vector<LabelList> lists;
   for (const ReadSplit& split : splits)
@@ -218,7 +218,7 @@ void write_form(const LabelForm& form, const std::vector<ReadSplit>& splits, con
   print_line("to train on it: saccade train --data {} --model rt_detr_r18", shell_word(output));
 }
 
-// The splits of which lists will be written, before they are read.
+// The splits whose lists will be written, before they are read.
 std::vector<DataSource> planned(const std::vector<DataSource>& sources,
                                 const DataConvertArguments& arguments) {
   if (arguments.shares.empty()) return sources;

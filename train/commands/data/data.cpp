@@ -44,7 +44,7 @@ int run_data_shapes(const ShapesArguments& arguments) {
 
 namespace {
 
-// What a check found, in lines; how many problems.
+// Prints what a check found; returns the number of problems.
 int64_t tell(const DatasetReport& report, const std::string& name) {
   for (const std::string& line : report.summary) print_line(line);
   for (const std::string& line : report.remarks) print_line("note: {}", line);
@@ -53,7 +53,7 @@ int64_t tell(const DatasetReport& report, const std::string& name) {
   return report.problems.count();
 }
 
-// Of class folders or label maps.
+// For class folders or label maps.
 int64_t check_class_splits(const SourceFlags& flags, const DataSplits& found, const std::string& fix,
                            bool masks) {
   if (masks)
@@ -86,7 +86,7 @@ int64_t check_detection_splits(const SourceFlags& flags, const std::string& fix,
   std::unique_ptr<MadeFolder> folder;
   if (!fix.empty()) folder = prepare_outputs(sources, flags.data.empty() ? "" : fix, flags.data);
   std::vector<Category> categories;
-  GroundTruth first;  // of the splits
+  GroundTruth first;  // of the first split
   CocoLists lists;
   Written written;
   for (DataSource source : sources) {
@@ -112,7 +112,7 @@ int64_t check_detection_splits(const SourceFlags& flags, const std::string& fix,
     if (sources.size() > 1) print_line("{}, images in {}:", source.paths.annotations, source.paths.images);
     problems += tell(report, source.paths.annotations);
     if (fix.empty()) continue;
-    if (!report.units.empty())  // cut to their images, they would be wrong ones that look right
+    if (!report.units.empty())  // cut to their images, such boxes would be wrong but look right
       fail_input("{}: --fix: {}; it cuts boxes, and cannot tell which were meant", source.paths.annotations,
                  report.units);
     for (const std::string& line : report.left_out) print_line("{}: {}", source.output, line);
@@ -150,7 +150,7 @@ int run_data_check(const CheckArguments& arguments) {
                    : check_detection_splits(some, arguments.fix, arguments.masks);
   };
   int64_t problems = 0;
-  if (flags.data.size() > 1)  // each alone first, with all of its classes: what is wrong is wrong there
+  if (flags.data.size() > 1)  // first each one alone, with all of its classes: a fault belongs where it is
     for (const std::string& place : flags.data) {
       print_line("{}:", place);
       problems += check({.annotations = "",
@@ -170,7 +170,7 @@ int run_data_check(const CheckArguments& arguments) {
 
 namespace {
 
-// The page replaces no file that it is about.
+// Throws InputError if the page would replace a file that it is about.
 void check_page(const DataReportArguments& arguments, const DataPaths& paths) {
   if (!paths.sets.empty()) {
     for (const DataPaths& set : paths.sets) check_page(arguments, set);

@@ -54,7 +54,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Of a PNG file of 8 bits; with more classes 16 are taken.
+// The limit of a PNG file with 8 bits; for more classes 16 are used.
 constexpr int64_t kMaxOf8Bits = 255;
 
 std::optional<DataSplits> sets_to_convert(const DataConvertArguments& arguments) {
@@ -84,7 +84,7 @@ std::optional<DataSplits> sets_to_convert(const DataConvertArguments& arguments)
   return with_flags(std::move(found), flags);
 }
 
-// Writes one split after another below a folder.
+// Writes one split after another into subfolders of a folder.
 class PlainFolders {
  public:
   PlainFolders(std::string folder, std::vector<std::string> classes)
@@ -125,7 +125,7 @@ class PlainFolders {
   static std::string stem_of(const std::string& name) {
     return fs::path(name).replace_extension("").string();
   }
-  // Label maps have their image's name.
+  // Label maps are named after their images.
   static void check_names(const Dataset& set) {
     std::set<std::string> stems;
     for (int64_t i = 0; i < set.num_images(); ++i) {

@@ -1,4 +1,4 @@
-// What `saccade data` does with label maps.
+// The part of `saccade data` that handles label maps.
 #pragma once
 
 #include <optional>
@@ -10,16 +10,16 @@
 
 namespace saccade {
 
-// What a check found of a reported split, whose lists are read. Throws InputError where there is nothing to
-// report on.
+// Adds the findings of a check to a reported split whose lists are read. Throws InputError if there is
+// nothing to report on.
 void take_findings(ReportedSplit& split, DatasetReport report);
-// For a report: the lists, their faults, and the pixels of each class.
-// Throws InputError where there is nothing to report on.
+// Collects for a report: the lists, their faults, and the pixels of each class. Throws InputError if there is
+// nothing to report on.
 std::vector<ReportedSplit> label_map_splits(const DataSplits& found);
 
-// Label maps of any layout, and those that are drawn of masks where arguments.to asks for them, as a folder
-// of images and one of plain PNG files with a classes.txt. The exit status; nothing where the data set is
-// another, or another format is asked for.
+// Converts label maps of any layout, or ones drawn from masks if arguments.to asks for them, into a folder of
+// images and one of plain PNG files with a classes.txt. Returns the exit status; nothing if the data set
+// holds something else, or another format is asked for.
 std::optional<int> convert_label_maps(const DataConvertArguments& arguments);
 
 }  // namespace saccade

@@ -19,7 +19,7 @@ namespace saccade {
 
 namespace {
 
-// Refuses a folder for outputs that is one of these, whose lists or images it would be taken for.
+// Refuses an output folder that is one of these: the outputs would be read as its lists or images.
 void check_not_of_data(const std::string& folder, const std::vector<std::string>& data) {
   std::error_code error;
   for (const std::string& place : data)
@@ -42,7 +42,7 @@ std::unique_ptr<MadeFolder> prepare_outputs(const std::vector<DataSource>& sourc
   for (const DataSource& source : sources) {
     for (const DataPaths& set : sets_of(source.paths))
       check_outputs({{"the output", source.output}}, {{"the annotations", set.annotations}});
-    // A list that somebody else has written stays.
+    // A list that someone else wrote is not replaced.
     if (is_old_file(source.output) && beginning_of(source.output, kWrittenList.size()) != kWrittenList)
       fail_input("{}: already exists and was not written by saccade, expected another {}", source.output,
                  folder.empty() ? "name" : "folder");
@@ -68,7 +68,7 @@ void tell_how_to_train(const std::string& place, const std::vector<DataSource>& 
       if (is_found && std::ranges::find(sources, split.annotations, &DataSource::output) == sources.end())
         print_line("note: {}: existed before and stays; --data {} uses it for the {} images",
                    split.annotations, shell_word(place), name);
-  } catch (const InputError&) {  // the place holds another data set, too
+  } catch (const InputError&) {  // the folder also holds another data set
   }
   const char* outside = allow_outside ? " --set data.allow_outside=true" : "";
   if (is_found)
@@ -81,7 +81,7 @@ void tell_how_to_train(const std::string& place, const std::vector<DataSource>& 
 
 namespace {
 
-// From the folder of the file on.
+// Returns the path relative to the folder of the file.
 std::string relative_folder(const std::string& folder, const std::string& file) {
   std::error_code error;
   const std::filesystem::path relative = std::filesystem::relative(folder, parent_of(file), error);

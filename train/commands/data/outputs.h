@@ -1,4 +1,4 @@
-// Where the commands of `saccade data` write lists, and how one continues with them.
+// Where the commands of `saccade data` write lists, and the advice they print on how to train with them.
 #pragma once
 
 #include <memory>
@@ -12,29 +12,30 @@
 
 namespace saccade {
 
-// The folder of the outputs ("": they are files with names of their own), which must not be that of a data
-// set: what is written there would be one of its lists of boxes. Throws InputError, also where a file would
-// be replaced that is not written by saccade.
+// Creates the folder of the outputs (if empty, the outputs are files with names of their own). It must not be
+// the folder of a data set: the written files would be read as its lists of boxes. Throws InputError, also if
+// it would replace a file that saccade did not write.
 std::unique_ptr<MadeFolder> prepare_outputs(const std::vector<DataSource>& sources, const std::string& folder,
                                             const std::vector<std::string>& data);
 
-// Of the first of the sources.
+// Counts of the first of the sources.
 struct Written {
   size_t images = 0, boxes = 0;
 };
-// place: the folder that was written, or the one file. --data takes it where its lists alone are found in it.
+// `place` is the folder that was written, or the one file. --data takes it if only its own lists are found in
+// it.
 void tell_how_to_train(const std::string& place, const std::vector<DataSource>& sources, Written written,
                        bool allow_outside);
 
 // "12 images in photos, 30 boxes (2 more are left out), 2 categories".
 std::string counts_of_list(const GroundTruth& truth, const std::string& images, int64_t boxes_left_out = 0);
 
-// Those of a data set's splits, as COCO's: they appear together or, where one of them has a fault,
-// not at all.
+// The lists of a data set's splits in COCO's format: all of them appear together or, if one of them has a
+// fault, none.
 class CocoLists {
  public:
   void add(const DataSource& source, const GroundTruth& truth);
-  // Of all; with a line about each.
+  // Writes all of them, and prints a line about each.
   void write();
 
  private:

@@ -1,4 +1,4 @@
-// saccade data show: what the model is given in a step of its training, as pictures.
+// saccade data show: draws as pictures what the model receives in a training step.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@
 namespace saccade {
 namespace {
 
-// Image n of the batch, padding included.
+// Image n of the batch, including padding.
 Image image_of(const Batch& batch, int64_t n) {
   Image image(batch.images.dim(1), batch.images.dim(2));
   const Tensor pixels = batch.images.select(0, n);

@@ -80,7 +80,7 @@ std::vector<DataSource> sources_of(const SourceFlags& flags, const std::string& 
 
 namespace {
 
-// Whether there are folders in it that are more than images and lists of boxes by their names.
+// Whether the folder has subfolders that, by their names, hold more than images and lists of boxes.
 bool may_hold_classes(const std::string& folder) {
   bool has_images = false, has_lists = false, has_others = false;
   std::error_code error;
@@ -97,9 +97,9 @@ bool may_hold_classes(const std::string& folder) {
   return has_others && !(has_images && has_lists);
 }
 
-// A file next to the folders that may be a list of boxes in a form that is not known, or labels of boxes
-// next to them or in them; "": none. Lists of classes are none. Of many folders and files the first are
-// looked at.
+// A file next to the folders that may be a list of boxes in an unknown form, or labels of boxes next to them
+// or in them; empty if there is none. Lists of classes do not count. Looks only at the first of many folders
+// and files.
 std::string possible_list(const std::string& folder) {
   for (const char* ending : {".json", ".xml", ".data", ".yaml", ".yml"})
     for (const std::string& name : list_files(folder, ending))
@@ -119,7 +119,7 @@ std::string possible_list(const std::string& folder) {
   return "";
 }
 
-// Folders that are called images and label maps are no classes, whatever is in them.
+// Folders named like images and label maps are not classes, whatever they hold.
 void refuse_label_maps(const std::string& folder) {
   const auto has_one_of = [](const std::string& name, std::initializer_list<const char*> words) {
     return std::ranges::any_of(words, [&](const char* w) { return lower_case(name).find(w) != name.npos; });
@@ -139,13 +139,13 @@ void refuse_label_maps(const std::string& folder) {
         folder, images, maps, data_formats().find("label_maps").layout);
 }
 
-// Whether the place holds class folders, and no lists that are known.
+// Whether the place holds class folders, and no known lists.
 bool holds_classes(const std::string& place) {
   if (!is_folder(place) || !look_for_splits(place).format.empty()) return false;
   const DataSplits found = look_for_splits(place, "", {.image_classes = true});
   for (const auto& [name, paths] : named_splits(found))
     if (may_hold_classes(paths.images)) {
-      if (!sets_below(paths.images).empty()) return false;  // a folder of data sets is no class
+      if (!sets_below(paths.images).empty()) return false;  // a folder of data sets is not a class
       refuse_label_maps(paths.images);
       for (const std::string& folder : {place, paths.images})
         if (const std::string list = possible_list(folder); !list.empty())
@@ -160,7 +160,7 @@ bool holds_classes(const std::string& place) {
   return false;
 }
 
-// Whether the place holds label maps, and no lists of boxes that are known.
+// Whether the place holds label maps, and no known lists of boxes.
 bool holds_label_maps(const std::string& place) {
   return is_folder(place) && look_for_splits(place).format.empty() &&
          !look_for_splits(place, "", {.label_maps = true}).format.empty();

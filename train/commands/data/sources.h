@@ -1,4 +1,4 @@
-// Which data sets a command of `saccade data` is about.
+// Selects the data sets that a command of `saccade data` works on.
 #pragma once
 
 #include <optional>
@@ -10,14 +10,14 @@
 
 namespace saccade {
 
-// A set, and the file for what is written of it.
+// A data set, and the file to write for it.
 struct DataSource {
   DataPaths paths;
   std::string output = {};
   std::string name = {};  // of the split
 };
 
-// What the flags say: --annotations and --images, or folders.
+// The values of the flags: --annotations and --images, or folders.
 struct SourceFlags {
   std::string annotations, images;
   std::vector<std::string> data;
@@ -26,27 +26,27 @@ struct SourceFlags {
   LabelMapOptions label_maps = {};
 };
 
-// What --set says of classes, applied to the configuration. Throws InputError for what is about something
+// Applies the edits of --set about classes to the configuration. Throws InputError for edits of anything
 // else.
 void set_classes(Config& config, const std::vector<std::string>& set);
 LabelMapOptions set_label_maps(const std::vector<std::string>& set);
-// That of --classes and --set.
+// Returns the choice that --classes and --set make.
 ClassChoice chosen_classes(const std::vector<std::string>& classes, const std::vector<std::string>& set);
 
 // "a + b": the folders, or the annotations.
 std::string name_of(const SourceFlags& flags);
-// The splits of the folders, united, each with a file of its name in the folder `output`.
-// What was passed over is printed.
+// Returns the splits of the folders, merged, each with a file of its name in the folder `output`. Prints what
+// it ignored.
 std::vector<DataSource> splits_of(const std::vector<std::string>& folders, const std::string& format,
                                   const std::string& output);
-// One set, whose output is `output`, or the splits of the folders. Throws InputError for flags that do not go
-// together.
+// Returns one data set, whose output is `output`, or the splits of the folders. Throws InputError for flags
+// that do not go together.
 std::vector<DataSource> sources_of(const SourceFlags& flags, const std::string& output = "");
-// The splits with what the flags say of them; their notes are printed.
+// Applies the flags to the splits; prints their notes.
 DataSplits with_flags(DataSplits found, const SourceFlags& flags);
-// Of folders in which no lists of boxes are found, but folders that may be classes: these as splits, united.
+// If the folders hold no lists of boxes, but subfolders that may be classes: returns these as splits, merged.
 std::optional<DataSplits> class_folders(const SourceFlags& flags);
-// The same of label maps; also what --annotations and --images name.
+// The same for label maps, which --annotations and --images may also name.
 std::optional<DataSplits> label_map_sets(const SourceFlags& flags);
 
 }  // namespace saccade

@@ -24,7 +24,7 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-// Each asks the program with the words up to the cursor, and takes its answer or the names of files.
+// The script asks the program with the words up to the cursor, and offers its answer or file names.
 constexpr std::string_view kBashScript =
 #include "train/commands/shell/completion.bash.inc"
     ;
@@ -48,7 +48,7 @@ Words recipe_names() {
   return names;
 }
 
-// Of values that no validator lists.
+// For values that no validator lists.
 Words known_values(const std::string& name) {
   static const std::map<std::string, Words (*)()> kKnown = {
       {"model", recipe_names},
@@ -79,7 +79,7 @@ Words known_values(const std::string& name) {
 Words values_of(const CLI::Option& option, const std::string& start) {
   const std::string type = option.get_type_name();
   if (type.starts_with("PATH=VALUE")) return complete_set(start);
-  // CLI11 says "NAME:{train,val,test}".
+  // CLI11 writes "NAME:{train,val,test}".
   const size_t open = type.find('{'), close = type.rfind('}');
   if (open != std::string::npos && close > open) {
     return beginning_with(start, split(type.substr(open + 1, close - open - 1), ','));
@@ -93,7 +93,7 @@ Words values_of(const CLI::Option& option, const std::string& start) {
 
 bool takes_value(const CLI::Option& option) { return option.get_items_expected_max() > 0; }
 
-// The flag of the command that the word names.
+// Returns the flag of the command that the word names.
 const CLI::Option* flag_named(const CLI::App& command, const std::string& word) {
   if (!word.starts_with("-")) return nullptr;
   for (const CLI::Option* option : command.get_options())
@@ -101,11 +101,12 @@ const CLI::Option* flag_named(const CLI::App& command, const std::string& word) 
   return nullptr;
 }
 
-// The message type that "model.backbone" leads to; null where there is none.
+// Returns the message type at a path such as "model.backbone"; null if there is none.
 const pb::Descriptor* type_at(const std::string& path) {
   const pb::Descriptor* type = Config::descriptor();
   for (const std::string& name : split(path, '.')) {
-    if (!name.empty() && name.find_first_not_of("0123456789") == std::string::npos) continue;  // of a list
+    if (!name.empty() && name.find_first_not_of("0123456789") == std::string::npos)
+      continue;  // index in a list
     const pb::FieldDescriptor* field = type->FindFieldByName(name);
     type = field ? field->message_type() : nullptr;
     if (!type) return nullptr;
@@ -153,7 +154,7 @@ Words complete_set(const std::string& word) {
   if (equals != std::string::npos) {
     const pb::FieldDescriptor* field = type->FindFieldByName(name);
     if (!field) return {};
-    // Of a list, the value after the last comma.
+    // For a list, the value after the last comma.
     const size_t comma = field->is_repeated() ? word.rfind(',') : std::string::npos;
     const std::string given = word.substr(0, (comma == std::string::npos ? equals : comma) + 1);
     for (const std::string& value : values_of_field(field)) words.push_back(given + value);
@@ -170,7 +171,7 @@ Words complete_words(const CLI::App& app, const Words& words) {
   if (words.size() < 2) return {};
   const std::string& last = words.back();
   const CLI::App* command = &app;
-  const CLI::Option* waiting = nullptr;  // for its value
+  const CLI::Option* waiting = nullptr;  // the option whose value comes next
   size_t positionals = 0;
   for (size_t i = 1; i + 1 < words.size(); ++i) {
     const std::string& word = words[i];
@@ -205,7 +206,7 @@ Words complete_words(const CLI::App& app, const Words& words) {
       for (const std::string& name : option->get_lnames()) choices.push_back("--" + name);
   }
   if (!choices.empty()) return beginning_with(last, choices);
-  const CLI::Option* place = nullptr;  // of the word; the last one takes all that follow
+  const CLI::Option* place = nullptr;  // the argument at this place; the last one takes all that follow
   for (const CLI::Option* option : command->get_options())
     if (option->get_positional() && (!place || positionals-- > 0)) place = option;
   return place ? values_of(*place, last) : Words();

@@ -1,4 +1,4 @@
-// The pages of the manual, from the definitions of the commands.
+// Writes the pages of the manual from the definitions of the commands.
 #include <fmt/format.h>
 
 #include <sstream>
@@ -9,7 +9,7 @@ namespace saccade {
 
 namespace {
 
-// Text as man(7) shows it: hyphens can be copied, nothing is a request.
+// Escapes text for man(7): hyphens can be copied, and nothing is a request.
 std::string roff(const std::string& text) {
   std::string out;
   bool at_start = true;
@@ -42,7 +42,7 @@ std::string options_text(const CLI::App& command) {
     } else {
       for (const std::string& flag : option->get_lnames())
         name += (name.empty() ? "" : ", ") + ("\\fB" + roff("--" + flag) + "\\fR");
-      // CLI11 adds what its checks say after a colon.
+      // CLI11 appends the descriptions of its checks after a colon.
       const std::string type = option->get_type_name();
       const std::string value = type.substr(0, type.find(':'));
       if (option->get_items_expected_max() > 0 && !value.empty()) name += " \\fI" + roff(value) + "\\fR";
@@ -53,7 +53,7 @@ std::string options_text(const CLI::App& command) {
   return out;
 }
 
-// The footer: "Examples:" and indented commands.
+// Formats the footer: "Examples:" and indented commands.
 std::string examples_text(const std::string& footer) {
   std::istringstream lines(footer);
   std::string out;

@@ -6,7 +6,7 @@
 
 namespace saccade {
 
-// The macros are of this file alone, so that a commit recompiles nothing else (CMakeLists.txt).
+// The macros are defined for this file alone, so that a commit recompiles nothing else (CMakeLists.txt).
 std::string version_text() {
   return fmt::format(
       "saccade {} (commit {})\nCPU: oneDNN, -march={}, compiled by {} {}\nCUDA: {}\nVideos: {}",
