@@ -15,8 +15,8 @@ namespace saccade {
 
 namespace {
 
-// What stands between the schema's defaults and a configuration: its family's preset over that of its class
-// loss.
+// The layer between the schema's defaults and a configuration: the preset of the model's family over that of
+// its class loss.
 Config preset_of(const Config& config) {
   Config family;
   if (const auto type = model_types().all().find(config.model().type()); type != model_types().all().end())
@@ -46,13 +46,13 @@ std::vector<const pb::FieldDescriptor*> other_parts(const config::Model& model) 
 Config resolve_config(const Config& config) {
   Config resolved = preset_of(config);
   resolved.MergeFrom(config);
-  // The fields of a backbone that is all arguments have no defaults.
+  // A backbone that takes only keyed arguments has no defaults in its fields.
   const config::Backbone given = resolved.model().backbone();
   write_defaults(resolved);
   if (const auto backbone = backbones().all().find(given.type());
       backbone != backbones().all().end() && !backbone->second.typed_fields)
     *resolved.mutable_model()->mutable_backbone() = given;
-  // What other models read may stand at its defaults.
+  // Fields of other model families may be present with their default values.
   config::Model &model = *resolved.mutable_model(), defaults;
   write_defaults(defaults);
   const pb::Reflection* r = model.GetReflection();

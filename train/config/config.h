@@ -1,4 +1,4 @@
-// The configuration of a run (configs/saccade.proto): reading, --set edits, validation, the resolved text
+// The configuration of a run (configs/saccade.proto): reading it, --set edits, validation, the resolved text
 // that is written next to the results, and the translation of its model section into the Args that models are
 // built from. Every mistake is an InputError that says where it is, what is wrong and what was expected.
 #pragma once
@@ -13,9 +13,9 @@ namespace saccade {
 
 using config::Config;
 
-// Reads a textproto file. Errors read "FILE:LINE:COLUMN: ..."; a misspelt field names the nearest known one.
-// The --set edits follow in their order. Names that fields had before are read as those of today, which is
-// told in a line of notes.
+// Reads a textproto file. Errors read "FILE:LINE:COLUMN: ..."; for a misspelt field they name the nearest
+// known one. Then applies the --set edits in order. Old names of fields are read as the current ones, each
+// with a line in notes.
 Config load_config(const std::string& path, const std::vector<std::string>& sets = {},
                    std::vector<std::string>* notes = nullptr);
 // The same from memory; `name` stands in for the file name in errors.
@@ -27,44 +27,44 @@ Config parse_config(const std::string& text, const std::string& name,
 //   data.augment.short_sides=480,512     a list; [] empties it
 //   model.backbone.arg.points=4          a keyed argument, added or replaced; its type follows from the value
 //   optimizer.group.0.lr_mult=0.1        an element of a list of messages, by index
-//   optimizer.group={regex: "bias"}      a message in textproto syntax: replaces one, which notes tell,
-//                                        is appended to a list
-//   data.class_map.traffic light=sign    what a class of the data is trained as, added or replaced; "":
-//                                        it is left out
+//   optimizer.group={regex: "bias"}      a message in textproto syntax: replaces a single message, which
+//                                        notes tell, or is appended to a list
+//   data.class_map.traffic light=sign    the class that a class of the data is trained as, added or replaced;
+//                                        if it is empty, the class is left out
 void apply_set(Config& config, const std::string& assignment, std::vector<std::string>* notes = nullptr);
-// What the flags --data and --classes say.
+// The values of the flags --data and --classes.
 struct DataFlags {
   std::vector<std::string> folders = {}, classes = {};
 };
-// What is in the folders, where there are some, replaces the data sets of the configuration;
-// so do the classes.
+// Replaces the configuration's data sets by those in the folders, and its classes, if they are given.
 void use_data(Config& config, const DataFlags& flags);
 
-// Checks every field's rule (configs/rules.proto) and what concerns several fields, naming the field. A
-// model's own arguments are checked when it is built.
+// Checks every field's rule (configs/rules.proto) and the rules that involve several fields, naming the
+// field. A model's own arguments are checked when it is built.
 void validate_config(const Config& config);
-// The parts of model that are set are those of its family. Throws InputError.
+// Checks that only parts of the model's own family are set. Throws InputError.
 void check_parts(const config::Model& model);
-// What training needs beyond that: data sets and something that ends it.
+// Checks what training also needs: data sets, and something that ends it.
 void validate_for_training(const Config& config);
 
-// Whether training batches may hold padding, which what changes whole batches (mixing,
-// resizing) does not know.
+// Whether training batches may hold padding, which operations on whole batches (mixing, resizing) cannot
+// handle.
 bool pads_batches(const config::Data& data);
-// Throws InputError when a field that training needs has no value.
+// Throws InputError if a field that training needs has no value.
 void need(const std::string& field, const std::string& value, const char* what);
 
-// The configuration with every default written out: the preset of its family of models, then the schema's.
+// Returns the configuration with every default written out: the preset of its model family, then the
+// schema's.
 Config resolve_config(const Config& config);
 std::string config_text(const Config& config);
 
-// config.model as Args: messages become sections, `arg` entries plain keys, enums their names, a Layer a
-// section with `type` and its arguments. Typed fields have their defaults, so a model gives them no second
-// one, and their rules are checked.
+// Returns config.model as Args: messages become sections, `arg` entries become plain keys, enums their names,
+// and a Layer becomes a section with `type` and its arguments. Typed fields have their defaults, so a model
+// defines no second default for them, and their rules are checked.
 Args model_args(const Config& config);
-Args criterion_args(const Config& config);    // config.criterion, likewise
+Args criterion_args(const Config& config);    // config.criterion, in the same way
 Args given_model_args(const Config& config);  // config.model without the defaults
-// What a model is built from.
+// The arguments from which a model is built.
 struct BuildArgs {
   Args model, criterion;
 };

@@ -1,4 +1,4 @@
-// config.model as the Args that models are built from.
+// Converts config.model to the Args that models are built from.
 #include <google/protobuf/reflection.h>
 
 #include <vector>
@@ -51,7 +51,7 @@ Args::Value value_of(const pb::Message& m, const pb::FieldDescriptor* f) {
   return value_text(m, f, -1);  // strings, and the names of enums
 }
 
-// defaults: what the message holds where the user says nothing.
+// defaults: the values if the user sets nothing.
 void copy_message(const pb::Message& m, const pb::Message& defaults, Args& out) {
   const pb::Reflection* r = m.GetReflection();
   std::vector<const pb::FieldDescriptor*> fields;
@@ -71,7 +71,7 @@ void copy_message(const pb::Message& m, const pb::Message& defaults, Args& out) 
         copy_arg(static_cast<const config::Arg&>(r->GetRepeatedMessage(m, f, i)), out);
 }
 
-// What the configuration would be if only the types of model and backbone were given.
+// The configuration if only the types of model and backbone were given.
 Config defaults_of(const Config& config) {
   Config bare;
   bare.mutable_model()->set_type(config.model().type());
@@ -84,7 +84,7 @@ Config defaults_of(const Config& config) {
 BuildArgs build_args(const Config& config) {
   Config resolved = resolve_config(config), defaults = defaults_of(config);
   check_rules(resolved.model(), "model");
-  // Builders are told the number of classes, which may come from the data set.
+  // Builders receive the number of classes separately; it may come from the data set.
   resolved.mutable_model()->clear_num_classes();
   BuildArgs args{Args("model"), Args("criterion")};
   copy_message(resolved.model(), defaults.model(), args.model);

@@ -1,4 +1,4 @@
-// Reading a configuration, and what is wrong with one that cannot be read.
+// Reads a configuration, and explains what is wrong with one that cannot be read.
 #include <google/protobuf/text_format.h>
 
 #include <optional>
@@ -29,7 +29,7 @@ std::string trimmed_line(const std::string& text, int number) {
   return shortened(trim(line_of(text, number)), 60);
 }
 
-// The names of a message of the parser: BEGIN"first"MIDDLE"second"...
+// The two names in a message of the parser: BEGIN"first"MIDDLE"second"...
 using TwoNames = std::optional<std::pair<std::string, std::string>>;
 TwoNames two_names(const std::string& message, const std::string& begin, const std::string& middle) {
   const std::string before = begin + "\"", between = "\"" + middle + "\"";
@@ -40,14 +40,14 @@ TwoNames two_names(const std::string& message, const std::string& begin, const s
   if (end == std::string::npos) return std::nullopt;
   return std::pair(message.substr(first, at - first), message.substr(second, end - second));
 }
-TwoNames unknown_field(const std::string& message) {  // its message type, its name
+TwoNames unknown_field(const std::string& message) {  // the message type and the field
   return two_names(message, "Message type ", " has no field named ");
 }
-TwoNames unknown_value(const std::string& message) {  // itself, its field's name
+TwoNames unknown_value(const std::string& message) {  // the value and its field
   return two_names(message, "Unknown enumeration value of ", " for field ");
 }
 
-// The parser reports an unknown name at the token that follows it; the user wants the name.
+// The parser reports an unknown name at the token after it; the user wants the position of the name.
 int column_of(const FirstError& error, const std::string& text) {
   const TwoNames field = unknown_field(error.message), value = unknown_value(error.message);
   if (error.column == 0 || (!field && !value)) return error.column;

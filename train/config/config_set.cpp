@@ -1,4 +1,4 @@
-// --set path.to.field=value.
+// Applies --set path.to.field=value.
 #include <fmt/ranges.h>
 
 #include "core/tensor/error.h"
@@ -13,7 +13,7 @@ namespace saccade {
 
 namespace {
 
-// "[a, b]" and "a,b" as their elements.
+// Splits "[a, b]" and "a,b" into their elements.
 std::vector<std::string> list_elements(std::string text) {
   text = trim(text);
   if (text.size() >= 2 && text.front() == '[' && text.back() == ']')
@@ -50,7 +50,7 @@ void set_scalar(pb::Message& m, const pb::FieldDescriptor* f, const std::string&
     }
     return;
   }
-  // An element that is itself a list would be accepted by the parser as several.
+  // The parser would accept an element that is itself a list as several elements.
   if (value.empty() || value[0] == '[' || !parse_value(m, f, value).empty())
     fail_input("{}: \"{}\" does not fit, expected {}", where, shortened(value), expected_for(f));
 }
@@ -67,7 +67,7 @@ void set_field(pb::Message& m, const pb::FieldDescriptor* f, const std::string& 
     if (!f->is_repeated()) r->ClearField(&m, f);
     std::string wrong = parse_value(m, f, text);
     if (!wrong.empty()) fail_input("{}: {}", where, wrong);
-    // Without a place there is no split, as where none is named.
+    // An empty message means that there is no split, as if none were named.
     if (!f->is_repeated() && f->message_type() == config::Split::descriptor() &&
         r->GetMessage(m, f).ByteSizeLong() == 0)
       r->ClearField(&m, f);
@@ -78,7 +78,7 @@ void set_field(pb::Message& m, const pb::FieldDescriptor* f, const std::string& 
   for (const std::string& element : list_elements(value)) set_scalar(m, f, element, where);
 }
 
-// Fields of a group that were set, and that braces in its place do not set.
+// Notes the fields of a group that were set before and that the new braces do not set.
 void note_lost(const Config& before, const Config& after, const std::string& path,
                std::vector<std::string>& notes) {
   std::vector<std::string> lost;
@@ -91,7 +91,7 @@ void note_lost(const Config& before, const Config& after, const std::string& pat
                               lost.size() == 1 ? "" : ", ..."));
 }
 
-// The value of a keyed argument; its type follows from its form.
+// Sets the value of a keyed argument; its type follows from its form.
 void set_arg_value(config::Arg& arg, const std::string& text, const std::string& where) {
   int64_t whole = 0;
   double number = 0;
@@ -133,7 +133,7 @@ void set_arg(pb::Message& m, const pb::FieldDescriptor* f, const std::string& ke
   set_arg_value(*entry, trim(value), where);
 }
 
-// Names of classes may have any characters, points among them.
+// Class names may contain any characters, including dots.
 void set_class_mapping(config::Data& data, const std::string& name, const std::string& as,
                        const std::string& where) {
   if (name.empty()) fail_input("{}: expected data.class_map.NAME=AS", where);

@@ -1,4 +1,4 @@
-// The checks of a configuration: the fields' own rules, and what concerns several fields at once.
+// Checks a configuration: the fields' own rules, and rules that involve several fields.
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -26,7 +26,7 @@ void check_pixels(const std::string& name, int64_t height, int64_t width) {
                kMaxImagePixels);
 }
 
-// The largest images that the sizes of a configuration make.
+// Checks the largest images that the configured sizes produce.
 void check_sizes(const config::Data& data) {
   const config::Augment& augment = data.augment();
   if (data.val_height() > 0)
@@ -40,7 +40,7 @@ void check_sizes(const config::Data& data) {
     check_pixels("data.augment.short_sides", side, std::max(side, augment.long_side()));
 }
 
-// What is said of classes and of several data sets.
+// Checks the settings of classes and of several data sets.
 void check_classes(const config::Data& data) {
   std::set<std::string> mapped, wanted;
   for (const config::ClassMapping& mapping : data.class_map()) {
@@ -67,7 +67,7 @@ void check_pair(const char* a_name, int a, const char* b_name, int b) {
     fail_input("{} = {} and {} = {}: expected both to be set, or both to be 0", a_name, a, b_name, b);
 }
 
-// What changes whole batches, and the epochs of the strong augmentations.
+// Checks operations on whole batches, and the epochs of the strong augmentations.
 void check_batches(const config::Data& data) {
   const config::Augment& augment = data.augment();
   const bool changed = augment.batch_mixup() > 0 || augment.multi_scale_heights_size() > 0;

@@ -61,7 +61,7 @@ class FineTuning {
     if (is_free("schedule.warmup_steps") && schedule.warmup_epochs() == 0)
       schedule.set_warmup_steps(std::min(std::clamp(schedule.warmup_steps(), kShortestWarmup, kLongestWarmup),
                                          static_cast<int32_t>(std::min(steps / kTuningWarmupShare, 1e9))));
-    // Drops that were never to be reached are none.
+    // A step schedule without drops is constant.
     const bool is_constant =
         schedule.type() == "constant" || (schedule.type() == "step" && schedule.drop_epochs_size() == 0);
     if (!is_constant || !is_free("schedule.type")) return;

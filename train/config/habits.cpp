@@ -8,7 +8,7 @@
 namespace saccade {
 namespace {
 
-// In small letters, without dashes in front and what follows '=', '_' for '-'.
+// Normalises a word: lower case, without leading dashes and without '=' and what follows, '_' for '-'.
 std::string bare(std::string_view word) {
   word = word.substr(0, word.find('='));
   word.remove_prefix(std::min(word.find_first_not_of('-'), word.size()));
@@ -31,7 +31,7 @@ bool is_among(std::string_view word, std::string_view list) {
 struct Family {
   std::string_view beginning, recipes;
 };
-// The first that fits counts.
+// The first match counts.
 constexpr Family kFamilies[] = {
     {"yolov8n", "dfine_n or rt_detr_r18"},
     {"yolo", "rt_detr_r18, dfine_s or dfine_n"},

@@ -91,7 +91,7 @@ LoaderOptions train_loader(const Config& config) {
                                                            : Sampling::kUniform;
   o.repeat_threshold = data.repeat_threshold();
   o.group_by_shape = data.group_by_shape();
-  if (data.overfit() > 0) {  // the images as they are evaluated
+  if (data.overfit() > 0) {  // the images as at evaluation
     o.augment = eval_augment(config);
     o.mix = {};
     o.batch_mixup = {};
@@ -166,7 +166,7 @@ DataPaths paths_of(const config::Split& first,
   return unite_paths(sets);
 }
 
-// Those of data.folder and data.more_folders.
+// The splits in data.folder and data.more_folders.
 DataSplits splits_of_folders(const Config& config, std::vector<std::string>* notes) {
   std::vector<std::string> folders{config.data().folder()};
   folders.insert(folders.end(), config.data().more_folders().begin(), config.data().more_folders().end());
@@ -219,7 +219,7 @@ DataSplits data_splits(const Config& config, std::vector<std::string>* notes) {
     (*paths)->skip_bad_images = data.bad_images() == config::skip;
     set_needs(**paths, config);
   }
-  // Metrics can do without the masks that training needs.
+  // Metrics can do without the masks that training requires.
   if (splits.val && splits.val->wants.masks) splits.val = with_masks(*splits.val);
   return splits;
 }

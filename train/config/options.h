@@ -1,4 +1,4 @@
-// The configuration as the option structs of the data pipeline.
+// Translates the configuration into the option structs of the data pipeline.
 #pragma once
 
 #include "autograd/scope.h"
@@ -11,52 +11,53 @@
 
 namespace saccade {
 
-// Training: either a fixed size (stretched, or with scale_min/scale_max scaled, cut and padded, or with
-// crop_area_min a random window of the image), or DETR's crops and short sides. An empty list of short sides
-// is DETR's.
+// Training: either a fixed size (stretched; scaled, cut and padded with scale_min/scale_max; or a random
+// window of the image with crop_area_min), or DETR's crops and short sides. An empty list of short sides
+// means DETR's.
 AugmentFields augment_fields(const Config& config);
-// Evaluation: val_height x val_width (stretched, or with val_crop_pct the centre), or the short side.
+// Evaluation: val_height x val_width (stretched, or the centre with val_crop_pct), or the short side.
 Augmentation eval_augment(const Config& config);
-// What an image has at evaluation: the fixed size, or the short and the long side. Sides that are given,
-// not 0, count instead.
+// Returns the size of images at evaluation: the fixed size, or the short and the long side. Given sides that
+// are not 0 take precedence.
 ImageSize eval_size(const Config& config, int64_t height = 0, int64_t width = 0);
 
 // Shuffled, endless batches of the training set.
 LoaderOptions train_loader(const Config& config);
-// All images once, in order. batch_size 0: the configuration's.
+// All images once, in order. If batch_size is 0, the configuration's is used.
 LoaderOptions eval_loader(const Config& config, int64_t batch_size = 0);
 
 kernels::ImageNormalization image_normalization(const Config& config);
 LabelMapOptions label_map_options(const Config& config);
-// What the task must find in a set, and what its files mean.
+// Sets what the task must find in a data set, and what its files mean.
 void set_needs(DataPaths& paths, const Config& config);
-// Which classes count, as data.class_map and data.classes say.
+// Which classes are used, according to data.class_map and data.classes.
 ClassChoice class_choice(const Config& config);
 // Whether the model predicts masks.
 bool has_masks(const Config& config);
-// Whether the training set is united of several, so that their classes are known by names alone.
+// Whether the training set is merged from several, so that classes are identified by name alone.
 bool has_several_sets(const Config& config);
-// What a configuration says of folders in which data sets are found.
+// How data sets are searched for in folders, according to the configuration.
 PlaceOptions place_options(const Config& config);
-// Where the splits are: as data.train and data.val say, or found in data.folder and data.more_folders, which
-// is reported in lines that are added to notes. Throws InputError where the folders hold no training images.
+// Returns the splits: those of data.train and data.val, or those found in data.folder and data.more_folders,
+// which adds lines to notes. Throws InputError if the folders hold no training images.
 DataSplits data_splits(const Config& config, std::vector<std::string>* notes = nullptr);
-// By eval.evaluator, which names one of the model's task; unset: the usual one.
+// Returns the evaluator that eval.evaluator names, among those of the model's task; if unset, the usual one.
 // Throws InputError for an unknown one.
 const EvaluatorSpec& evaluator_of(const Config& config);
-// The number that a category has for the model.
+// How category ids map to the labels of the model.
 LabelScheme label_scheme(const Config& config);
 
-// What products run in: execution().compute and execution().math.
+// The precision of matrix products: execution().compute and execution().math.
 struct Precision {
   DType compute = DType::kF32;
   MathMode math = MathMode::kExact;
 };
 Precision precision_of(const Config& config);
-// `auto` becomes bf16 where the device gains by it, else f32, or what a run that continues has: `run` is its
-// folder, or "". Returns what to say of it; "" where the configuration names a precision.
+// Replaces `auto` by bf16 if the device gains by it, else by f32, or by the precision of a run that
+// continues; `run` is its folder, or empty. Returns a message about it; empty if the configuration names a
+// precision.
 std::string resolve_precision(Config& config, Device device, const std::string& run = "");
-// Until the end of the thread's ExecutionScope.
+// Sets the precision until the end of the thread's ExecutionScope.
 void set_precision(const Precision& precision);
 
 }  // namespace saccade

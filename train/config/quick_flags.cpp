@@ -11,12 +11,12 @@
 namespace saccade {
 namespace {
 
-// The side that --image-size names: the longer one of a fixed size, else the short one.
+// The side that --image-size names: the longer one of a fixed size, else the short side.
 int64_t named_side(const config::Data& data) {
   return data.val_height() > 0 ? std::max(data.val_height(), data.val_width()) : data.val_short_side();
 }
 
-// The edits of one flag: none of what stays.
+// Collects the edits of one flag; leaves out values that do not change.
 class Editor {
  public:
   Editor(const char* flag, std::vector<FlagEdit>& edits) : flag_(flag), edits_(edits) {}
@@ -36,12 +36,12 @@ class Editor {
   std::vector<FlagEdit>& edits_;
 };
 
-// Lengths in pixels, in proportion to the new side of images.
+// Scales lengths in pixels in proportion to the new image side.
 class SizeEditor : public Editor {
  public:
   SizeEditor(const config::Data& data, int64_t size, std::vector<FlagEdit>& edits)
       : Editor("--image-size", edits), size_(size), before_(named_side(data)) {
-    // The sizes of multi-scale training tell what the model's maps and windows need.
+    // The sizes of multi-scale training show which multiples the model's maps and windows need.
     for (const int32_t side : data.augment().multi_scale_heights()) step_ = std::gcd(step_, int64_t{side});
     if (step_ > 0 && size % step_ != 0) {
       const int64_t low = std::max(size / step_ * step_, step_);
@@ -51,7 +51,7 @@ class SizeEditor : public Editor {
     }
   }
 
-  // Of a size to which images are brought, and of one that only bounds or cuts them.
+  // For a size to which images are resized, and for one that only limits or cuts them.
   int64_t fixed(int64_t length) const { return scaled(length, std::max<int64_t>(step_, 1)); }
   int64_t bound(int64_t length) const { return scaled(length, 1); }
 
@@ -114,7 +114,7 @@ void edit_size(const Config& config, int64_t size, std::vector<FlagEdit>& edits)
   }
   if (augment.mosaic() > 0) edit.set_bound("data.augment.mosaic_side", augment.mosaic_side());
   edit_evaluation_size(config, edit);
-  // Of a backbone that is built for one size of images, where that is the evaluation's.
+  // For a backbone built for one image size, if that is the size of the evaluation.
   for (const config::Arg& arg : config.model().backbone().arg())
     if (arg.key() == "image_size" && arg.int_() == data.val_height() && arg.int_() == data.val_width())
       edit.set("model.backbone.arg.image_size", size, int64_t{arg.int_()});

@@ -1,5 +1,5 @@
-// The flags for what most trainings change: --epochs, --batch, --image-size and --lr. Each stands for edits
-// of the configuration, as --set makes them.
+// The flags for the settings that most trainings change: --epochs, --batch, --image-size and --lr. Each
+// stands for edits of the configuration, like those of --set.
 #pragma once
 
 #include <cstdint>
@@ -20,16 +20,17 @@ struct FlagEdit {
   const char* flag;  // "--epochs"
   std::string assignment;
 };
-// The edits of the configuration, which --set may edit further. An image size sets those of training and
-// evaluation, and all that are lengths in such images in proportion; a number of epochs clears
-// train.max_steps and moves what begins or ends at an epoch, but for a run that continues; of another batch
-// so many are gathered that a step has as many images. Throws InputError for what a flag cannot change.
+// Returns the edits of the configuration, which --set may edit further. An image size sets those of training
+// and evaluation, and scales all lengths in such images in proportion. A number of epochs clears
+// train.max_steps and moves what begins or ends at an epoch, except in a run that continues. With another
+// batch size, batches are accumulated so that a step keeps its number of images. Throws InputError for what a
+// flag cannot change.
 std::vector<FlagEdit> flag_edits(const Config& config, const QuickFlags& flags, bool resumes = false);
 
-// How many batches of this size a step of about this many images gathers, at least one.
+// How many batches of this size are accumulated for a step of about this many images, at least one.
 int64_t batches_of_step(int64_t images, int64_t batch);
 
-// The same of a checkpoint's evaluation size, where `image_size` is not 0.
+// The edits of a checkpoint's evaluation size; none if `image_size` is 0.
 std::vector<std::string> size_edits(const Config& config, int64_t image_size);
 
 }  // namespace saccade

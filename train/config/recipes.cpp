@@ -17,7 +17,7 @@ namespace {
 
 constexpr const char* kRate = "optimizer.learning_rate";
 
-// Whether the edit changes the field, or a message that holds it.
+// Whether the edit changes the field, or a message that contains it.
 bool changes(std::string_view set, std::string_view field) {
   const std::string name = path_of_today(trim(std::string(set.substr(0, set.find('=')))));
   return field == name || (field.starts_with(name) && field[name.size()] == '.');
@@ -41,14 +41,14 @@ bool is_frozen_resnet(const Config& config) {
          (backbone.frozen_stages() > 0 || backbone.frozen_batch_norm() || backbone.frozen_statistics());
 }
 
-// The rate that goes with another batch than the one it was found for.
+// The learning rate for another batch size than the one it was tuned for.
 double rate_for(const Config& config, const Config& before) {
   return resolve_config(before).optimizer().learning_rate() * static_cast<double>(images_of_step(config)) /
          static_cast<double>(images_of_step(before));
 }
 
-// The size of the training images was changed, but others of the recipe still count.
-// Both configurations are resolved.
+// Warns if the size of the training images was changed but other sizes of the recipe still apply. Both
+// configurations are resolved.
 std::vector<std::string> size_warnings(const Config& before, const Config& after) {
   std::vector<std::string> out;
   const config::Augment &was = before.data().augment(), &is = after.data().augment();
@@ -69,8 +69,9 @@ std::vector<std::string> size_warnings(const Config& before, const Config& after
   return out;
 }
 
-// The part that needs the size of the data. `step`: the images of a step of the recipe, as many as which are
-// gathered where batches are smaller because of the data or of --batch, but no more than an epoch has.
+// The part of the fitting that needs the size of the data. `step`: the images of a step of the recipe; if the
+// data or --batch make batches smaller, several are accumulated for as many images, but no more than an epoch
+// has.
 void fit_to_size(Config& config, const DataSize& size, const std::vector<std::string>& sets, int64_t step,
                  bool has_flag) {
   constexpr int64_t kBatchesAnEpoch = 8, kWarmupShare = 10;
@@ -92,7 +93,7 @@ void fit_to_size(Config& config, const DataSize& size, const std::vector<std::st
     config.mutable_schedule()->set_warmup_steps(static_cast<int32_t>(steps / kWarmupShare));
 }
 
-// Where the data lie, which is told on its own.
+// Whether the field says where the data are, which is reported separately.
 bool among_the_places(std::string_view field) {
   for (const std::string_view place :
        {"data.folder", "data.more_folders", "data.train", "data.val", "data.more_train", "data.more_val"})

@@ -1,4 +1,4 @@
-// Small things about text.
+// Small helpers for text.
 #pragma once
 
 #include <charconv>
@@ -8,13 +8,13 @@
 
 namespace saccade {
 
-// Without blanks at both ends.
+// Removes blanks at both ends.
 inline std::string trim(const std::string& text) {
   size_t begin = text.find_first_not_of(" \t\r"), end = text.find_last_not_of(" \t\r");
   return begin == std::string::npos ? "" : text.substr(begin, end - begin + 1);
 }
 
-// The parts between separators, one more than there are of these.
+// Returns the parts between the separators, one more than there are separators.
 inline std::vector<std::string> split(std::string_view text, char separator) {
   std::vector<std::string> parts;
   for (size_t end = 0; end != std::string_view::npos;) {

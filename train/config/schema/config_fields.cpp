@@ -21,7 +21,7 @@ bool has_defaults(const pb::Descriptor* type) {
   return false;
 }
 
-// "lr" of "learning_rate".
+// Returns "lr" for "learning_rate".
 std::string initials(const std::string& name) {
   std::string letters;
   for (size_t i = 0; i < name.size(); ++i)
@@ -29,7 +29,7 @@ std::string initials(const std::string& name) {
   return letters.size() > 1 ? letters : "";
 }
 
-// The path of the first field of the message, or of those in it, whose name fits; "" for none.
+// Returns the path of the first field of the message, or of messages in it, whose name fits; empty if none.
 template <class Fits>
 std::string find_field(const pb::Descriptor* type, const std::string& path, Fits fits) {
   const std::string before = path.empty() ? "" : path + ".";
@@ -86,7 +86,7 @@ bool is_number(const pb::FieldDescriptor* f) {
 
 double number_of(const pb::Message& m, const pb::FieldDescriptor* f, int index) {
   const std::string text = value_text(m, f, index);
-  double number = 0;  // "false" is no number either
+  double number = 0;  // it stays 0 for "false"
   std::from_chars(text.data(), text.data() + text.size(), number);
   return text == "true" ? 1 : number;
 }

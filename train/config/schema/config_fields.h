@@ -16,7 +16,7 @@ namespace pb = google::protobuf;
 
 // Keeps the first error of a parse.
 struct FirstError : pb::io::ErrorCollector {
-  std::string message;  // "": none so far
+  std::string message;  // empty if there is no error yet
   int line = 0, column = 0;
   void AddError(int at_line, pb::io::ColumnNumber at_column, const std::string& text) override {
     if (!message.empty()) return;
@@ -26,33 +26,33 @@ struct FirstError : pb::io::ErrorCollector {
   }
 };
 
-// The parser's message about the text in our words, with the nearest name for what is misspelt.
+// Rewrites the parser's message about the text in our words, with the nearest name for a misspelt one.
 std::string explain(const FirstError& error, const std::string& text);
 
-// The path of the field that an unknown name in a message of this type probably means, where the message is
-// at `path` ("": the configuration itself, or its place is not known): a field of that name elsewhere, one
-// whose words begin with its letters ("lr": learning_rate), else the nearest name in the message.
+// Returns the path of the field that an unknown name in a message of this type probably means: a field of
+// that name elsewhere, one whose words begin with its letters ("lr": learning_rate), else the nearest name in
+// the message. `path` is that of the message (empty for the configuration itself, or if it is unknown).
 std::string nearest_field(const std::string& name, const pb::Descriptor* type, const std::string& path);
-// Those of the schema, without old names (Rule::moved_to).
+// The fields of the schema, without old names (Rule::moved_to).
 std::vector<const pb::FieldDescriptor*> fields_of(const pb::Descriptor* type);
 std::vector<std::string> field_names(const pb::Descriptor* type);
 std::string enum_names(const pb::EnumDescriptor* type);  // "f32, tf32, bf16"
 
 bool is_number(const pb::FieldDescriptor* field);
-// One value of a field, index < 0 for a field that is not a list: a number (of a bool 0 or 1), and any scalar
-// as text (strings without quotes).
+// One value of a field (index < 0 for a field that is not a list): number_of as a number (0 or 1 for a bool),
+// value_text any scalar as text (strings without quotes).
 double number_of(const pb::Message& message, const pb::FieldDescriptor* field, int index);
-// The value of a field, or those of a list.
+// The value of a field, or the values of a list.
 std::vector<double> numbers_of(const pb::Message& message, const pb::FieldDescriptor* field);
 std::string value_text(const pb::Message& message, const pb::FieldDescriptor* field, int index);
 
-// The default of a field in textproto syntax; "" without one.
+// The default of a field in textproto syntax; empty if it has none.
 std::string default_text(const pb::FieldDescriptor* field);
-// Reads a value in textproto syntax into the field (appending to a list); "" or what is wrong.
+// Reads a value in textproto syntax into the field (appends to a list); returns what is wrong, or "".
 std::string parse_value(pb::Message& message, const pb::FieldDescriptor* field, const std::string& text);
 
 // Sets every unset field that has an explicit default, recursively. Messages in which nothing has a default
-// (Layer, Split) stay absent: their absence means something.
+// (Layer, Split) stay absent, because their absence has a meaning.
 void write_defaults(pb::Message& message);
 
 // The messages of `model`, set or not, that its type does not read (ModelSpec::parts).

@@ -1,4 +1,4 @@
-// The schema as the tables of configs/README.md.
+// Writes the schema as the tables of configs/README.md.
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ struct Section {
 
 const config::About& about(const pb::Descriptor* type) { return type->options().GetExtension(config::about); }
 
-// The messages from the root down, each once, where its first field stands; those with a title last.
+// Collects the messages from the root down, each once, at its first field; those with a title last.
 void collect(const pb::Descriptor* type, const std::string& path, std::vector<Section>& out) {
   auto known = std::find_if(out.begin(), out.end(), [&](const Section& s) { return s.type == type; });
   if (known != out.end()) return known->paths.push_back(path);

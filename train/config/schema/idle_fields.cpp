@@ -38,7 +38,7 @@ bool has_type(const std::string& type, std::initializer_list<const char*> types)
   return std::ranges::find(types, type) != types.end();
 }
 
-// Fields that do something only where `works`; else they do nothing "`without`".
+// Fields that have an effect only if `works`; otherwise they have none "`without`".
 struct Dependence {
   std::initializer_list<const char*> fields;
   bool (*works)(const Config&);
@@ -154,7 +154,7 @@ const Dependence kDependences[] = {
     {{"train.ema_tau"}, [](const Config& c) { return c.train().ema_decay() > 0; }, "without train.ema_decay"},
 };
 
-// Where the task does not read the field, in words; "": it does.
+// Says where the field is not read because of the task; empty if it is read.
 std::string unread_where(const Config& config, const std::string& field) {
   for (const auto& [name, registered] : tasks().all())
     for (const std::string& own : registered.task->own_fields())
@@ -163,7 +163,7 @@ std::string unread_where(const Config& config, const std::string& field) {
   return "";
 }
 
-// Where the field does nothing, in words; "": it does something.
+// Says where the field has no effect; empty if it has one.
 std::string idle_where(const Config& config, const std::string& field) {
   if (std::string where = unread_where(config, field); !where.empty()) return where;
   for (const Dependence& d : kDependences)
@@ -171,7 +171,7 @@ std::string idle_where(const Config& config, const std::string& field) {
   return "";
 }
 
-// The same model with nothing said about the rest.
+// The same model, with everything else unset.
 Config defaults_beside(const Config& config) {
   Config bare;
   bare.mutable_model()->set_type(config.model().type());

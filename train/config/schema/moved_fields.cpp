@@ -18,7 +18,7 @@ struct FieldPlace {
   const pb::FieldDescriptor* field;
 };
 
-// Where old names are set, below the message at `path`.
+// Collects where old names are set, in the message at `path` and below.
 void collect(pb::Message& m, const std::string& path, std::vector<std::pair<std::string, FieldPlace>>& out) {
   std::vector<const pb::FieldDescriptor*> fields;
   m.GetReflection()->ListFields(m, &fields);

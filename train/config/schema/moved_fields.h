@@ -1,5 +1,5 @@
-// Old names: a field that has moved keeps its old place in configs/saccade.proto, with the rule
-// `moved_to` alone. What stands there is read as the field of today, in files, in the configurations of
+// Old names of fields: a field that has moved keeps its old place in configs/saccade.proto, with the rule
+// `moved_to` alone. A value there is read as the current field, in files, in the configurations of
 // checkpoints and in --set.
 #pragma once
 
@@ -10,13 +10,13 @@
 
 namespace saccade {
 
-// The path that a path of --set has today: "model.rt_detr.eval_layers" of "model.transformer.eval_layers";
-// others as they are.
+// Returns the current path for a path of --set: "model.transformer.eval_layers" for
+// "model.rt_detr.eval_layers"; other paths stay as they are.
 std::string path_of_today(const std::string& path);
 
-// Moves what is set to its place of today. With a `file` it must not be set there too (InputError), and what
-// has moved is a line of notes, where there are some; without one, of an edit,
-// it replaces what is there.
+// Moves values of old fields to their current place. With a `file`, the current field must not be set there
+// too (InputError), and each move is a line of notes, if given; without one, for an edit, the moved value
+// replaces the current one.
 void move_fields(Config& config, const std::string& file = "", std::vector<std::string>* notes = nullptr);
 
 }  // namespace saccade

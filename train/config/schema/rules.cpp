@@ -45,7 +45,7 @@ std::vector<std::string> registered_names(const std::string& registry) {
 
 namespace {
 
-// 65536, 0.5, 1e9
+// Writes 65536, 0.5, 1e9.
 std::string number_text(double x) {
   if (std::abs(x) < 1e6) return fmt::format("{}", x);
   std::string text = fmt::format("{:g}", x);

@@ -1,5 +1,5 @@
-// The rules that configs/saccade.proto writes next to its fields: checking values against them,
-// and saying them in words.
+// The rules that configs/saccade.proto writes next to its fields: checks values against them, and puts them
+// into words.
 #pragma once
 
 #include <google/protobuf/descriptor.h>
@@ -13,18 +13,18 @@
 namespace saccade {
 
 const config::Rule& rule_of(const google::protobuf::FieldDescriptor* field);
-// The same with what the rule of the field that holds its message says of all that is in it:
-// on_resume and of_inference.
+// The same, with on_resume and of_inference inherited from `above`, the rule of the field that holds the
+// message.
 config::Rule rule_within(const config::Rule& above, const google::protobuf::FieldDescriptor* field);
 
-// The names that the registry holds, which a field of the schema names.
+// The names in a registry, which a field of the schema may name.
 std::vector<std::string> registered_names(const std::string& registry);
 
 // "1 to 64 pixels", "more than 0, at most 1", "sine, learned"; empty where the type says it all.
 std::string allowed_text(const google::protobuf::FieldDescriptor* field);
 
-// Throws InputError naming the first value in `message` (and below) that breaks its field's rule. `path`
-// leads to the message ("model"; empty for a whole configuration).
+// Throws InputError naming the first value in `message`, or in messages within it, that breaks its field's
+// rule. `path` leads to the message ("model"; empty for a whole configuration).
 void check_rules(const google::protobuf::Message& message, const std::string& path = "");
 
 // The tables of configs/README.md: every message and its fields.
