@@ -22,7 +22,7 @@ Tensor noise_images(int64_t count, const ExportOptions& o, uint64_t seed) {
   return images;
 }
 
-// In evaluation mode; its own comes back.
+// Puts a model into evaluation mode, and restores its mode afterwards.
 class Evaluated {
  public:
   explicit Evaluated(Module& model) : model_(model), was_training_(model.training()) {
@@ -36,7 +36,7 @@ class Evaluated {
   bool was_training_;
 };
 
-// The dotted name of every module; a module with several names (a shared head) has its first one.
+// Collects the dotted name of every module; a module with several names (a shared head) has its first one.
 void name_modules(const Module& module, const std::string& name,
                   std::unordered_map<const void*, std::string>& names) {
   names.try_emplace(&module, name);
@@ -49,7 +49,7 @@ std::unordered_map<const Storage*, std::string> name_parameters(const Module& mo
   return names;
 }
 
-// `images` as the caller has them become value 0, the normalised maps.
+// Turns `images`, as the caller provides them, into value 0, the normalised maps.
 void lower_images(OnnxGraph& g, LoweredValues& values, const ExportOptions& o, const OnnxGraph::Axis& batch) {
   const bool bytes = o.input == OnnxInput::kBytes;
   const OnnxGraph::Axis height{o.height}, width{o.width}, colours{3};
@@ -138,7 +138,7 @@ ExportedModel export_model(Module& model, const ModelOutputs& outputs, const Exp
   const bool free = options.batch == 0;
   const int64_t count = free ? 2 : options.batch;
   const Tensor images = noise_images(count, options, 1);
-  try {  // what modules keep from run to run is made before anything is watched
+  try {  // modules first make everything they keep between runs, before anything is traced
     run(images);
   } catch (const InputError&) {
     throw;

@@ -1,4 +1,4 @@
-// A model as an ONNX file (docs/onnx.md).
+// Exports a model as an ONNX file (docs/onnx.md).
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@
 
 namespace saccade {
 
-// What comes out of an exported model: each task says it of its own (train/tasks/onnx_outputs.h) at the end
-// of the graph under construction.
+// Writes the outputs of an exported model: each task adds its own (train/tasks/onnx_outputs.h) at the end of
+// the graph under construction.
 class OutputWriter {
  public:
   OutputWriter(OnnxGraph& graph, OnnxGraph::Axis batch) : graph_(graph), batch_(std::move(batch)) {}
   OnnxGraph& graph() { return graph_; }
-  // A further input, and an output, of this size behind the batch.
+  // Adds a further input, or an output, with these sizes after the batch axis.
   void input(const std::string& name, DType dtype, const std::vector<int64_t>& size) {
     graph_.input(name, dtype, axes(size));
   }
@@ -44,23 +44,23 @@ class OutputWriter {
 class ModelOutputs {
  public:
   virtual ~ModelOutputs() = default;
-  // What the model itself makes of normalised images [N, H, W, 3], by name.
+  // Returns the model's raw outputs for normalised images [N, H, W, 3], by name.
   virtual std::vector<std::pair<std::string, Tensor>> run(Module& model, const Tensor& images) const = 0;
-  // Writes the outputs of the file. `raw`: those of run, as the graph knows them.
+  // Writes the outputs of the file. `raw`: the outputs of run, by their names in the graph.
   struct Raw {
     std::string name;
     Shape shape;
   };
   virtual void lower(OutputWriter& writer, const std::vector<Raw>& raw) const = 0;
-  // What the file says about them.
+  // Returns the metadata that the file holds about them.
   virtual std::vector<std::pair<std::string, std::string>> metadata() const = 0;
-  // What is left to who reads the file, a line; "": nothing.
+  // Returns what the reader of the file must still do, as one line; empty if nothing.
   virtual std::string note() const { return ""; }
 };
 
-// What `images` holds.
+// The meaning of the input `images`.
 enum class OnnxInput {
-  kNormalized,  // f32 [N, 3, H, W], as the model reads them
+  kNormalized,  // f32 [N, 3, H, W], normalised as the model reads them
   kUnit,        // f32 [N, 3, H, W] from 0 to 1
   kBytes,       // u8 [N, H, W, 3]
 };
@@ -70,7 +70,7 @@ struct ExportOptions {
   int64_t batch = 1;              // images at a time; 0: any number
   OnnxInput input = OnnxInput::kNormalized;
   kernels::ImageNormalization normalization;
-  // What the file says about itself besides what this header's fields and its outputs tell.
+  // Metadata of the file in addition to the fields of this header and what the outputs provide.
   std::vector<std::pair<std::string, std::string>> metadata;
   std::string version;  // of the producer
 };
@@ -81,9 +81,9 @@ struct ExportedModel {
   std::vector<std::string> outputs;  // their names
 };
 
-// The model in evaluation mode, on the CPU, in f32. Throws Error naming the op that has no lowering
-// (train/export/lowering.h) or what else cannot be written, InputError where the model cannot read images of
-// this size or the file would be larger than protobuf's 2 GiB.
+// Exports the model in evaluation mode, on the CPU, in f32. Throws Error naming the op that has no lowering
+// (train/export/lowering.h) or whatever else cannot be written, and InputError if the model cannot read
+// images of this size or the file would be larger than protobuf's 2 GiB.
 ExportedModel export_model(Module& model, const ModelOutputs& outputs, const ExportOptions& options);
 
 }  // namespace saccade

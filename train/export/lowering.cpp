@@ -13,7 +13,7 @@ std::string Lowering::activate(Activation activation, const std::string& x) {
       return node("Relu", {x});
     case Activation::kSilu:
       return node("Mul", {x, node("Sigmoid", {x})});
-    case Activation::kGelu: {  // the form that runtimes know and fuse
+    case Activation::kGelu: {  // the form that runtimes recognise and fuse
       const std::string erf = node("Erf", {node("Div", {x, graph().scalar(std::numbers::sqrt2)})});
       return node("Mul", {node("Mul", {x, node("Add", {erf, graph().scalar(1)})}), graph().scalar(0.5)});
     }

@@ -1,10 +1,10 @@
-// How an op becomes ONNX operators: a function of the op's name that reads a Lowering, `l`, and gives it the
-// name of the result:
+// How an op becomes ONNX operators: a function with the op's name that reads a Lowering, `l`, and gives it
+// the name of the result:
 //
 //   SACCADE_LOWERING(sigmoid) { l.result(l.node("Sigmoid", {l.input(0)})); }
 //
-// Only ops that depend on the images are lowered; what follows from weights and sizes alone is computed
-// beforehand, a constant.
+// Only ops that depend on the images are lowered; whatever follows from weights and sizes alone is computed
+// in advance, as a constant.
 #pragma once
 
 #include <string>
@@ -18,8 +18,8 @@
 
 namespace saccade {
 
-// The names of a trace's values in the graph. Feature maps may be there as [N, H, W, C], as ops see them, as
-// [N, C, H, W], as ONNX's convolutions do, or both: each is made when somebody asks for it.
+// The names of a trace's values in the graph. A feature map may be there as [N, H, W, C], as ops see it, as
+// [N, C, H, W], as ONNX's convolutions expect it, or both: each form is made when it is first needed.
 class LoweredValues {
  public:
   LoweredValues(const Trace& trace, OnnxGraph& graph,
@@ -28,19 +28,19 @@ class LoweredValues {
 
   const TracedValue& at(int id) const { return trace_.values[static_cast<size_t>(id)]; }
   bool has_channels_first(int id) const { return !names_[static_cast<size_t>(id)].channels_first.empty(); }
-  // hint: the name of a constant that is no parameter
+  // hint: the name of a constant that is not a parameter
   std::string name(int id, bool whole_batch = true, std::string_view hint = "constant");
   std::string channels_first(int id);
   void set(int id, std::string name) { names_[static_cast<size_t>(id)].plain = std::move(name); }
   void set_channels_first(int id, std::string name) {
     names_[static_cast<size_t>(id)].channels_first = std::move(name);
   }
-  // A constant's value; where axes grow with the batch, as of one image.
-  // Throws Error where that is more than one row.
+  // Returns a constant's value; if its axes grow with the batch, the value for one image. Throws Error if
+  // that is more than one row.
   Tensor constant(int id) const;
-  // A shape as the graph computes it: a constant, or made from the number of images.
+  // Returns a shape as the graph computes it: a constant, or derived from the number of images.
   std::string shape(const TracedValue& value);
-  // one [1, ..] for every image: [N, ..]
+  // Repeats `one` [1, ..] for every image: [N, ..]
   std::string for_every_image(const Tensor& one, std::string_view hint);
   bool free_batch() const { return !at(0).grows.empty() && at(0).grows[0]; }
   OnnxGraph& graph() { return graph_; }
@@ -53,11 +53,11 @@ class LoweredValues {
   OnnxGraph& graph_;
   std::unordered_map<const Storage*, std::string> parameters_;
   std::vector<Names> names_;
-  std::string batch();  // [1], of a free batch
+  std::string batch();  // the number of images as a tensor [1], if the batch is free
   std::string batch_;
 };
 
-// One op on its way.
+// The lowering of one op.
 class Lowering {
  public:
   Lowering(const TracedOp& op, LoweredValues& values) : op_(op), values_(values) {}
@@ -72,13 +72,13 @@ class Lowering {
   std::string input(size_t i, std::string_view hint = "constant") {
     return values_.name(op_.inputs[i], true, hint);
   }
-  // As input; a constant that is the same for all images may come without its copies,
-  // for operators that broadcast.
+  // Like input, but a constant that is the same for all images may come without its copies, for operators
+  // that broadcast.
   std::string broadcast_input(size_t i) { return values_.name(op_.inputs[i], false); }
-  // Of a map [N, H, W, C]: [N, C, H, W].
+  // Returns a map [N, H, W, C] as [N, C, H, W].
   std::string channels_first(size_t i) { return values_.channels_first(op_.inputs[i]); }
   bool has_channels_first(size_t i) const { return has(i) && values_.has_channels_first(op_.inputs[i]); }
-  // An input or a tensor attribute that must be constant; throws Error where it is not.
+  // An input or a tensor attribute that must be constant; throws Error if it is not.
   Tensor constant(size_t i) const { return constant_value(op_.inputs[i]); }
   Tensor constant(const char* attribute) const { return constant_value(tensor_id(attribute)); }
   bool has_tensor(const char* attribute) const { return tensor_id(attribute) >= 0; }
@@ -96,7 +96,7 @@ class Lowering {
                    const OnnxAttributes& attributes = {}) {
     return graph().node(type, in, attributes);
   }
-  // Sizes as ONNX has them: 0 is the input's, -1 what is left.
+  // Sizes follow ONNX: 0 keeps the input's size, -1 takes what is left.
   std::string reshape(const std::string& x, const std::vector<int64_t>& sizes) {
     return node("Reshape", {x, graph().ints(sizes)});
   }
@@ -108,11 +108,11 @@ class Lowering {
                           graph().ints({axis}, "axes")});
   }
   std::string activate(Activation activation, const std::string& x);
-  // one [1, ..] for every image: [N, ..]
+  // Repeats `one` [1, ..] for every image: [N, ..]
   std::string for_every_image(const Tensor& one, std::string_view hint) {
     return values_.for_every_image(one, hint);
   }
-  // A shape of this op's as the graph computes it.
+  // Returns a shape of this op as the graph computes it.
   std::string shape_of(const TracedValue& value) { return values_.shape(value); }
 
   void result(std::string name) { values_.set(op_.output, std::move(name)); }
@@ -141,7 +141,7 @@ class Lowering {
 };
 
 struct OpLowering {
-  std::string name;  // the op's
+  std::string name;  // of the op
   std::string file;
   void (*lower)(Lowering& lowering);
   bool f32 = false;  // its nodes lose too much in half precision: statistics, softmax, coordinates
@@ -149,7 +149,7 @@ struct OpLowering {
 
 inline Registry<OpLowering>& op_lowerings() { return registry_of<OpLowering>("op"); }
 
-// Begins, and registers, the function of an op: void lower_op(Lowering& l). SACCADE_LOWERING(op[, f32])
+// Begins and registers the function of an op, void lower_op(Lowering& l): SACCADE_LOWERING(op[, f32])
 #define SACCADE_LOWERING(op, ...)                                                            \
   void lower_##op(Lowering& l);                                                              \
   [[maybe_unused]] static const bool lower_##op##_registered =                               \

@@ -27,7 +27,7 @@ class Tracer final : public OpObserver {
   }
 
  private:
-  // A part of a storage that is a value. The weak pointer tells a storage from a later one at its address.
+  // The part of a storage that is a value. The weak pointer tells a storage from a later one at its address.
   struct View {
     std::weak_ptr<Storage> storage;
     uint32_t version;
@@ -37,8 +37,8 @@ class Tracer final : public OpObserver {
     int value;
   };
 
-  // The value that a tensor is, where one is known. Only what an op has just made may be a new part of
-  // something that depends on the images.
+  // Returns the value of a tensor, if it is known. Only a tensor that an op has just made may be a new part
+  // of a storage that depends on the images.
   std::optional<int> find(const Tensor& t, bool just_made = false) {
     auto it = views_.find(t.storage().get());
     if (it == views_.end()) return std::nullopt;
@@ -91,7 +91,7 @@ class Tracer final : public OpObserver {
     for (const Tensor& t : op.inputs) traced.inputs.push_back(read(t));
     for (const auto& [name, value] : op.attributes.all())
       if (const Tensor* t = std::get_if<Tensor>(&value)) traced.tensors.emplace_back(name, read(*t));
-    // What shares everything with an input is that input.
+    // An output that shares everything with an input is that input.
     if (find(op.output, true)) return;
     traced.output = add(op.output, depends, true);
     trace_.ops.push_back(std::move(traced));
@@ -109,7 +109,7 @@ Trace trace_once(const TracedRun& run, const Tensor& images) {
   return tracer.finish(run(images));
 }
 
-// Leaves the ops that the outputs need.
+// Keeps only the ops that the outputs need.
 void drop_unused(Trace& trace) {
   std::vector<bool> needed(trace.values.size(), false);
   auto need = [&](int id) {
@@ -131,7 +131,7 @@ bool same_bytes(const Tensor& a, const Tensor& b) {
   return x.dtype() == y.dtype() && x.shape() == y.shape() && std::memcmp(x.raw(), y.raw(), x.bytes()) == 0;
 }
 
-// One image's part along an axis, where those of all images are the same.
+// Returns one image's part along an axis, if those of all images are the same.
 std::optional<Tensor> part_of_each(const Tensor& t, int axis, int64_t images) {
   if (t.dim(axis) % images != 0) return std::nullopt;
   const int64_t each = t.dim(axis) / images;
@@ -141,7 +141,7 @@ std::optional<Tensor> part_of_each(const Tensor& t, int axis, int64_t images) {
   return part;
 }
 
-// Are a, for `images`, and b, for twice as many, along the axes that grow the same thing for every image?
+// Whether a, for `images`, and b, for twice as many, repeat the same for every image along growing axes.
 bool repeats(Tensor a, Tensor b, const std::vector<bool>& grows, int64_t images) {
   for (int axis = 0; axis < a.rank(); ++axis) {
     if (!grows[static_cast<size_t>(axis)]) continue;
@@ -177,12 +177,12 @@ void compare_attributes(const TracedOp& x, const TracedOp& y) {
         a[i].first, x.name);
 }
 
-// Which axes of the values are twice as long in the run with twice as many images.
+// Finds the axes of the values that are twice as long in the run with twice as many images.
 void compare_value(TracedValue& a, const TracedValue& b, int64_t images, bool more, const TracedOp& reader) {
   SACCADE_CHECK(a.shape.rank() == b.shape.rank() && a.dtype == b.dtype && a.depends == b.depends &&
                     a.made_by_op == b.made_by_op,
                 "[export] what [{}] reads differs from image to image in kind", reader.name);
-  if (!a.grows.empty()) return;  // known from an op before
+  if (!a.grows.empty()) return;  // known from an earlier op
   for (int axis = 0; axis < a.shape.rank(); ++axis) {
     const bool same = a.shape[axis] == b.shape[axis], twice = more && b.shape[axis] == 2 * a.shape[axis];
     SACCADE_CHECK(same || twice, "[export] {} and {}: the shape of what [{}] reads depends on the images",

@@ -1,6 +1,6 @@
-// What a model does with images, as a list of ops: one run is watched, a second one with other images (and,
-// for a batch of any size, with more of them) tells what depends on the images and which axes grow with the
-// batch.
+// Traces what a model does with images as a list of ops: one run is observed, and a second one with other
+// images (for a batch of any size, more of them) shows what depends on the images and which axes grow with
+// the batch.
 #pragma once
 
 #include <cstdint>
@@ -17,37 +17,37 @@ namespace saccade {
 struct TracedValue {
   Shape shape;
   DType dtype = DType::kF32;
-  bool depends = false;     // on the images; the others have a `constant`
-  bool made_by_op = false;  // else it was there before, or a kernel made it
+  bool depends = false;     // on the images; a value that does not has a `constant`
+  bool made_by_op = false;  // otherwise it existed before the run, or a kernel made it
   Tensor constant;
   uint64_t checksum = 0;    // of the constant when it was first read
-  std::vector<bool> grows;  // [rank]: this axis is proportional to the batch
+  std::vector<bool> grows;  // [rank]: whether the axis is proportional to the batch
 };
 
 struct TracedOp {
   std::string name;
   const void* module = nullptr;
-  std::vector<int> inputs;  // values; -1: undefined
+  std::vector<int> inputs;  // indices of values; -1: undefined
   OpAttributes attributes;
-  std::vector<std::pair<std::string, int>> tensors;  // the attributes that are tensors, as values
+  std::vector<std::pair<std::string, int>> tensors;  // the attributes that are tensors, as indices of values
   int output = -1;
 };
 
 struct Trace {
-  int64_t batch = 0;                // images of the run
+  int64_t batch = 0;                // the number of images in the run
   std::vector<TracedValue> values;  // value 0: the images [N, H, W, 3]
-  std::vector<TracedOp> ops;        // in order of execution; those that no output needs are left out
+  std::vector<TracedOp> ops;        // in order of execution, without those that no output needs
   std::vector<int> outputs;
 };
 
 // Runs a model on images and returns its outputs.
 using TracedRun = std::function<std::vector<Tensor>(const Tensor& images)>;
 
-// Traces run(images), images [N, H, W, 3], and holds it against run(others), of as many or, from two on, of
-// twice as many images (of one image, what repeats something for every image would be no op). The model must
-// have run before: what it keeps from run to run is there. Throws Error when the two runs take different ops,
-// or ops with other attributes, or when a tensor that an op reads, and that none made, differs or is
-// overwritten: it depends on the images, or on how many there are, in a way that cannot be written down.
+// Traces run(images), with images [N, H, W, 3], and compares it with run(others), which has as many images
+// or, from two on, twice as many (with one image, repeating something for every image would be no op). The
+// model must have run before, so that everything it keeps between runs exists. Throws Error if the two runs
+// use different ops or attributes, or if a tensor that an op reads but no op made differs or is overwritten:
+// it then depends on the images, or on their number, in a way that cannot be written down.
 Trace trace_model(const TracedRun& run, const Tensor& images, const Tensor& others);
 
 }  // namespace saccade

@@ -1,4 +1,4 @@
-// Attention of all queries with all keys, inside windows, and of tokens with those around them.
+// Attention of all queries with all keys, inside windows, and of tokens with their neighbourhoods.
 
 #include "core/kernels/neighbourhood_attention/neighbourhood_attention.h"
 #include "core/kernels/window_attention/window_attention.h"
@@ -9,7 +9,7 @@ namespace {
 
 using Sizes = std::vector<int64_t>;
 
-// softmax(scores) in f32, whatever the products are in.
+// softmax(scores) in f32, whatever precision the products have.
 std::string softmax(Lowering& l, const std::string& scores) {
   l.graph().keep_f32(true);
   std::string weights = l.node("Softmax", {scores}, {{"axis", -1}});
@@ -25,7 +25,7 @@ SACCADE_LOWERING(attention) {
   refuse_mask(l);
   if (l.number("dropout") > 0) l.refuse("dropout is for training");
   const int64_t heads = l.integer("heads"), queries = l.shape(0)[1], keys = l.shape(1)[1];
-  auto split = [&](size_t i, int64_t rows, const Sizes& axes) {  // [N, S, heads * D], the heads moved forward
+  auto split = [&](size_t i, int64_t rows, const Sizes& axes) {  // [N, S, heads * D], heads moved forward
     return l.transpose(l.reshape(l.input(i), {0, rows, heads, l.shape(i)[2] / heads}), axes);
   };
   const std::string q = l.node("Mul", {split(0, queries, {0, 2, 1, 3}), l.graph().scalar(l.number("scale"))});
@@ -35,7 +35,7 @@ SACCADE_LOWERING(attention) {
   l.result(l.reshape(l.transpose(y, {0, 2, 1, 3}), {0, queries, l.shape(2)[2]}));
 }
 
-// The relative position bias [heads, T, T] of the tokens of a window, from the table (window_attention.h).
+// The relative position bias [heads, T, T] of a window's tokens, from the table (window_attention.h).
 Tensor window_bias(const Tensor& table, int64_t window, int64_t heads) {
   int64_t side = 2 * window - 1;  // of the table, which may be made for a larger window
   while (side * side < table.dim(0)) side += 2;
@@ -52,7 +52,7 @@ Tensor window_bias(const Tensor& table, int64_t window, int64_t heads) {
   return bias;
 }
 
-// [windows, 1, T, T]: what keeps tokens apart that only the shift brought together.
+// Returns a mask [windows, 1, T, T] that separates tokens which only the shift brought together.
 Tensor region_mask(const kernels::WindowGeometry& map, int tokens) {
   Tensor mask = Tensor::empty({map.count(), 1, tokens, tokens});
   float* p = mask.data<float>();
@@ -63,14 +63,14 @@ Tensor region_mask(const kernels::WindowGeometry& map, int tokens) {
   return mask;
 }
 
-// The queries (0), keys (1) or values (2) of [3, ...].
+// Selects the queries (0), keys (1) or values (2) of [3, ...].
 std::string part_of_qkv(Lowering& l, const std::string& qkv, int64_t i) {
   return l.node("Gather",
                 {qkv, l.graph().constant(Tensor::from<int64_t>({}, std::vector<int64_t>{i}), "part")},
                 {{"axis", 0}});
 }
 
-// The windows' tokens are picked by index, and put back by index.
+// The windows' tokens are gathered by index, and put back by index.
 SACCADE_LOWERING(window_attention) {
   refuse_mask(l);
   const kernels::WindowParams params{l.integer("heads"), l.integer("window"), l.integer("shift"),
@@ -88,7 +88,7 @@ SACCADE_LOWERING(window_attention) {
     }
   }
   std::string qkv = l.reshape(l.input(0), {0, H * W, 3 * C});
-  if (map.fillers() > 0) {  // one more token, which fills the last windows
+  if (map.fillers() > 0) {  // adds one token, which fills the last windows
     const Tensor filler =
         l.has(2) ? l.constant(size_t{2}).reshape({1, 1, 3 * C}) : Tensor::zeros({1, 1, 3 * C});
     qkv = l.node("Concat", {qkv, l.for_every_image(filler, "padding")}, {{"axis", 1}});
@@ -112,7 +112,7 @@ SACCADE_LOWERING(window_attention) {
       l.reshape(l.node("Gather", {rows, l.graph().ints(put, "map_tokens")}, {{"axis", 1}}), {0, H, W, C}));
 }
 
-// Every query's window of keys and values is picked by index.
+// The window of keys and values of every query is gathered by index.
 SACCADE_LOWERING(neighbourhood_attention) {
   refuse_mask(l);
   const int64_t heads = l.integer("heads"), window = l.integer("window"), side = 2 * window - 1;

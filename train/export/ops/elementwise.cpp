@@ -1,4 +1,4 @@
-// Elementwise ops. On feature maps that are there as [N, C, H, W] they keep that order.
+// Elementwise ops. Feature maps that are already [N, C, H, W] stay in that order.
 #include <limits>
 
 #include "train/export/lowering.h"
@@ -6,7 +6,7 @@
 namespace saccade {
 namespace {
 
-// Whether all inputs of an op on maps are there as [N, C, H, W], or are single numbers.
+// Whether all inputs of an op on maps exist as [N, C, H, W], or are single numbers.
 bool keeps_channels_first(const Lowering& l) {
   bool any = false;
   for (size_t i = 0; i < l.inputs(); ++i) {
@@ -36,7 +36,7 @@ void lower_one(Lowering& l, const Make& make) {
   lower_elementwise(l, [&](const std::vector<std::string>& in) { return make(in[0]); });
 }
 
-// Ops that ONNX has under another name.
+// Ops that ONNX has as an operator of another name.
 struct SameOperator {
   const char *op, *onnx;
   bool f32 = false;
@@ -81,7 +81,7 @@ SACCADE_LOWERING(scale_shift) {
   });
 }
 
-// A bound that is infinite is none.
+// Leaves out infinite bounds.
 std::string clip(Lowering& l, const std::string& x, double low, double high) {
   constexpr double kNone = std::numeric_limits<double>::infinity();
   if (low == -kNone && high == kNone) return x;
@@ -102,7 +102,7 @@ SACCADE_LOWERING(inverse_sigmoid, true) {
   });
 }
 
-// Everything that floats is f32 while a model is traced.
+// All floating-point values are f32 while a model is traced.
 SACCADE_LOWERING(cast) {
   if (l.traced(0).dtype != l.result_traced().dtype)
     l.refuse(fmt::format("from {} to {}", name_of(l.traced(0).dtype), name_of(l.result_traced().dtype)));

@@ -6,7 +6,7 @@
 namespace saccade {
 namespace {
 
-// x * scale + shift by channel, x as [N, C, H, W] or not.
+// Computes x * scale + shift by channel; `first`: x is [N, C, H, W].
 std::string scaled_channels(Lowering& l, const Tensor& scale, const Tensor& shift, bool first) {
   auto shaped = [&](const Tensor& t, const char* name) {
     return l.graph().constant(first ? t.reshape({t.numel(), 1, 1}) : t, name);
@@ -51,8 +51,8 @@ SACCADE_LOWERING(batch_norm) {
                  Tensor::from<double>(channels, shift).to(DType::kF32));
 }
 
-// As an instance norm of [N, groups, all numbers of a group]: GroupNormalization came with opset 18,
-// and was wrong until 21.
+// Written as an instance norm of [N, groups, all numbers of a group]: GroupNormalization was added in opset
+// 18, and was wrong until 21.
 SACCADE_LOWERING(group_norm, true) {
   const Shape& x = l.shape(0);
   const int64_t groups = l.integer("groups"), channels = x[-1];
@@ -82,7 +82,7 @@ SACCADE_LOWERING(group_norm, true) {
   l.result(l.reshape(l.transpose(y, {0, 2, 1}), sizes));
 }
 
-// In the operators that runtimes know as a layer norm; LayerNormalization itself came with opset 17.
+// Written in the operators that runtimes recognise as a layer norm; LayerNormalization was added in opset 17.
 SACCADE_LOWERING(layer_norm, true) {
   std::string x = l.input(0);
   if (l.has(3)) x = l.node("Add", {x, l.input(3)});

@@ -64,7 +64,7 @@ SACCADE_LOWERING(avg_pool2d) {
                                   {"count_include_pad", 0}}));
 }
 
-// What each of `after` cells takes of each of `before`: [after, before].
+// The share of each of `before` cells in each of `after` cells: [after, before].
 Tensor averages(int64_t before, int64_t after) {
   Tensor t = Tensor::zeros({after, before});
   for (int64_t i = 0; i < after; ++i) {
@@ -75,7 +75,7 @@ Tensor averages(int64_t before, int64_t after) {
   return t;
 }
 
-// ONNX pools to one cell or by equal windows alone; two products are exact for all sizes.
+// ONNX pools only to one cell or by equal windows; two matrix products are exact for all sizes.
 SACCADE_LOWERING(adaptive_avg_pool2d) {
   const Tensor rows = averages(l.shape(0)[1], l.integer("height")),
                columns = averages(l.shape(0)[2], l.integer("width")).transpose(0, 1).contiguous();

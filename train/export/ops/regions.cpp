@@ -1,4 +1,4 @@
-// What detectors with a pyramid and two stages compute: regions cut out of maps, suppression, resizing.
+// Ops of pyramid detectors with two stages: regions cut out of maps, suppression, resizing.
 #include <cmath>
 
 #include "train/export/lowering.h"
@@ -12,8 +12,8 @@ std::string cast_to(Lowering& l, const std::string& x, onnx::TensorProto::DataTy
   return l.node("Cast", {x}, {{"to", int64_t{type}}});
 }
 
-// levels [N, H, W, C], rois [R, 4], level and image of each [R] -> [R, size, size, C]: every level gives all
-// regions, of which those of other levels count 0 times.
+// levels [N, H, W, C], rois [R, 4], level and image of each [R] -> [R, size, size, C]: every level computes
+// all regions, and those that belong to other levels are multiplied by 0.
 SACCADE_LOWERING(roi_align) {
   const int64_t size = l.integer("size");
   const Sizes& strides = l.integers("strides");
@@ -57,8 +57,8 @@ SACCADE_LOWERING(roi_levels, true) {
   l.result(l.node("ReduceSum", {reached, l.graph().ints({1}, "axes")}, {{"keepdims", 0}}));
 }
 
-// boxes [N, K, 4], scores [N, K], groups [N, K] of numbers below `groups` -> keep bool [N, K]: what ONNX
-// calls classes are the groups
+// boxes [N, K, 4], scores [N, K], groups [N, K] of numbers below `groups` -> keep bool [N, K]: the groups are
+// ONNX's classes
 SACCADE_LOWERING(nms, true) {
   const int64_t K = l.shape(1)[1], groups = l.integer("groups");
   std::vector<float> numbers;
@@ -78,7 +78,7 @@ SACCADE_LOWERING(nms, true) {
   const std::string places = l.node("Gather", {chosen, l.graph().ints({0, 2}, "columns")}, {{"axis", 1}});
   const std::string first = l.reshape(l.slice(chosen, 1, 0, 1), {-1});
   l.result(l.node("ScatterND", {l.node("Less", {l.input(1), l.input(1)}), places,
-                                l.node("Equal", {first, first})}));  // none, and as many times true
+                                l.node("Equal", {first, first})}));  // all false, true at the chosen places
 }
 
 // rows [N, K] -> i64 [N K]: the image of each
@@ -95,7 +95,7 @@ SACCADE_LOWERING(whole_numbers) { l.result(cast_to(l, l.input(0), onnx::TensorPr
 void resize(Lowering& l, const OnnxAttributes& attributes) {
   TracedValue result = l.result_traced();
   const Shape y = result.shape;
-  result.shape = {y[0], y[3], y[1], y[2]};  // channels first; of the axes only the first grows
+  result.shape = {y[0], y[3], y[1], y[2]};  // channels first; only the first axis grows
   l.result_channels_first(l.node("Resize", {l.channels_first(0), "", "", l.shape_of(result)}, attributes));
 }
 

@@ -1,4 +1,4 @@
-// Bilinear sampling, by GridSample of opset 16 (whose name of the mode opset 20 changed).
+// Bilinear sampling, by GridSample of opset 16 (opset 20 renamed its mode).
 #include "core/types/feature_levels.h"
 #include "train/export/lowering.h"
 
@@ -7,7 +7,7 @@ namespace {
 
 using Sizes = std::vector<int64_t>;
 
-// maps [N, C, H, W], grid [N, A, B, 2] in [-1, 1] -> [N, C, A, B]; zeros outside
+// maps [N, C, H, W], grid [N, A, B, 2] in [-1, 1] -> [N, C, A, B]; zeros outside the maps
 std::string sample(Lowering& l, const std::string& maps, const std::string& grid, bool align_corners) {
   return l.node("GridSample", {maps, grid},
                 {{"mode", std::string("bilinear")},
@@ -22,7 +22,7 @@ FeatureLevels levels_of(const Lowering& l) {
   return levels;
 }
 
-// Two numbers of each level, [1, 1, 1, L, 1, 2], for width and height in this order.
+// Two numbers for each level, [1, 1, 1, L, 1, 2], one for its width and one for its height.
 template <class F>
 std::string of_levels(Lowering& l, const FeatureLevels& levels, std::string_view hint, const F& number) {
   std::vector<float> numbers;
@@ -32,7 +32,7 @@ std::string of_levels(Lowering& l, const FeatureLevels& levels, std::string_view
   return l.graph().constant(Tensor::from<float>({1, 1, 1, levels.size(), 1, 2}, numbers), hint);
 }
 
-// grid = 2 location - 1 for the location in [0, 1]: [N, M, L, Q, P, 2]
+// grid = 2 location - 1 for locations in [0, 1]: [N, M, L, Q, P, 2]
 std::string sampling_grid(Lowering& l, const FeatureLevels& levels, int64_t points) {
   const int64_t Q = l.shape(1)[1], L = levels.size();
   const bool boxes = l.shape(1)[3] == 4;
@@ -43,7 +43,7 @@ std::string sampling_grid(Lowering& l, const FeatureLevels& levels, int64_t poin
   };
   std::string moved = l.input(2);  // [N, Q, M, L, P, 2]
   if (boxes) {
-    const double units = 1 / static_cast<double>(points);  // 0.5 / P boxes, and twice that in the grid
+    const double units = 1 / static_cast<double>(points);  // 0.5 / P boxes, doubled for the grid
     moved = l.node("Mul", {l.node("Mul", {moved, l.graph().scalar(units)}), numbers(2, 4)});
   } else {
     moved = l.node("Mul", {moved, of_levels(l, levels, "cells", [](float size) { return 2 / size; })});
@@ -84,8 +84,8 @@ SACCADE_LOWERING(ms_deform_attn) {
   l.result(l.transpose(l.reshape(sums, {-1, M * D, Q}), {0, 2, 1}));
 }
 
-// reference points [N, Q, L, 2 or 4], offsets [N, Q, M, L, P, 2] -> the centres of the cells that the points
-// lie in, in cells
+// reference points [N, Q, L, 2 or 4], offsets [N, Q, M, L, P, 2] -> the centres of the cells that contain the
+// sampling points, in units of cells
 SACCADE_LOWERING(ms_deform_cells, true) {
   const FeatureLevels levels = levels_of(l);
   const int64_t Q = l.shape(0)[1], L = levels.size(), P = l.shape(1)[4];

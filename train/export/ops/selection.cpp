@@ -1,5 +1,4 @@
-// What models compute alongside the graph of gradients: which tokens become queries, the sines of their
-// boxes.
+// What models compute without gradients: which tokens become queries, and the sine encodings of their boxes.
 #include <cmath>
 #include <numbers>
 
@@ -9,7 +8,7 @@ namespace saccade {
 namespace {
 
 // logits [N, S, columns] -> the indices [N, K] of the tokens whose best class scores highest. TopK leaves the
-// order of equal scores open; ours is by rising index.
+// order of equal scores undefined; ours is by rising index.
 SACCADE_LOWERING(best_tokens) {
   const int64_t classes = l.integer("classes"), count = l.result_shape()[1];
   std::string logits = l.input(0);
@@ -21,7 +20,7 @@ SACCADE_LOWERING(best_tokens) {
   l.result(values + ":1");
 }
 
-// x [.., K] -> [.., K C]: of each number, sine and cosine in turns.
+// x [.., K] -> [.., K C]: sines and cosines of each number, alternating.
 SACCADE_LOWERING(sine_encoding, true) {
   const int64_t channels = l.integer("channels"), pairs = channels / 2;
   const double temperature = l.number("temperature");

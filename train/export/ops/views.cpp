@@ -1,4 +1,4 @@
-// Ops that move elements, sums and means.
+// Ops that move elements, and sums and means.
 #include <algorithm>
 #include <array>
 
@@ -7,7 +7,7 @@
 namespace saccade {
 namespace {
 
-// Axes of [N, H, W, C] in [N, C, H, W].
+// The axes of [N, H, W, C] within [N, C, H, W].
 constexpr std::array<int64_t, 4> kInChannelsFirst{0, 2, 3, 1};
 
 SACCADE_LOWERING(reshape) {
@@ -69,7 +69,7 @@ std::vector<int64_t> reduced_axes(const Lowering& l) {
 
 SACCADE_LOWERING(mean, true) {
   std::vector<int64_t> axes = reduced_axes(l);
-  // The mean over the cells of a map.
+  // Whether this is the mean over the cells of a map.
   const bool cells = l.has_channels_first(0) && axes == std::vector<int64_t>{1, 2} && !l.integer("keep_dims");
   if (cells) axes = {2, 3};
   l.result(l.node("ReduceMean", {cells ? l.channels_first(0) : l.input(0)},
