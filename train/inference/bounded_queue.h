@@ -1,4 +1,4 @@
-// What one thread hands to another: a few at a time, so that memory stays bounded whichever is slower.
+// Hands values from one thread to another, a few at a time, so that memory stays bounded.
 #pragma once
 
 #include <condition_variable>
@@ -16,7 +16,7 @@ class BoundedQueue {
  public:
   explicit BoundedQueue(size_t most) : most_(most) {}
 
-  // Waits for room. False where nobody takes anything any more.
+  // Waits for room. Returns false if the queue is closed.
   bool push(T value) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return waiting_.size() < most_ || closed_; });
@@ -25,7 +25,7 @@ class BoundedQueue {
     changed_.notify_all();
     return true;
   }
-  // Does not wait: where there is no room the oldest goes. How many went, or nothing as above.
+  // Does not wait: drops the oldest value if there is no room. Returns how many, or nothing if closed.
   std::optional<size_t> push_newest(T value) {
     std::lock_guard lock(mutex_);
     if (closed_) return std::nullopt;
@@ -35,8 +35,8 @@ class BoundedQueue {
     changed_.notify_all();
     return dropped;
   }
-  // Waits for the next one; nothing at the end. Throws what the other side failed with,
-  // after all that came before it.
+  // Waits for the next value; returns nothing at the end. Rethrows the failure of the other side after all
+  // values that came before it.
   std::optional<T> pop() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return !waiting_.empty() || closed_; });
@@ -49,7 +49,7 @@ class BoundedQueue {
     changed_.notify_all();
     return value;
   }
-  // Nothing comes after it; what waits can still be taken.
+  // Ends the queue; values that wait can still be taken.
   void close(std::exception_ptr failure = nullptr) {
     std::lock_guard lock(mutex_);
     closed_ = true;

@@ -17,8 +17,8 @@ namespace {
 
 constexpr const char* kVisible = "CUDA_VISIBLE_DEVICES";
 
-// The GPU of that number becomes the only one that CUDA shows to this program: threads and libraries cannot
-// take another one. Of those that CUDA_VISIBLE_DEVICES leaves, where it is set.
+// Makes the GPU of that number the only one that CUDA shows to this program, so that threads and libraries
+// cannot use another. Counts among the GPUs that CUDA_VISIBLE_DEVICES leaves, if it is set.
 void show_only(size_t number, const std::optional<std::string>& visible) {
   std::string chosen = std::to_string(number);
   if (visible) {
@@ -30,17 +30,17 @@ void show_only(size_t number, const std::optional<std::string>& visible) {
   setenv(kVisible, chosen.c_str(), 1);
 }
 
-// Whether the launcher has left one GPU to this process alone, as Slurm does with --gpus-per-task.
+// Whether the launcher has assigned one GPU to this process alone, as Slurm does with --gpus-per-task.
 bool has_own_gpu() {
   const char* visible = std::getenv(kVisible);
   return visible && *visible && !std::strchr(visible, ',');
 }
 
-// Whether this machine has NVIDIA's driver, a container with some of its GPUs and WSL too.
+// Whether this machine has NVIDIA's driver, also in a container with some of its GPUs and in WSL.
 bool has_driver() { return std::filesystem::exists("/dev/nvidiactl") || std::filesystem::exists("/dev/dxg"); }
 
-// Whether this process can use that GPU, "the" GPU without a number. The first one asked for is the process's
-// only one, since CUDA reads CUDA_VISIBLE_DEVICES once.
+// Whether this process can use that GPU, or "the" GPU without a number. The first GPU asked for is the only
+// one of the process, since CUDA reads CUDA_VISIBLE_DEVICES once.
 bool take_gpu(const std::optional<size_t>& number) {
   static std::mutex mutex;
   static std::optional<size_t> taken;
@@ -50,7 +50,7 @@ bool take_gpu(const std::optional<size_t>& number) {
   std::optional<std::string> visible;
   if (const char* text = std::getenv(kVisible)) visible = text;
   if (number && !taken) {
-    // What another part of the process has started knows its GPUs for good.
+    // If another part of the process has started CUDA, its GPUs are fixed.
     if (const bool is_settled = cuda_is_running(); !is_settled)
       show_only(*number, visible);
     else if (*number > 0 || gpu_count() != 1)
@@ -66,17 +66,17 @@ bool take_gpu(const std::optional<size_t>& number) {
   return usable;
 }
 
-// Before the first call of CUDA and NCCL, where nobody has set them.
+// Sets variables, unless the user has, before the first call of CUDA and NCCL.
 void set_up_for_ranks() {
-  // The first launch of a kernel would load its code, and that may wait for all work on the GPU: for NCCL's,
-  // which waits for other ranks.
+  // Otherwise the first launch of a kernel loads its code, which may wait for all work on the GPU: for
+  // NCCL's, which waits for other ranks.
   setenv("CUDA_MODULE_LOADING", "EAGER", 0);
-  // Two groups of sums are on their way, perhaps in another order on another rank (NCCL 2.26 or newer).
+  // Two groups of sums are in flight, perhaps in a different order on another rank (NCCL 2.26 or newer).
   setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
 }
 
-// A rank that waits for each of its launches waits for those of other ranks, which may wait for another one
-// of its. Ours is asked first, since it sets the driver's.
+// A rank that waits for each of its launches waits for those of other ranks, which may wait for another
+// launch of this rank. Our variable is checked first, since it sets the driver's.
 void refuse_blocking_launches() {
   for (const char* name : {"SACCADE_CUDA_SYNC", "CUDA_LAUNCH_BLOCKING"})
     if (const char* text = std::getenv(name); text && *text && std::strcmp(text, "0") != 0)
@@ -109,12 +109,12 @@ DeviceChoice choose_device(const std::string& name, const Ranks& ranks) {
   };
   if (name != "auto" && !usable) fail_input("--device {}: {}; expected auto or cpu", name, missing());
   if (name != "auto") return {Device::kCuda, ""};
-  // Alone on the CPU it would wait for the others in vain.
+  // Alone on the CPU, it would wait for the others in vain.
   if (!usable && is_own && *number > 0 && has_driver())
     fail_input("--device auto: {}; expected a GPU for each process of this machine, or --device cpu for all",
                missing());
   if (!usable) return {Device::kCpu, fmt::format("running on the CPU: {}", missing())};
-  // The emulated GPU is correct but slow, so it has to be asked for by name.
+  // The emulated GPU is correct but slow, so it must be named explicitly.
   return {cuda_is_emulated() ? Device::kCpu : Device::kCuda, ""};
 }
 

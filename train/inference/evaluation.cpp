@@ -75,10 +75,10 @@ std::string collect_bytes(Module& model, const std::shared_ptr<const Dataset>& i
   own.loader.ranks = group.size();
   own.loader.sharing = Sharing::kTurns;
   own.quiet = options.quiet || !group.is_first();
-  std::string found, problem;  // found: of each batch the number of bytes and the bytes
+  std::string found, problem;  // found: for each batch, the number of bytes and the bytes
   try {
     for_each_batch(model, images, own, [&](const Batch& batch) {
-      const AloneScope alone;  // nothing is summed over images here
+      const AloneScope alone;  // nothing is summed across ranks here
       const std::string bytes = visit(batch);
       const uint64_t head[] = {static_cast<uint64_t>(batch.index), bytes.size()};
       found.append(reinterpret_cast<const char*>(head), sizeof(head));
@@ -89,7 +89,7 @@ std::string collect_bytes(Module& model, const std::shared_ptr<const Dataset>& i
   } catch (const InputError& error) {
     problem = fmt::format("error {}", error.what());
   }
-  // One that stops stops all.
+  // If one rank stops, all of them do.
   const std::vector<std::string> problems = group.exchange(problem);
   for (size_t r = 0; r < problems.size(); ++r) {
     if (problems[r] == "interrupted") throw Interrupted();

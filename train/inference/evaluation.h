@@ -1,4 +1,4 @@
-// What evaluating a detector and a classifier have in common.
+// What the evaluations of all tasks have in common.
 #pragma once
 
 #include <functional>
@@ -21,17 +21,17 @@ struct EvaluatorOptions {
   kernels::ImageNormalization normalization;
   Precision precision;
   PostprocessOptions post;  // of a detector, for as many classes as its logits have
-  bool quiet = false;       // no progress line
+  bool quiet = false;       // shows no progress line
 };
-// batch_size 0: the configuration's.
+// If batch_size is 0, the configuration's is used.
 EvaluatorOptions evaluator_options(const Config& config, int64_t batch_size = 0);
-// Lets a model find as many detections of an image as shall count, where those are given.
+// Lets a model find as many detections per image as the metrics count, if metric_options says how many.
 void find_as_many_as_count(Config& config, const MetricOptions& metric_options);
 PostprocessOptions postprocess_options(const Config& config,
-                                       int64_t classes = 0);  // classes 0: all of the logits
+                                       int64_t classes = 0);  // 0: all classes of the logits
 
-// While it lives: no gradients, evaluation mode, products in `precision`. The model's mode comes back after
-// it.
+// During its lifetime: no gradients, evaluation mode, and products in `precision`. Then restores the model's
+// mode.
 class EvaluationMode {
  public:
   EvaluationMode(Module& model, const Precision& precision);
@@ -44,25 +44,26 @@ class EvaluationMode {
   bool was_training_;
 };
 
-// All images in order, in evaluation mode, batch by batch, with a progress line unless options.quiet. Throws
-// InputError for a broken image, and Interrupted when the training that it belongs to gets a signal.
+// Visits all images in order, in evaluation mode, batch by batch, with a progress line unless options.quiet.
+// Throws InputError for a broken image, and Interrupted if the surrounding training gets a signal.
 void for_each_batch(Module& model, const std::shared_ptr<const Dataset>& images,
                     const EvaluatorOptions& options, const std::function<void(const Batch&)>& visit);
 
-// As for_each_batch, with two batches in flight: start(batch) gives one to the model's device and returns
-// what waits for it and looks at the results, which is called when the device has the next one.
+// Like for_each_batch, but with two batches in flight: start(batch) hands one to the model's device and
+// returns a function that waits for the results and processes them; it is called when the device has the next
+// batch.
 void for_each_started_batch(Module& model, const std::shared_ptr<const Dataset>& images,
                             const EvaluatorOptions& options,
                             const std::function<std::function<void()>(const Batch&)>& start);
 
-// As for_each_batch, with the batches shared by the processes that train together. What visit returns for
-// each batch, in the order of the batches, comes back on rank 0; the others get nothing.
+// Like for_each_batch, but the batches are shared among the processes that train together. Rank 0 gets what
+// visit returns for each batch, in the order of the batches; the others get nothing.
 std::string collect_bytes(Module& model, const std::shared_ptr<const Dataset>& images,
                           const EvaluatorOptions& options,
                           const std::function<std::string(const Batch&)>& visit);
-// What an evaluator says of what the model predicts for all images, batch by batch; where several processes
-// share them, rank 0 knows it of all, and the others know nothing. start(batch, evaluator) is that of
-// for_each_started_batch; what it returns adds to the evaluator.
+// Returns an evaluator's result for the model's predictions on all images, batch by batch. If several
+// processes share the images, rank 0 gets the result for all of them, the others an empty one. start(batch,
+// evaluator) is that of for_each_started_batch; the function that it returns adds to the evaluator.
 Evaluation evaluate_batches(Module& model, const std::shared_ptr<const Dataset>& images,
                             const EvaluatorOptions& options, const EvaluatorSpec& spec,
                             const EvaluatorSpec::Options& evaluator_options,

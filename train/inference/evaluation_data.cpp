@@ -66,7 +66,7 @@ DataPaths eval_paths(const EvalArguments& arguments, const LoadedModel& model,
 
 namespace {
 
-// That of the configuration, where it still is.
+// The training set of the configuration, if it still exists.
 std::optional<DataPaths> training_of(const Config& config) {
   try {
     return data_splits(config).train;
@@ -75,7 +75,7 @@ std::optional<DataPaths> training_of(const Config& config) {
   }
 }
 
-// About the images that the set shares with this one; "": none, or it cannot be read.
+// A remark on images that the set shares with the training set; empty if none, or if that cannot be read.
 std::string remark_on_training(const Dataset& set, const DataPaths& paths,
                                const std::optional<DataPaths>& training) {
   if (!training) return "";
@@ -86,7 +86,7 @@ std::string remark_on_training(const Dataset& set, const DataPaths& paths,
   }
 }
 
-// About classes with objects, of a list with ids of its own; "": the model knows all of them.
+// A remark on classes with objects that the model lacks, in a list with its own ids; empty if none.
 std::string remark_on_unknown_classes(const GroundTruth& truth, const LoadedModel& model) {
   std::map<int64_t, int64_t> objects;
   for (const Annotation& a : truth.annotations) objects[a.category_id] += !a.iscrowd;

@@ -11,14 +11,14 @@
 namespace saccade {
 namespace {
 
-// Whether the sides of an image may be other than those of its file, or come in the other order.
+// Whether images may have other sides than their files, or swapped ones.
 bool changes_shapes(const config::Augment& augment) {
   return augment.crop_probability() > 0 || augment.rotate90() > 0 || augment.mosaic() > 0 ||
          augment.zoom_out() > 0 || augment.iou_crop() > 0;
 }
 
-// The short side is fixed: upright and lying images make a batch that is as high as the first and as wide as
-// the others.
+// The short side is fixed: portrait and landscape images make a batch as high as the former and as wide as
+// the latter.
 ImageSize largest_of_short_side(int64_t short_side, int64_t longest, bool shapes_change, int batch_size,
                                 std::span<const ImageSize> images) {
   const int64_t side = std::min(short_side, longest);
@@ -54,7 +54,7 @@ ImageSize largest_of_training(const Config& config, std::span<const ImageSize> i
                                changes_shapes(data.augment()), data.batch_size(), images);
 }
 
-// The images as they are evaluated.
+// The images as at evaluation.
 ImageSize largest_of_overfit(const Config& config, std::span<const ImageSize> images) {
   const ImageSize size = eval_size(config);
   const config::Data& data = config.data();

@@ -1,4 +1,4 @@
-// The largest training batch of a configuration, to try whether a step of it fits into the memory.
+// The largest training batch of a configuration, used to test whether a step of it fits into memory.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,11 @@
 
 namespace saccade {
 
-// Of a training batch with its padding, given the sizes of the data set's images (0 x 0: not known).
+// The size of such a batch with its padding, given the sizes of the data set's images (0 x 0: unknown).
 ImageSize largest_batch_size(const Config& config, std::span<const ImageSize> images);
 
-// A batch of noise of that size; every image has this many objects of class 0 (of a classifier: none, it is
-// one). No random numbers of the training are drawn.
+// Returns a batch of noise of that size; every image has this many objects of class 0 (for a classifier none;
+// the image itself is one). Does not draw from the training's random numbers.
 Batch largest_batch(const Config& config, std::span<const ImageSize> images, int64_t objects);
 
 }  // namespace saccade

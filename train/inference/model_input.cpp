@@ -13,7 +13,7 @@ Tensor upload(const Tensor& x, Device device) {
   return y;
 }
 
-// The parts of the images that are not padding; empty when nothing is padded.
+// The sizes of the images without padding; empty if nothing is padded.
 std::vector<ImageSize> padded_sizes(const Batch& batch) {
   std::vector<ImageSize> sizes;
   bool padded = false;
@@ -33,7 +33,7 @@ Var normalized_images(const Batch& batch, const kernels::ImageNormalization& nor
   Tensor sizes;
   if (!numbers.empty()) sizes = Tensor::from<int64_t>({batch.images.dim(0), 2}, numbers, device);
   Tensor bytes = upload(batch.images, device);
-  // The first layer of every model reads them in the compute dtype; a GPU writes them so.
+  // The first layer of every model reads the images in the compute dtype, so a GPU writes that directly.
   const bool low = device == Device::kCuda && execution().compute == DType::kBF16;
   Tensor images = Tensor::empty(bytes.shape(), low ? DType::kBF16 : DType::kF32, device);
   kernels::normalize_image(bytes, sizes, norm, images);

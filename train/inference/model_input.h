@@ -1,4 +1,4 @@
-// From a batch of bytes to what a model reads.
+// Converts a batch of bytes to a model's input.
 #pragma once
 
 #include "core/kernels/normalize_image/normalize_image.h"
@@ -11,7 +11,7 @@ namespace saccade {
 Var normalized_images(const Batch& batch, const kernels::ImageNormalization& norm,
                       Device device = Device::kCpu);
 
-// Normalised f32 images on the device, 0 in the padding, with the images' sizes when one of them is padded.
+// Returns normalised f32 images on the device, 0 in the padding, with their sizes if one is padded.
 DetectorInput detector_input(const Batch& batch, const kernels::ImageNormalization& norm,
                              Device device = Device::kCpu);
 

@@ -27,15 +27,15 @@ namespace {
 
 using namespace std::string_view_literals;
 
-// The tEXt chunk "Software" of PNG, section 11.3.4.3, with its length and checksum,
-// and where it stands: after the header.
+// PNG's tEXt chunk "Software", section 11.3.4.3, with its length and checksum, and its position: after the
+// header.
 constexpr std::string_view kDrawnByUs = "\0\0\0\x18tEXtSoftware\0saccade predict\x06\xab\x14\xdc"sv;
 constexpr size_t kAfterPngHeader = 33;
-// A comment (COM) of JPEG with its length, and where it stands: after the header of JFIF.
+// A JPEG comment (COM) with its length, and its position: after the JFIF header.
 constexpr std::string_view kJpegDrawnByUs = "\xFF\xFE\0\x11saccade predict"sv;
 constexpr size_t kAfterJpegHeader = 20;
 
-// Device and number of a file; nothing when there is none.
+// Device and inode number of a file; nothing if it does not exist.
 std::optional<std::pair<uint64_t, uint64_t>> identity(const std::string& path) {
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0) return std::nullopt;
@@ -61,7 +61,7 @@ bool is_drawn_by_us(const std::string& path) {
           std::string_view(start).substr(kAfterJpegHeader).starts_with(kJpegDrawnByUs));
 }
 
-// What fits into a file name of the system with this many more bytes, no character of UTF-8 cut.
+// Shortens the stem so that it fits into a file name with `more` bytes, without cutting a UTF-8 character.
 std::string shortened_stem(const std::string& stem, size_t more) {
   constexpr size_t kLongestName = 255;
   if (stem.size() + more <= kLongestName) return stem;
@@ -70,7 +70,7 @@ std::string shortened_stem(const std::string& stem, size_t more) {
   return stem.substr(0, end);
 }
 
-// "photo.png", "photo_2.png" ...
+// Returns "photo.png", "photo_2.png" ...
 std::string numbered(const std::string& stem, int number, const std::string& extension) {
   const std::string end = number == 1 ? extension : fmt::format("_{}{}", number, extension);
   const fs::path path(stem);
@@ -112,8 +112,7 @@ std::string beginning_of(const std::string& path, size_t bytes) {
 NamedFile::NamedFile(std::string path, const std::vector<std::string>& endings) : path_(std::move(path)) {
   if (path_.empty() || !is_old_file(path_)) return;
   std::error_code error;
-  const bool is_name_alone =
-      fs::file_size(output_target(path_).path, error) == 0;  // made for what is written
+  const bool is_name_alone = fs::file_size(output_target(path_).path, error) == 0;  // created for the output
   replaces_ = !is_name_alone && replaces_file(path_, endings);
 }
 
@@ -136,7 +135,7 @@ PictureNames::PictureNames(std::string output, const std::vector<PredictInput>& 
 std::string PictureNames::name(const std::string& stem, const std::string& extension) {
   std::string picture, in_the_way;
   int& i = next_.try_emplace(stem + extension, 1)
-               .first->second;  // those before are taken, or in the way and counted
+               .first->second;  // earlier numbers are taken, or belong to files that were counted
   for (;; ++i) {
     picture = numbered(stem, i, extension);
     if (taken_.contains(picture)) continue;
@@ -257,7 +256,7 @@ Workspace::Workspace(const std::string& output) : output_(output), folder_(outpu
 
 std::string Workspace::file(const std::string& name) const {
   const fs::path path = fs::path(path_->path()) / name;
-  std::error_code error;  // told by who writes there
+  std::error_code error;  // reported by the code that writes there
   if (fs::path(name).has_parent_path()) fs::create_directories(path.parent_path(), error);
   return path.string();
 }

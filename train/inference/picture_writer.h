@@ -1,5 +1,5 @@
-// Draws and encodes pictures on threads of its own while the model looks at the next images: a PNG file takes
-// longer than many models.
+// Draws and encodes pictures on threads of its own while the model processes the next images: a PNG file
+// takes longer than many models.
 #pragma once
 
 #include <algorithm>
@@ -18,21 +18,21 @@ namespace saccade {
 class PictureWriter {
  public:
   PictureWriter(Workspace& workspace, int threads)
-      : workspace_(workspace), tasks_(2) {  // each holds an image
+      : workspace_(workspace), tasks_(2) {  // each task holds an image
     for (int i = 0; i < std::max(1, threads); ++i) threads_.emplace_back([this] { work(); });
   }
-  ~PictureWriter() { tasks_.close(); }  // what waits is still made
+  ~PictureWriter() { tasks_.close(); }  // tasks that wait are still done
   const Workspace& workspace() const { return workspace_; }
-  // `make` writes files of these names into the workspace, from where they come to their places. Waits while
-  // enough others wait. Throws what an earlier one failed with.
+  // `make` writes files of these names into the workspace, from where they are moved to their places. Waits
+  // while the queue is full. Rethrows the failure of an earlier task.
   void add(std::vector<std::string> names, std::function<void()> make) {
     if (!tasks_.push({std::move(names), std::move(make)})) end();
   }
-  // Waits until all are in their places, or throws what one of them failed with.
+  // Waits until all files are in their places, or rethrows the failure of one of the tasks.
   void end() {
     tasks_.close();
     threads_.clear();
-    while (tasks_.pop()) {  // throws after what nobody has taken
+    while (tasks_.pop()) {  // rethrows after the tasks that no thread took
     }
   }
 

@@ -1,4 +1,4 @@
-// The images and videos that the arguments of predict name.
+// Collects the images and videos that the arguments of predict name.
 #include <fmt/ranges.h>
 #include <glob.h>
 
@@ -19,14 +19,14 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// What images may be called; those in a format that is not read are reported when they are.
+// Whether the name is that of an image; images in an unsupported format are reported when they are read.
 bool is_called_image(const std::string& name) {
   return !name.starts_with(".") && (has_image_extension(name) || has_foreign_image_extension(name));
 }
 
 struct FolderContents {
   std::vector<std::string> files, problems;  // images; folders that cannot be read
-  size_t folders = 0, others = 0, maps = 0;  // left out
+  size_t folders = 0, others = 0, maps = 0;  // not used
 };
 
 FolderContents list_folder(const std::string& folder, bool recursive) {
@@ -82,7 +82,7 @@ void expand_folder(const std::string& folder, bool recursive, PredictInputs& inp
   for (std::string& file : files) inputs.images.push_back({std::move(file), "", ""});
 }
 
-// Nothing when it is no pattern or matches nothing.
+// Returns nothing unless it is a pattern that matches something.
 std::vector<std::string> expand_pattern(const std::string& pattern) {
   std::vector<std::string> paths;
   if (pattern.find_first_of("*?[") == std::string::npos) return paths;
@@ -95,7 +95,7 @@ std::vector<std::string> expand_pattern(const std::string& pattern) {
 
 constexpr const char* kStandardInput = "/dev/stdin";
 
-// "https://a/b.jpg"
+// Whether the path is like "https://a/b.jpg".
 bool is_address(const std::string& path) {
   const size_t scheme = path.find("://");
   return scheme != std::string::npos && scheme > 1 &&

@@ -1,4 +1,4 @@
-// What `saccade predict` makes of images: each task has its own.
+// Makes predictions for `saccade predict`; each task has its own.
 #pragma once
 
 #include <functional>
@@ -11,33 +11,33 @@
 
 namespace saccade {
 
-// Draws what was found on its frame. It may run on another thread, alongside later predictions.
+// Draws what was found onto its frame. It may run on another thread, alongside later predictions.
 using Drawing = std::function<void(Image&)>;
 
-// The predictions of one run: a batch of images at a time, then their list.
+// The predictions of one run: one batch of images at a time, and their list.
 class Predictor {
  public:
   virtual ~Predictor() = default;
-  // What is found may wait for the next batch, which the GPU has then.
+  // May leave the results to be collected at the next batch, while the GPU computes that one.
   virtual void predict(std::vector<LoadedInput> images, PictureNames& names, PictureWriter& writer) = 0;
-  // What still waits.
+  // Collects the results that still wait.
   virtual void finish(PictureNames&, PictureWriter&) {}
-  // The file of the list, those of its elements that nobody has taken yet, and what is printed at the end.
+  // The file name of the list, its elements since the last call, and the summary printed at the end.
   virtual std::string list_name() const = 0;
   virtual std::string take_list() = 0;
   virtual std::string summary(size_t images) const = 0;
-  // Of frames of a video in their order, of which it looks at many at once, the drawings.
-  // The list grows as by predict.
+  // Returns the drawings for frames of a video, given in order and many at once. The list grows as with
+  // predict.
   virtual std::vector<Drawing> predict_frames(const std::vector<LoadedInput>&) { return {}; }
   virtual bool takes_videos() const { return false; }
   virtual void begin_video() {}
-  // Lines of MOT results (--to mot) that nobody has taken yet.
+  // The lines of MOT results (--to mot) since the last call.
   virtual std::string take_tracks() { return ""; }
-  // What is said of the video that ends: "12 objects"; "" for nothing.
+  // The summary of the video that ends: "12 objects"; empty if there is nothing to say.
   virtual std::string end_video() { return ""; }
-  // Whether each image has a picture.
+  // Whether each image gets a picture.
   virtual bool has_pictures() const = 0;
-  // What was found in the images so far, of those that can be asked for labels (--to); null: of none.
+  // What was found in the images so far, for tasks that can write labels (--to); null for others.
   virtual const GroundTruth* labels() const { return nullptr; }
 };
 

@@ -1,5 +1,5 @@
-// A model's forward pass in evaluation, called again and again. On a GPU the launches of one that comes back
-// with the same sizes are recorded after its second call, and started as one from then on.
+// A model's forward pass in evaluation, called again and again. On a GPU, the launches of a pass that returns
+// with the same sizes are recorded after its second call, and replayed as one from then on.
 #pragma once
 
 #include <algorithm>
@@ -19,16 +19,16 @@
 
 namespace saccade {
 
-// Output: Vars or structs of them. The model, its weights and its mode stay as they are for as long as this
-// lives.
+// Output: Vars or structs of them. The model, its weights and its mode must not change during the lifetime of
+// this object.
 template <class Output>
 class RecordedForward {
  public:
-  // Each holds the memory of a forward pass.
+  // Each recording holds the memory of a forward pass.
   static constexpr size_t kMaxRecordings = 4;
 
-  // forward(images), which depends on nothing but its argument and the key. What comes back is overwritten by
-  // the next call with the same key, its version stays the same: ops whose results are kept by version must
+  // Runs forward(images), which must depend on nothing but its argument and the key. The next call with the
+  // same key overwrites the result without changing its version, so ops that cache results by version must
   // not take it.
   Output run(CacheKey key, const Tensor& images, const std::function<Output(const Tensor&)>& forward) {
     if (images.device() == Device::kCpu || execution().grad_enabled || execution().observer)
@@ -36,7 +36,7 @@ class RecordedForward {
     for (int64_t size : images.shape()) key.add(size);
     Entry& entry = find(key.text());
     if (!entry.work) {
-      // The recording after it finds all that the pass has made to be kept: plans, constants, folded norms.
+      // The pass has now made everything it keeps (plans, constants, folded norms), so a recording finds it.
       Output output = eager(images, forward);
       if (!entry.is_refused && ++entry.calls >= entry.wanted) record(entry, images, forward);
       return output;
@@ -64,7 +64,7 @@ class RecordedForward {
     }
   };
 
-  // Moves it to the front.
+  // Finds or adds the entry, and moves it to the front.
   Entry& find(const std::string& key) {
     auto it = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.key == key; });
     if (it == entries_.end()) {
@@ -76,7 +76,7 @@ class RecordedForward {
     return entries_.front();
   }
 
-  // Gives up the recordings when the GPU is too full alongside them.
+  // Runs the pass; drops the recordings if the GPU's memory is too full alongside them.
   Output eager(const Tensor& images, const std::function<Output(const Tensor&)>& forward) {
     try {
       return forward(images);
@@ -92,7 +92,7 @@ class RecordedForward {
     return forward(images);
   }
 
-  // Not where the GPU is too full for it, or the model does what cannot be recorded.
+  // Refuses if the GPU's memory is too full, or the model does something that cannot be recorded.
   void record(Entry& entry, const Tensor& images, const std::function<Output(const Tensor&)>& forward) {
     drop_the_oldest();
     for (bool is_last : {false, true}) {
@@ -102,7 +102,7 @@ class RecordedForward {
         break;
       } catch (const OutOfMemory& error) {
         entry.drop();
-        allocator(images.device()).trim();  // what it keeps is not the recording's
+        allocator(images.device()).trim();  // so that the recording does not compete with cached memory
         if (is_last && !std::exchange(is_told_, true))
           print_note(
               fmt::format("forward passes are not recorded, which costs the host time: {}", error.what()));
@@ -118,14 +118,14 @@ class RecordedForward {
     for (Entry& entry : entries_)
       if (entry.work && ++recordings == kMaxRecordings) {
         entry.drop();
-        // More sizes in turns than there may be recordings would be recorded again and again.
+        // With more sizes in turn than recordings, each would be recorded again and again.
         entry.calls = 0;
         entry.wanted = std::min(entry.wanted * 8, kMaxCalls);
       }
   }
 
-  std::list<Entry> entries_;  // the most recent one first
-  bool is_told_ = false;      // that the GPU is too full
+  std::list<Entry> entries_;  // most recently used first
+  bool is_told_ = false;      // that the GPU's memory is too full
 };
 
 }  // namespace saccade
