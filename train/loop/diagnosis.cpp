@@ -37,7 +37,7 @@ class FirstBadOp : public OpObserver {
   explicit FirstBadOp(const Module& model) { name_modules(model, "", names_); }
 
   void observe(const Op& op) override {
-    // Infinities can be on purpose (masks), so a NaN, even a later one, is the better finding.
+    // Infinities may be intentional (masks), so a NaN, even a later one, is the better finding.
     if (!first_nan_.empty()) return;
     BadNumbers bad = count_bad(op.output);
     std::string& slot = bad.nan ? first_nan_ : first_infinite_;

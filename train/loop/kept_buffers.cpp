@@ -47,7 +47,7 @@ void KeptBuffers::gather() {
     value.copy_from(b.var.value());
     b.var.value() = value;
   }
-  // All of the block.
+  // The whole block.
   const auto& storage = places.front().storage();
   all_ =
       Tensor::empty({static_cast<int64_t>(storage->bytes() / sizeof(float))}).view_of(storage, DType::kF32);

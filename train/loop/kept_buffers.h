@@ -1,5 +1,5 @@
-// What a step changes besides the weights: the buffers of a model (running statistics of batch norm), kept so
-// that the step can be undone.
+// Saves what a step changes besides the weights, the buffers of a model (running statistics of batch norm),
+// so that the step can be undone.
 #pragma once
 
 #include <cstdint>
@@ -12,17 +12,17 @@ namespace saccade {
 class KeptBuffers {
  public:
   explicit KeptBuffers(const Module& model);
-  // As they are now. Buffers that change from step to step move into one block of memory,
-  // so that this is one copy.
+  // Saves the current values. Buffers that change from step to step move into one block of memory, so that
+  // this is one copy.
   void keep();
-  // As they were then.
+  // Restores the saved values.
   void restore();
 
  private:
   struct Buffer {
     Var var;
-    bool changes = false;  // from step to step: it is in all_
-    Tensor kept;           // else, with the storage and version of its value then
+    bool changes = false;  // from step to step: then it is part of all_
+    Tensor kept;           // for other buffers, with the storage and version of the value when saved
     const Storage* storage = nullptr;
     uint32_t version = 0;
   };

@@ -12,7 +12,7 @@
 namespace saccade {
 namespace {
 
-// Of a square image, the smallest of those that are drawn.
+// The bytes of a square image of the smallest size that is drawn.
 double image_bytes(const Config& config) {
   const config::Data& data = config.data();
   int64_t height = data.augment().height(), width = data.augment().width();
@@ -35,7 +35,7 @@ double image_bytes(const Config& config) {
 
 void check_memory_need(const Config& config, const Module& model, Device device) {
   constexpr double kF32 = sizeof(float);
-  // The only batch of an epoch may be a smaller one.
+  // The only batch of an epoch may be smaller.
   const double batch = image_bytes(config) * (config.data().drop_last() ? config.data().batch_size() : 1);
   const double images = batch * config.train().accumulate();
   double state = 0, floats = 0;

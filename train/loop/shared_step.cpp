@@ -1,5 +1,5 @@
-// What the ranks of a process group tell each other, so that all of them take the step that one process would
-// take.
+// The exchanges between the ranks of a process group, so that all of them take the step that a single process
+// would take.
 #include <dlfcn.h>
 #include <fmt/ranges.h>
 
@@ -16,7 +16,7 @@
 namespace saccade {
 namespace {
 
-// The program, or the library that this code lies in.
+// The checksum of the program, or of the library that contains this code.
 std::string program_checksum() {
   Dl_info info = {};
   const bool known = ::dladdr(reinterpret_cast<void*>(&join_processes), &info) != 0 && info.dli_fname;
@@ -30,7 +30,7 @@ std::string program_checksum() {
   return checksum_text(sum.value());
 }
 
-constexpr char kEnd = '\0';  // of a field of a message
+constexpr char kEnd = '\0';  // ends a field of a message
 
 std::vector<std::string> fields_of(const std::string& message) {
   std::vector<std::string> fields;
@@ -39,18 +39,18 @@ std::vector<std::string> fields_of(const std::string& message) {
   return fields;
 }
 
-// As fmt wrote it; whatever the locale of the program that we are in.
+// Parses a number written by fmt, independently of the host program's locale.
 template <class T>
 T shared_number(std::string_view text) {
   T number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  // What is too small or too large for the type is written like that by nobody.
+  // No rank writes a number that is too small or too large for the type.
   SACCADE_CHECK(error == std::errc() && end == text.data() + text.size(), "[ranks] \"{}\" is not a number",
                 printable(text));
   return number;
 }
 
-// The numbers of a text, parted by spaces.
+// Reads the numbers of a text, separated by spaces.
 class SharedNumbers {
  public:
   explicit SharedNumbers(std::string_view text) : rest_(text) {}
@@ -68,10 +68,10 @@ class SharedNumbers {
 
 }  // namespace
 
-// Before anything is trained: a difference would show later as weights that nobody can explain.
+// Checked before any training: a difference would show later as weights that nobody can explain.
 void TrainingRun::check_same_run() {
   if (group_.alone()) return;
-  // Images of a batch, and of the last one of an epoch.
+  // The images of a batch, and of the last batch of an epoch.
   const int64_t images = std::strtoll(info_.images.c_str(), nullptr, 10), batch = config_.data().batch_size();
   const int64_t rest = config_.data().drop_last() || images == 0 ? 0 : images % batch;
   if (batch < group_.size() || (rest > 0 && rest < group_.size()))
@@ -100,7 +100,7 @@ void TrainingRun::check_same_run() {
   }
 }
 
-// All ranks start with the bytes of rank 0, whatever files they were read from.
+// Checks that all ranks start with the bytes of rank 0, whatever files they were read from.
 void TrainingRun::check_same_weights() {
   if (group_.alone()) return;
   Checksum sum;
@@ -116,8 +116,8 @@ void TrainingRun::check_same_weights() {
       fail_input("rank {} starts with other weights than rank 0, expected the same files", r);
 }
 
-// Of each batch its size and what its images count for: all ranks divide the losses by the same numbers, and
-// pad as one process would.
+// Shares the size of each batch and what its images count for: all ranks divide the losses by the same
+// numbers, and pad as one process would.
 void TrainingRun::share_batches(PendingStep& now, const std::string& problem) {
   std::string own;
   for (size_t i = 0; i < now.batches.size(); ++i) {
@@ -188,7 +188,7 @@ void TrainingRun::share_losses(PendingStep& now, std::vector<Tensor>& losses) {
   now.metrics.emplace_back("reduction_wait_ms", times.waited_ms);
 }
 
-// Those of all ranks on rank 0, which writes them.
+// Adds up the means of all ranks on rank 0, which writes them.
 void TrainingRun::share_means(MeanMetrics& means) const {
   std::vector<double> numbers;
   for (const MeanMetric& m : means) numbers.insert(numbers.end(), {m.sum, m.count});
@@ -199,14 +199,14 @@ void TrainingRun::share_means(MeanMetrics& means) const {
   }
 }
 
-// After an evaluation that one rank's signal has ended on all.
+// Called after an evaluation that one rank's signal ended on all ranks.
 void TrainingRun::agree_on_signal() {
   if (group_.alone()) return;
   for (const std::string& signal : group_.exchange(std::to_string(interrupt_signal())))
     agreed_signal_ = std::max(agreed_signal_, shared_number<int>(signal));
 }
 
-// Those of rank 0, which has the detections of all.
+// Gives all ranks the metrics of rank 0, which has the detections of all of them.
 void TrainingRun::share_metrics(Metrics& metrics) const {
   std::string own;
   for (const auto& [name, value] : metrics) own += fmt::format("{}{}{}{}", value, kEnd, name, kEnd);

@@ -1,4 +1,4 @@
-// How a run starts: anew, from other weights, or from its newest whole checkpoint.
+// The start of a run: from scratch, from other weights, or from its newest whole checkpoint.
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -18,8 +18,8 @@
 namespace saccade {
 namespace {
 
-// What a file says of the conventions that a part of the model has: its configuration, of a checkpoint of
-// ours, or else its names. Nothing where it is not of a model with this part.
+// What a file says about the conventions of a part of the model: in its configuration, for our checkpoints,
+// or by its names. Nothing unless it belongs to a model with this part.
 struct FileConventions {
   std::string value, of;
 };
@@ -40,7 +40,7 @@ std::optional<FileConventions> conventions_in(const WeightsFile& file, const std
     try {
       if (!spec.infer(inference)) continue;
     } catch (const InputError&) {
-      continue;  // another model's
+      continue;  // the weights of another model
     }
     for (const auto& [known, value] : inference.fields)
       if (known == field) return FileConventions{value, "weights of a " + weights.naming};
@@ -49,17 +49,17 @@ std::optional<FileConventions> conventions_in(const WeightsFile& file, const std
   return std::nullopt;
 }
 
-// Weights that were trained to be read in another way would be taken without a word, and mean little: what a
-// file of such a model, or of one that shares its heads, says of its conventions must be what is configured.
+// Weights trained with other conventions would load without an error but predict poorly: what a file of such
+// a model, or of one that shares its heads, says about its conventions must match the configuration.
 void check_conventions(const std::string& path, const std::string& key, const Config& config) {
   const ModelSpec& spec = model_types().find(config.model().type());
   const Args given = model_args(config);
   const auto part = std::ranges::find_if(
       spec.parts, [&](const auto& name) { return given.get_section(name).has("conventions"); });
-  if (part == spec.parts.end()) return;  // weights of other models mean one thing
+  if (part == spec.parts.end()) return;  // weights of other models have only one meaning
   const std::string own = given.get_section(*part).get_string("conventions");
   const std::unique_ptr<WeightsFile> file = open_weights(path, key);
-  if (!other_version(*file).empty()) return;  // which is refused anyway
+  if (!other_version(*file).empty()) return;  // which is refused elsewhere
   if (const auto theirs = conventions_in(*file, *part, given); theirs && theirs->value != own)
     fail_input("{}: {}, but model.{}.conventions is {}, expected --set model.{}.conventions={}", path,
                theirs->of, *part, own, *part, theirs->value);
@@ -113,7 +113,7 @@ void TrainingRun::start() {
   result_.step = info_.step;
 }
 
-// The metric that decides which weights are the best: larger is better.
+// The metric that decides which weights are best: larger is better.
 std::string TrainingRun::best_metric() const {
   std::vector<std::string> names = task_.primary_metrics();
   std::erase(names, "loss");
@@ -169,7 +169,7 @@ std::vector<ConfigChange> TrainingRun::check_resumable(const ResumePoint& from) 
                       : fmt::format("{}", fmt::join(info_.class_names, ", ")),
                   200),
         remedy);
-  // Older checkpoints have no name of their images, but they count batches in epochs of their own.
+  // Older checkpoints do not name their images, but they count batches in epochs of that length.
   const bool same_epochs = old.epoch * plan_.batches_per_epoch + old.batch == old.step * plan_.accumulate;
   if ((!old.images.empty() && old.images != info_.images) || !same_epochs)
     fail_input(
@@ -180,11 +180,11 @@ std::vector<ConfigChange> TrainingRun::check_resumable(const ResumePoint& from) 
   return changes;
 }
 
-// Those since the run was last started: its checkpoint, which is older, need not have what was changed then.
+// The changes since the run was last started: its older checkpoint need not include those made then.
 std::vector<ConfigChange> TrainingRun::new_changes(const std::vector<ConfigChange>& since_checkpoint) const {
   try {
     return config_changes(resolve_config(load_config(folder_.config())), config_);
-  } catch (const InputError&) {  // it is gone, or no configuration any more
+  } catch (const InputError&) {  // it is missing, or no longer a configuration
     return since_checkpoint;
   }
 }

@@ -1,4 +1,4 @@
-// How a run evaluates, saves and ends; start.cpp is how it starts, training_step.cpp one step of it.
+// The evaluations, saves and the end of a run; start.cpp has its start, training_step.cpp a step.
 #include "train/loop/trainer.h"
 
 #include <algorithm>
@@ -97,7 +97,7 @@ TrainingResult TrainingRun::end() {
   if (!plan_.evaluates(info_.step) && stop_signal() == 0) {
     try {
       evaluate(false);
-    } catch (const Interrupted&) {  // everything is saved
+    } catch (const Interrupted&) {  // everything has been saved
       agree_on_signal();
     }
   }
@@ -114,7 +114,7 @@ bool TrainingRun::is_out_of_time() const {
 
 bool TrainingRun::out_of_patience() const {
   const int64_t patience = config_.train().patience();
-  // A model that has found nothing yet has not begun to stand still.
+  // A model that has found nothing yet cannot have stopped improving.
   if (patience == 0 || info_.best_step < 0 || info_.best_metric <= 0 || info_.evaluation_due) return false;
   int64_t since = 0;
   for (int64_t step = info_.best_since + 1; step <= info_.step; ++step) since += plan_.evaluates(step);
@@ -145,7 +145,7 @@ void TrainingRun::save_last() {
   folder_.save_last(model_, info_, *optimizer_, ema());
 }
 
-// An evaluation that a signal interrupts stays due, and a resumed run begins with it.
+// If a signal interrupts an evaluation, it stays due, and a resumed run begins with it.
 void TrainingRun::evaluate_if_due() {
   if (!info_.evaluation_due) return;
   try {
@@ -157,8 +157,8 @@ void TrainingRun::evaluate_if_due() {
   }
 }
 
-// A scheduled evaluation is part of the run; another one was caused by where the run stops, and leaves no
-// trace in last.safetensors, so that the resumed run is the one that never stopped.
+// A scheduled evaluation is part of the run; any other was caused by the point at which the run stops, and
+// leaves no trace in last.safetensors, so that a resumed run equals one that never stopped.
 void TrainingRun::evaluate(bool scheduled) {
   const std::vector<std::string> primary = task_.primary_metrics();
   if (primary.empty()) return;
@@ -184,8 +184,8 @@ void TrainingRun::evaluate(bool scheduled) {
 
 void TrainingRun::keep_if_best(double metric, bool scheduled) {
   if (!std::isfinite(metric)) metric = -1;  // it could not be measured
-  // Of equal metrics the newest is the best: its weights have learnt longer,
-  // where all of them are 0 or 1 in particular.
+  // Of equal metrics the newest is best: its weights have trained longer, which matters especially while all
+  // of them are 0 or 1.
   if (result_.best_step >= 0 && metric < result_.best_metric) return;
   const bool rises = result_.best_step < 0 || metric > result_.best_metric;
   result_.best_metric = metric;

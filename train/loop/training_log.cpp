@@ -27,12 +27,12 @@ double TrainingLog::images_per_second() const {
 
 std::string TrainingLog::status(int64_t step) const {
   const double minutes = options_.config.train().max_minutes();
-  std::string parts;  // of the last decoder layer, or the whole model
+  std::string parts;  // of the last decoder layer, or of the whole model
   for (const auto& [name, value] : averages_.means())
     if (name.starts_with("loss_") && name.find('_', 5) == std::string::npos)
       parts += fmt::format("{}{} {:.3f}", parts.empty() ? " (" : ", ", name.substr(5), value);
   if (!parts.empty()) parts += ")";
-  // What the loader made the step wait.
+  // The time that the step waited for the loader.
   const double waiting = averages_.mean("data_ms") / std::max(averages_.mean("step_ms"), 1e-9);
   double left = static_cast<double>(stop_step_ - step) * step_seconds_;
   if (minutes > 0) left = std::min(left, minutes * 60 - elapsed_seconds());
@@ -84,7 +84,7 @@ void TrainingLog::write_pictures(int64_t step, const std::vector<std::pair<std::
 }
 
 bool TrainingPlan::ends_period(int64_t step, double epochs) const {
-  // How many periods are complete after `after` steps.
+  // The number of periods that are complete after `after` steps.
   auto periods = [&](int64_t after) {
     double batches = static_cast<double>(after * accumulate);
     return std::floor(batches / (static_cast<double>(batches_per_epoch) * epochs) + 1e-9);

@@ -1,5 +1,5 @@
-// A run of the trainer, for start.cpp, training_step.cpp (one step) and trainer.cpp (how it evaluates,
-// saves and ends).
+// A run of the trainer, shared by start.cpp, training_step.cpp (one step) and trainer.cpp (evaluation, saving
+// and the end).
 #pragma once
 
 #include <chrono>
@@ -30,7 +30,7 @@
 
 namespace saccade {
 
-// How long a step took, for the log.
+// Measures a step for the log.
 class StepTimer {
  public:
   explicit StepTimer(Device device)
@@ -38,13 +38,13 @@ class StepTimer {
         counts_before_(cuda_statistics()),
         allocations_before_(allocator(device).stats().requests) {}
 
-  // The time since the last part, in ms.
+  // Records the time since the last part, in ms.
   void end_part(const char* name) {
     const auto now = Clock::now();
     metrics_.emplace_back(name, milliseconds(now - part_start_));
     part_start_ = now;
   }
-  // What was done since the last part is not the step's.
+  // Excludes what was done since the last part from the step.
   void leave_out() {
     const auto now = Clock::now();
     start_ += now - part_start_;
@@ -52,7 +52,7 @@ class StepTimer {
     counts_before_ = cuda_statistics();
     allocations_before_ = allocator(device_).stats().requests;
   }
-  // The parts, the whole, and on a GPU what was asked of it.
+  // Returns the times of the parts and of the whole step, and on a GPU the counts of its operations.
   Metrics metrics() const {
     Metrics out = metrics_;
     out.emplace_back("step_ms", milliseconds(Clock::now() - start_));
@@ -79,9 +79,9 @@ class StepTimer {
   Metrics metrics_;
 };
 
-// A step whose work was given to the device and whose numbers nobody has looked at yet. A gradient or loss
+// A step whose work was handed to the device and whose numbers have not been read yet. A loss or gradient
 // that is not finite changed nothing there (see core/kernels/optimizer/optimizer.h), so on a GPU it is early
-// enough to look during the next step, when the numbers have arrived without waiting.
+// enough to read them during the next step, when they have arrived without waiting.
 struct PendingStep {
   struct Loss {  // of one batch
     std::vector<std::string> names;
@@ -89,7 +89,7 @@ struct PendingStep {
     std::function<MeanMetrics()> metrics;
   };
   int64_t step = 0;
-  // For the diagnosis: the batches, and where each one's random numbers start.
+  // For the diagnosis: the batches, and where the random numbers of each start.
   std::vector<Batch> batches;
   std::vector<uint64_t> first_calls;
   uint64_t rng_key = 0;
@@ -97,44 +97,44 @@ struct PendingStep {
   StepImages images;  // of all batches and ranks
   std::vector<Loss> losses;
   HostCopy gradient_norm;
-  Metrics metrics;  // that are known already: times, counts, the learning rate
+  Metrics metrics;  // those already known: times, counts, the learning rate
 };
 
 class TrainingRun {
  public:
   TrainingRun(const TrainerOptions& options, TrainingTask& task, RunFolder& folder);
   TrainingResult run();
-  // The same in pieces, each in an ExecutionScope of the caller: begin() once, then go_on() until it gives
-  // false: then there was no step to take.
+  // The same in pieces, each in an ExecutionScope of the caller: begin() once, then go_on() until it returns
+  // false because no step is left.
   void begin();
   bool go_on();
   TrainingResult end();
-  void save();  // as it is after the last step
+  void save();  // saves the state after the last step
   int64_t steps_done() const { return info_.step; }
-  const Metrics& step_metrics() const { return step_metrics_; }  // of the last step that is known
+  const Metrics& step_metrics() const { return step_metrics_; }  // of the last step whose metrics are known
 
  private:
   void set_execution();
-  // Start: from nothing, from other weights or from a checkpoint.
+  // Starts from nothing, from other weights or from a checkpoint.
   void start();
   std::string best_metric() const;
-  void describe();  // what is trained, on the console
-  // Runs a step of the largest batch, without its update, and says what it takes (trial_batch.cpp).
-  // Throws OutOfMemory.
+  void describe();  // prints on the console what is trained
+  // Runs a step of the largest batch without its update, and prints what it takes (trial_batch.cpp). Throws
+  // OutOfMemory.
   void try_largest_batch();
-  // Throws InputError when the run of the checkpoint cannot continue with this configuration and data;
-  // else what differs.
+  // Throws InputError if the run of the checkpoint cannot continue with this configuration and data;
+  // otherwise returns the differences.
   std::vector<ConfigChange> check_resumable(const ResumePoint& from) const;
   std::vector<ConfigChange> new_changes(const std::vector<ConfigChange>& since_checkpoint) const;
   void resume(const ResumePoint& from, const std::vector<ConfigChange>& changes);
-  // What a new run writes when its first batch is there: from then on there is a checkpoint at every moment.
+  // Writes the first files of a new run at its first batch: from then on there is always a checkpoint.
   void begin_folder();
 
-  // One step, in order.
+  // Runs one step; the functions below are in order.
   void step();
   void read_batches(PendingStep& now);
-  // What the ranks of a process group agree on, in shared_step.cpp: what the batches of all have together,
-  // their losses, and when to stop.
+  // What the ranks of a process group agree on, in shared_step.cpp: what their batches have in common, their
+  // losses, and when to stop.
   void check_same_run();
   void check_same_weights();
   void share_batches(PendingStep& now, const std::string& problem);
@@ -142,13 +142,13 @@ class TrainingRun {
   void share_means(MeanMetrics& means) const;
   void share_metrics(Metrics& metrics) const;
   std::string first_finding(const std::string& own) const;
-  // Adds up the gradients of the batches; returns their losses.
+  // Accumulates the gradients of the batches; returns their losses.
   std::vector<Tensor> backpropagate(PendingStep& now, StepTimer& timer);
-  // The same; once more, with the same numbers, where the GPU's memory was used up in pieces of other sizes.
+  // The same; retries once, with the same numbers, if blocks of other sizes fragmented the GPU's memory.
   std::vector<Tensor> backpropagate_with_room(PendingStep& now, StepTimer& timer);
   void update_weights(PendingStep& now, std::span<const Tensor> losses);
   void advance();
-  // Looks at the numbers of the pending step, if there is one: waits for them, stops the run when one is not
+  // Reads the numbers of the pending step, if there is one: waits for them, stops the run if one is not
   // finite, and logs them.
   void finish_pending_step();
   void tell_skipped(const std::string& image);
@@ -166,7 +166,7 @@ class TrainingRun {
   bool out_of_patience() const;
   StopReason stop_reason(bool out_of_time) const;
 
-  // The signal that ends the run, on all ranks after the same step.
+  // Returns the signal that ends the run, after the same step on all ranks.
   int stop_signal() const { return group_.alone() ? interrupt_signal() : agreed_signal_; }
   void agree_on_signal();
   bool is_out_of_time() const;
@@ -187,12 +187,12 @@ class TrainingRun {
   RunFolder& folder_;
   bool folder_begun_ = false;
   TrainingLog log_;
-  KeptBuffers buffers_;  // as they were before the step
+  KeptBuffers buffers_;  // saved before the step
   std::optional<Optimizer> optimizer_;
   std::optional<Ema> ema_;
-  std::optional<GradientSum> sum_;  // of several ranks
+  std::optional<GradientSum> sum_;  // if there are several ranks
   std::function<Batch()> next_batch_;
-  std::set<std::string> told_;  // notes of evaluations
+  std::set<std::string> told_;  // notes of evaluations that were already printed
   CheckpointInfo info_;
   std::optional<PendingStep> pending_;
   Metrics step_metrics_;
@@ -200,19 +200,19 @@ class TrainingRun {
   TrainingResult result_;
 };
 
-// Looks at the model's tensors, then has the loss `run` again (the same forward pass) watching every op, then
-// its backward pass; describes the finding in one line: a tensor of the model, the first op whose output is
-// NaN or infinite with its module, or the first backward function, followed by the problems that the loss
-// found in the predictions; "" when all is finite. Slow, and leaves gradients behind:
-// for a run that is about to stop.
+// Checks the model's tensors, then lets `run` compute the loss again (the same forward pass) while watching
+// every op, then its backward pass. Describes the finding in one line: a tensor of the model, the first op
+// whose output is NaN or infinite with its module, or the first such backward function, followed by the
+// problems that the loss found in the predictions; "" if all is finite. Slow, and leaves gradients behind:
+// meant for a run that is about to stop.
 std::string diagnose_nonfinite(const Module& model, const std::function<TrainingLoss()>& run);
 
-// "image 12 (a.jpg), image 15 (b.jpg)"
+// Returns "image 12 (a.jpg), image 15 (b.jpg)".
 std::string images_of(const Batch& batch);
 
-// Throws InputError when what follows the model's weights, gradients, optimizer state, averages and the
-// images of a step, exceeds what is left: before it is taken. Activations come on top, and are not foreseen.
-// On a GPU only images count.
+// Throws InputError, before allocating, if the gradients, the optimizer's state, the averages and the images
+// of a step exceed the memory that is left. Activations come on top, and cannot be foreseen. On a GPU only
+// the images count.
 void check_memory_need(const Config& config, const Module& model, Device device);
 
 }  // namespace saccade

@@ -1,4 +1,4 @@
-// One step of the training, from its batches to the update of the weights.
+// One training step, from its batches to the update of the weights.
 #include <cmath>
 #include <set>
 
@@ -14,7 +14,7 @@
 namespace saccade {
 namespace {
 
-// Random numbers of an image are those of its place among the images of all ranks.
+// The random numbers of an image depend on its place among the images of all ranks.
 void place_samples(const Batch& batch) {
   execution().sample_first = batch.first;
   execution().samples = batch.whole > 0 ? std::ssize(batch.targets) : 0;
@@ -45,7 +45,7 @@ void TrainingRun::step() {
   if (options_.device == Device::kCpu) finish_pending_step();  // nothing to wait for
 }
 
-// All batches of the step first: the losses are divided by numbers of all its images, as for one large batch.
+// Reads all batches of the step first: the losses are divided by numbers of all its images, as in one batch.
 void TrainingRun::read_batches(PendingStep& now) {
   auto save = [&] {
     if (!folder_begun_) return;
@@ -56,7 +56,7 @@ void TrainingRun::read_batches(PendingStep& now) {
   for (int64_t i = 0; i < plan_.accumulate && problem.empty(); ++i) {
     try {
       now.batches.push_back(next_batch_());
-    } catch (const InputError& error) {  // a file that cannot be read ends the run, but takes no step with it
+    } catch (const InputError& error) {  // an unreadable file ends the run, but no finished step is lost
       if (group_.alone()) {
         save();
         throw;
@@ -73,7 +73,7 @@ void TrainingRun::read_batches(PendingStep& now) {
       share_batches(now, problem);
     } catch (const InputError&) {
       save();
-      group_.exchange("");  // until rank 0 has written: the first that ends, ends all
+      group_.exchange("");  // waits until rank 0 has written: the first rank to end, ends all
       throw;
     }
   }
@@ -86,7 +86,7 @@ void TrainingRun::tell_skipped(const std::string& image) {
 }
 
 std::vector<Tensor> TrainingRun::backpropagate_with_room(PendingStep& now, StepTimer& timer) {
-  // The other ranks would continue: what they add up meanwhile is of one attempt.
+  // Only for a single process: other ranks would continue, and their sums belong to the first attempt.
   if (options_.device == Device::kCpu || !group_.alone()) return backpropagate(now, timer);
   buffers_.keep();
   std::string problem;
@@ -95,7 +95,7 @@ std::vector<Tensor> TrainingRun::backpropagate_with_room(PendingStep& now, StepT
   } catch (const OutOfMemory& error) {
     problem = error.what();
   }
-  // The graph is gone; so are the gradients and what the driver's pool holds in pieces of other sizes.
+  // The graph is gone; this frees the gradients and the driver's pool of pieces of other sizes.
   now.losses.clear();
   now.first_calls.clear();
   optimizer_->zero_grad();
@@ -126,7 +126,7 @@ std::vector<Tensor> TrainingRun::backpropagate(PendingStep& now, StepTimer& time
     now.losses.push_back(
         {std::move(names), sum_ ? HostCopy() : HostCopy(losses.back()), std::move(loss.metrics)});
     timer.end_part("criterion_ms");
-    // The matching has waited for the GPU, so the numbers of the step before are there.
+    // The matching has waited for the GPU, so the numbers of the previous step have arrived.
     finish_pending_step();
     use.emplace(MemoryUse::kBackward);
     if (sum_ && &batch == &now.batches.back())
@@ -148,7 +148,7 @@ void TrainingRun::update_weights(PendingStep& now, std::span<const Tensor> losse
       learning_rate_factor(schedule_, info_.step, plan_.steps_per_epoch(), plan_.total_steps);
   now.gradient_norm = optimizer_->step(factor, losses, ema());
   now.metrics.emplace_back("learning_rate", optimizer_->learning_rate() * factor);
-  std::set<std::string> named;  // of two groups with one regex the first one applies
+  std::set<std::string> named;  // of two groups with the same regex the first applies
   for (const config::ParameterGroup& group : config_.optimizer().group())
     if (named.insert(group.regex()).second && !group.frozen() && group.lr_mult() != 1)
       now.metrics.emplace_back("learning_rate/" + group.regex(),

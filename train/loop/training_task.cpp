@@ -20,7 +20,7 @@ ImageTrainingTask::ImageTrainingTask(const Config& config)
       splits_(data_splits(config, &notes_)),
       train_set_(open_dataset(*splits_.train, label_scheme(config), &notes_)),
       loader_(train_loader(config)) {
-  if (!splits_.train->wants.boxes && config.data().overfit() == 0)  // of boxes remarks_on_classes has them
+  if (!splits_.train->wants.boxes && config.data().overfit() == 0)  // for boxes, remarks_on_classes has them
     for (const std::string& remark : remarks_on_names(train_set_->ground_truth().categories))
       notes_.push_back(fmt::format("note: {}: {}", train_set_->name(), remark));
   if (!splits_.val) return;
@@ -37,7 +37,7 @@ std::string ImageTrainingTask::images() const { return name_of_images(*train_set
 
 int64_t ImageTrainingTask::batches_per_epoch() const {
   LoaderOptions options = loader_;
-  options.threads = 0;  // nothing is loaded
+  options.threads = 0;  // no image is loaded
   return DataLoader(train_set_, std::move(options)).batches_per_epoch();
 }
 

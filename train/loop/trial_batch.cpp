@@ -1,4 +1,4 @@
-// The step of the largest batch that a run tries before its first.
+// The step of the largest batch, which a run tries before its first step.
 #include <fmt/format.h>
 
 #include <chrono>
@@ -13,7 +13,7 @@
 namespace saccade {
 namespace {
 
-constexpr int64_t kLongRun = 500;  // batches of a run on a CPU of which one or two are no cost
+constexpr int64_t kLongRun = 500;  // batches of a run on a CPU after which one or two more hardly matter
 
 bool is_wanted(TrialBatch trial, Device device, int64_t batches) {
   if (trial == TrialBatch::kAuto) return device == Device::kCuda || batches >= kLongRun;
@@ -23,7 +23,7 @@ bool is_wanted(TrialBatch trial, Device device, int64_t batches) {
 }  // namespace
 
 void TrainingRun::try_largest_batch() {
-  constexpr double kSlow = 5;  // seconds: the first time sets things up, so what is fast is timed again
+  constexpr double kSlow = 5;  // seconds: the first step includes the set-up, so a fast one is timed again
   const int64_t batches = (stop_step_ - info_.step) * plan_.accumulate;
   if (!is_wanted(options_.trial_batch, options_.device, batches)) return;
   std::optional<Batch> batch = task_.largest_batch();
