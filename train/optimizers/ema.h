@@ -1,5 +1,5 @@
-// Exponential moving average of a model's weights and floating buffers: what is evaluated and saved as the
-// best model.
+// Exponential moving average of a model's weights and floating-point buffers: the values that are evaluated
+// and saved as the best model.
 #pragma once
 
 #include <functional>
@@ -12,24 +12,24 @@
 
 namespace saccade {
 
-// Takes over what a checkpoint holds. Throws InputError "what: missing,
-// expected f32 [..]" for another type or shape.
+// Copies a tensor stored in a checkpoint. Throws InputError "what: missing, expected f32 [..]" for another
+// type or shape.
 void copy_stored(const std::string& what, const Tensor& stored, Tensor& to);
 
 class Ema {
  public:
-  // Starts as a copy of the model. 0 < decay < 1, tau >= 0, else Error.
+  // Starts as a copy of the model. Throws Error unless 0 < decay < 1 and tau >= 0.
   Ema(const Module& model, double decay, double tau = 0);
 
   // average += weight * (value - average) after an optimizer step: the first steps are forgotten quickly.
   // After t earlier updates, weight = 1 - min(decay, (1 + t) / (10 + t)), or with a tau, 1 - decay * (1 -
-  // exp(-(t + 1) / tau)). The optimizer's kernel moves the averages that it takes itself, while it has the
-  // values at hand; finish() moves the others. Nothing changes on the device when `norm`, that of the
-  // optimizer's step, is not finite.
+  // exp(-(t + 1) / tau)). The optimizer's kernel updates the averages that it takes, while it has the values
+  // at hand; finish() updates the others. Nothing changes on the device if `norm`, that of the optimizer's
+  // step, is not finite.
   class Update {
    public:
     double weight() const { return weight_; }
-    Tensor take(const Var& var);  // undefined when the variable has no average
+    Tensor take(const Var& var);  // undefined if the variable has no average
     void finish(const Tensor& norm);
 
    private:
@@ -42,10 +42,10 @@ class Ema {
   Update update();
   int64_t updates() const { return updates_; }
 
-  // Exchanges the model's values with the averages; a second call undoes the first. See EmaScope.
+  // Exchanges the model's values with the averages; a second call reverses it. See EmaScope.
   void swap();
 
-  // "NAME" of each averaged tensor; constants of the model (frozen weights) are not among them.
+  // The averages by tensor name; constants of the model (frozen weights) are not among them.
   NamedValues state() const;
   void load_state(int64_t updates, const std::function<Tensor(const std::string&)>& find);
 
@@ -62,7 +62,7 @@ class Ema {
   std::map<const VarState*, size_t> slot_of_;
 };
 
-// The model carries the averages inside the block. A null ema does nothing.
+// The model holds the averages inside the block. A null ema does nothing.
 class EmaScope {
  public:
   explicit EmaScope(Ema* ema) : ema_(ema) {

@@ -1,4 +1,4 @@
-// Many tensors in one block of memory.
+// Allocates many tensors in one block of memory.
 #pragma once
 
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace saccade {
 
-// Zeros in f32 of these shapes, views of one storage: each begins at a multiple of 256 bytes.
+// Returns f32 zeros of these shapes, views of one storage: each begins at a multiple of 256 bytes.
 inline std::vector<Tensor> flat_zeros(const std::vector<Shape>& shapes, Device device) {
   constexpr int64_t kStep = 64;
   auto room = [](const Shape& s) { return round_up(s.numel(), kStep); };

@@ -9,7 +9,7 @@
 
 namespace saccade {
 
-constexpr int64_t kSumStep = 64;  // elements: 256 bytes
+constexpr int64_t kSumStep = 64;  // elements, which are 256 bytes
 
 GradientSum::GradientSum(ProcessGroup& group, std::vector<Var> parameters, int64_t block_bytes)
     : group_(group) {
@@ -64,7 +64,7 @@ void GradientSum::backward_and_start(const Var& loss) {
   });
 }
 
-// What lies elsewhere in one launch, not each in one of its own.
+// Copies all gradients that lie elsewhere with one launch instead of one each.
 void GradientSum::fill(Block& block) {
   std::vector<Tensor> grads;
   std::vector<int64_t> begins;
@@ -97,7 +97,7 @@ std::vector<std::string> GradientSum::finish(Tensor& losses, const std::string& 
   Tensor own = losses_.slice(0, 0, losses.numel());
   own.copy_from(losses);
   group_.start_sum(losses_);
-  // Meanwhile: whose parameters have a gradient at all.
+  // Meanwhile, exchanges which parameters have a gradient at all.
   std::string used;
   for (const Slot& slot : slots_) used += slot.parameter.grad().defined() ? '1' : '0';
   std::vector<std::string> words = group_.exchange(used + word);

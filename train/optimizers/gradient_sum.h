@@ -1,6 +1,6 @@
-// The gradients of all ranks, added up in blocks of fixed parameters while the backward pass still makes the
-// others. The blocks are where the gradients lie from the start (VarState::grad_place); what a backward
-// function makes elsewhere is copied in.
+// Sums the gradients of all ranks in blocks of fixed parameters while the backward pass still computes the
+// others. The gradients lie in the blocks from the start (VarState::grad_place); those that a backward
+// function makes elsewhere are copied in.
 #pragma once
 
 #include <map>
@@ -13,25 +13,25 @@ namespace saccade {
 
 class GradientSum {
  public:
-  // Of these parameters, f32 and on the group's device; all ranks give the same in the same order. Blocks
-  // hold about `block_bytes`, and go from the last parameter to the first, which is the order in which the
-  // backward pass is done with them.
+  // For these parameters, f32 and on the group's device; all ranks give the same in the same order. Blocks
+  // hold about `block_bytes`, and run from the last parameter to the first, which is the order in which the
+  // backward pass finishes them.
   GradientSum(ProcessGroup& group, std::vector<Var> parameters, int64_t block_bytes = int64_t{4} << 20);
   ~GradientSum();
   GradientSum& operator=(GradientSum&&) = delete;
 
-  // backward(loss), during which the sums of blocks begin when the gradients of all their parameters are
-  // final and the blocks before have begun. An undefined loss has no gradients. The last backward of a step.
+  // Runs backward(loss); the sum of a block begins when the gradients of all its parameters are final and the
+  // earlier blocks have begun. An undefined loss has no gradients. For the last backward pass of a step.
   void backward_and_start(const Var& loss);
-  // Until every parameter's gradient is the sum of the ranks'; one that no rank has a gradient of has none.
-  // `losses` (f32, one axis, as many on every rank) become sums, too. `word` is what ranks tell each other
-  // next to it: all ranks' words.
+  // Waits until every parameter's gradient is the sum over the ranks; a parameter without a gradient on any
+  // rank has none. `losses` (f32, one axis, the same length on every rank) are summed too. `word` is a
+  // message that goes along; returns the words of all ranks.
   std::vector<std::string> finish(Tensor& losses, const std::string& word);
 
  private:
   struct Slot {
     Var parameter;
-    Tensor place;  // in its block, from `begin` on
+    Tensor place;  // within its block, from `begin` on
     size_t block = 0;
     int64_t begin = 0;
   };

@@ -24,7 +24,7 @@ Optimizer::Optimizer(std::vector<NamedTensor> parameters, const config::Optimize
   for (const config::ParameterGroup& g : options.group()) regexes.push_back(g.regex());
   NamePatterns patterns(regexes, "optimizer.group");
   std::map<int, int64_t>
-      layers;  // of the groups whose rate falls from layer to layer: the number of the last one
+      layers;  // number of the last layer, of the groups whose rate decays from layer to layer
   for (const NamedTensor& p : parameters)
     if (const int group = patterns.match(p.name); group >= 0 && options.group(group).layer_decay() != 1)
       layers[group] = std::max(layers[group], patterns.number(group, p.name));

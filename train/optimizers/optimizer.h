@@ -17,27 +17,27 @@
 
 namespace saccade {
 
-// What the update rule reads of it.
+// Returns the options that the update rule reads.
 kernels::UpdateOptions update_options(const config::Optimizer& options);
 
 class Optimizer {
  public:
-  // The first group that matches a parameter applies. Frozen groups lose their requires_grad here, and the
-  // other parameters move into one block of memory. Throws InputError for an unknown type, a bad regex, a
-  // regex that matches no parameter, and when nothing is left to train.
+  // The first group that matches a parameter applies. Parameters of frozen groups lose their requires_grad
+  // here, and the others move into one block of memory. Throws InputError for an unknown type, a bad regex, a
+  // regex that matches no parameter, and if nothing is left to train.
   Optimizer(std::vector<NamedTensor> parameters, const config::Optimizer& options);
 
-  // One update with every group's rate times lr_factor. Parameters without a gradient are left alone (their
-  // step count too). Returns the global norm of the gradients before clipping (f64), on its way to the host;
-  // when it is not finite, or a guard (f32: the losses) is not, nothing is changed. Averages follow.
+  // Runs one update with every group's rate times lr_factor. Parameters without a gradient stay unchanged (so
+  // does their step count). Returns the global norm of the gradients before clipping (f64), on its way to the
+  // host. If it, or a guard (f32: the losses), is not finite, nothing changes. The averages are updated too.
   HostCopy step(double lr_factor, std::span<const Tensor> guards = {}, Ema* averages = nullptr);
   void zero_grad();
 
-  // The state by name: "exp_avg.NAME" and what else the type keeps, and "step.NAME" (i64), for parameters
+  // The state by name: "exp_avg.NAME" and whatever else the type keeps, and "step.NAME" (i64), for parameters
   // that were updated at least once. The tensors share memory with the optimizer.
   NamedValues state() const;
-  // Puts back what state() gave. `find` returns an undefined tensor for a name that was not stored. Throws
-  // InputError on a shape that differs.
+  // Restores what state() returned. `find` returns an undefined tensor for a name that was not stored. Throws
+  // InputError if a shape differs.
   void load_state(const std::function<Tensor(const std::string&)>& find);
 
   double learning_rate() const { return options_.learning_rate(); }
@@ -54,10 +54,10 @@ class Optimizer {
     Var var;
     double lr, weight_decay;
     int64_t step = 0;
-    bool in_last = false;       // took part in the last step
-    std::vector<Tensor> state;  // as state_names_
+    bool in_last = false;       // whether it took part in the last step
+    std::vector<Tensor> state;  // in the order of state_names_
   };
-  // Updates of a parameter; the last step counts unless its norm, which is waited for, was not finite.
+  // The number of updates; waits for the norm of the last step, which counts only if it was finite.
   int64_t steps_of(const Slot& slot) const;
 
   config::Optimizer options_;

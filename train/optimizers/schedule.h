@@ -1,6 +1,6 @@
-// Learning-rate schedules: what the base rates of all parameter groups are multiplied by. A pure function of
-// the step, so that a resumed run follows the same curve; time never enters. A schedule is one file of
-// train/optimizers/schedules that registers itself; the warm-up comes on top of each.
+// Learning-rate schedules: the factor for the base rates of all parameter groups. A pure function of the
+// step, so that a resumed run follows the same curve; time never enters. A schedule is one file in
+// train/optimizers/schedules that registers itself; the warm-up is applied on top of each.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 namespace saccade {
 
 struct SchedulePoint {
-  int64_t step = 0;            // of the optimizer, from 0
-  int64_t warmup_steps = 0;    // that the warm-up takes
+  int64_t step = 0;            // of the optimizer, counted from 0
+  int64_t warmup_steps = 0;    // length of the warm-up
   double steps_per_epoch = 1;  // above 0, may be fractional
   int64_t total_steps = 1;     // above 0: the planned length
 };
@@ -26,12 +26,12 @@ struct ScheduleSpec {
 };
 inline Registry<ScheduleSpec>& schedules() { return registry_of<ScheduleSpec>("schedule"); }
 
-// Throws InputError for an unknown type or two lengths of the warm-up.
+// Throws InputError for an unknown type or if the length of the warm-up is given twice.
 void check_schedule(const config::Schedule& options);
 
-// The factor of optimizer step `step`: the schedule's, times, during the n steps of the warm-up, (step + 1) /
-// n, or ratio + (1 - ratio) * step / n with a warmup_ratio; the fraction squared where warmup_shape is
-// "quadratic".
+// Returns the factor of optimizer step `step`: the schedule's factor, multiplied during the n steps of the
+// warm-up by (step + 1) / n, or by ratio + (1 - ratio) * step / n with a warmup_ratio; this fraction is
+// squared if warmup_shape is "quadratic".
 double learning_rate_factor(const config::Schedule& options, int64_t step, double steps_per_epoch,
                             int64_t total_steps);
 
