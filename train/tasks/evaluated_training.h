@@ -1,4 +1,4 @@
-// What the trainings of tasks have in common whose models an evaluator judges.
+// The common part of trainings whose models an evaluator judges.
 #pragma once
 
 #include <algorithm>
@@ -33,9 +33,9 @@ class EvaluatedTraining : public ImageTrainingTask {
         normalization_(image_normalization(config)),
         evaluation_(evaluator_options(config)),
         evaluator_(evaluator_of(config)) {}
-  // Of an image.
+  // The largest number of objects in an image.
   virtual int64_t most_objects() const { return 0; }
-  // The metrics of an evaluation, and those of each class behind them.
+  // Returns the metrics of an evaluation, followed by those of each class.
   static Metrics with_classes(Evaluation evaluation) {
     std::ranges::copy(evaluation.of_classes, std::back_inserter(evaluation.metrics));
     return evaluation.metrics;

@@ -1,5 +1,5 @@
-// The outputs of exported models, by task. A task registers its own in a file onnx_outputs.cpp of its folder,
-// which is not compiled where there is no ONNX.
+// The outputs of exported models, by task. A task registers its own in the file onnx_outputs.cpp of its
+// folder, which is not compiled in builds without ONNX.
 #pragma once
 
 #include <memory>
@@ -12,15 +12,15 @@
 namespace saccade {
 
 struct OutputChoice {
-  int64_t classes = 0;       // that have a name; further columns of the logits stand for none
-  bool postprocess = false;  // results instead of what the model itself puts out
-  bool raw_outputs = false;  // with postprocess: that too
+  int64_t classes = 0;       // classes with a name; further columns of the logits stand for none
+  bool postprocess = false;  // results instead of the model's raw outputs
+  bool raw_outputs = false;  // with postprocess: the raw outputs too
 };
 
 struct OnnxOutputs {
-  std::string name;  // the task's
+  std::string name;  // of the task
   std::string file;
-  // Of a model of this configuration.
+  // Makes the outputs for a model of this configuration.
   std::shared_ptr<const ModelOutputs> (*make)(const Config& config, const OutputChoice& choice,
                                               const Module& model);
 };

@@ -1,4 +1,4 @@
-// What a classifier answers about one image.
+// The answers of a classifier about one image.
 #include <fmt/format.h>
 
 #include <utility>

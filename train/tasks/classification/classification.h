@@ -1,4 +1,4 @@
-// What the files of the task share.
+// Shared by the files of the task.
 #pragma once
 
 #include <memory>
@@ -22,11 +22,11 @@
 
 namespace saccade {
 
-// The methods of the task that have a file of their own (training.cpp, evaluate.cpp, ...).
+// The methods of the task that are in files of their own (training.cpp, evaluate.cpp, ...).
 class ClassificationParts : public Task {
  public:
-  // Image folders, cross entropy with soft targets (label smoothing, mixup, CutMix),
-  // and top-1 and top-5 accuracy.
+  // Image folders, cross entropy with soft targets (label smoothing, mixup, CutMix), and top-1 and top-5
+  // accuracy.
   std::unique_ptr<TrainingTask> training(const Config& config) const override;
   std::unique_ptr<Answerer> answerer(const LoadedModel& model) const override;
   Evaluation evaluate(const EvalArguments& arguments, const LoadedModel& model,
@@ -34,7 +34,7 @@ class ClassificationParts : public Task {
   // The best classes of each image, printed and as a list.
   std::unique_ptr<Predictor> predictor(const PredictArguments& arguments,
                                        const LoadedModel& model) const override;
-  // Accuracy and confusions, and the images that it is most wrong about.
+  // Accuracy and confusions, and the images with the worst errors.
   std::string report(Page& page, const ReportOptions& options) const override;
 };
 
@@ -43,12 +43,12 @@ class ClassificationParts : public Task {
 // smooth(c) = (1 - smoothing) * onehot(c) + smoothing / K.
 Var soft_target_loss(const Var& logits, const Batch& batch, double smoothing);
 
-// What the evaluator finds for all images. The model is left in the mode (training or not) that it was in.
-// Throws InputError for a broken image.
+// Returns the evaluator's result for all images. Restores the model's mode (training or not). Throws
+// InputError for a broken image.
 Evaluation evaluate_classifier(Classifier& model, const std::shared_ptr<const Dataset>& images,
                                const EvaluatorSpec& spec, const EvaluatorOptions& options);
-// The classes are the model's. Leaves the images of these ones; all where no name is given. Throws InputError
-// for one that the model does not have.
+// Sets the model's classes, and keeps only the images of the named ones; all if no name is given. Throws
+// InputError for a name that the model does not have.
 void only_classes(DataPaths& paths, const std::vector<std::string>& names, const LoadedModel& model,
                   const std::string& checkpoint);
 

@@ -1,4 +1,4 @@
-// Accuracy and confusions of a classifier, and the images that it is most wrong about.
+// Report sections: accuracy and confusions of a classifier, and the images with its worst errors.
 #include "train/tasks/classification/classification.h"
 
 #include <fmt/format.h>
@@ -103,7 +103,7 @@ void add_worst(Page& page, const Dataset& images, std::vector<Guess> guesses,
   page.add(shown.empty() ? note("Every image has its own class.") : grid("pictures", shown));
 }
 
-// Labels that the model contradicts, as find_label_errors has it for boxes.
+// Labels that the model contradicts, as find_label_errors finds them for boxes.
 std::vector<LabelErrorEntry> contradicted(const Dataset& images, const std::vector<Guess>& guesses,
                                           const std::vector<std::string>& names, double least_suspicion) {
   UsualScores usual;

@@ -1,4 +1,4 @@
-// A classifier on batches of bytes: what evaluation, prediction, the library and `bench` have in common.
+// Runs a classifier on batches of bytes, for evaluation, prediction, the library and `bench`.
 #pragma once
 
 #include <functional>
@@ -19,9 +19,9 @@ class ClassifierRunner {
  public:
   ClassifierRunner(Classifier& model, const kernels::ImageNormalization& normalization)
       : model_(model), normalization_(normalization) {}
-  // Logits [N, K] as f32 numbers. Throws NotFinite when one of them is not finite.
+  // Returns the logits [N, K] as f32 numbers. Throws NotFinite if one of them is not finite.
   std::vector<float> run(const Batch& batch) { return start(batch)(); }
-  // The same, to be waited for by calling what comes back, which may be after the next start().
+  // The same, without waiting: the returned function waits, and may be called after the next start().
   std::function<std::vector<float>()> start(const Batch& batch);
 
  private:
@@ -30,10 +30,10 @@ class ClassifierRunner {
   RecordedForward<Var> forward_;
 };
 
-// Of the logits of one image.
+// Returns the softmax of the logits of one image.
 std::vector<double> softmax(std::span<const float> logits);
 
-// All classes with their softmax, each as a box around the image; of equal ones the smaller label first.
+// Returns all classes with their softmax, each as a box around the image; of equal ones the smaller first.
 class ClassifierInferencer : public Inferencer {
  public:
   explicit ClassifierInferencer(const LoadedModel& model);
@@ -43,9 +43,9 @@ class ClassifierInferencer : public Inferencer {
   ClassifierRunner runner_;
 };
 
-// The first five of what ClassifierInferencer finds.
+// Returns the first five results of ClassifierInferencer.
 std::span<const Instance> best_classes(const std::vector<Instance>& classes);
-// They as the elements of a JSON list.
+// Returns these as the elements of a JSON list.
 std::string best_classes_json(const std::vector<Instance>& classes, const LoadedModel& model);
 
 }  // namespace saccade

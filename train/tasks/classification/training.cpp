@@ -1,4 +1,4 @@
-// Training a classifier.
+// Training of a classifier.
 #include "train/tasks/classification/classification.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ std::vector<int64_t> labels_of(const Batch& batch) {
   return labels;
 }
 
-// Of the images that theirs were mixed with.
+// The labels of the images that each image was mixed with.
 std::vector<int64_t> partner_labels_of(const Batch& batch) {
   if (!batch.partner_labels.empty()) return batch.partner_labels;
   std::vector<int64_t> labels = labels_of(batch);
@@ -30,7 +30,7 @@ std::vector<int64_t> partner_labels_of(const Batch& batch) {
   return labels;
 }
 
-// Images whose best class is their own, or for mixed ones that of the larger part.
+// Counts images whose best class is their own, or for mixed ones that of the larger part.
 double hits(const HostCopy& logits, const std::vector<int64_t>& labels) {
   const float* values = logits.data<float>();
   const size_t classes = static_cast<size_t>(logits.numel()) / labels.size();

@@ -1,4 +1,4 @@
-// What a detector answers about one image.
+// The answers of a detector about one image.
 #include <fmt/format.h>
 
 #include <utility>

@@ -1,4 +1,4 @@
-// The classes of other people's detectors.
+// The classes of other projects' detectors.
 #include "train/tasks/detection/detection.h"
 
 #include <fmt/format.h>
@@ -41,7 +41,7 @@ Classes classes_of_annotations(Config& config, const std::string& annotations) {
 
 namespace {
 
-// COCO's 80 classes in their order, as models that count from 0 have them.
+// COCO's 80 classes in order, as in models that number them from 0.
 Classes coco_in_order() {
   Classes out;
   for (size_t id = 0; id < coco_class_names().size(); ++id) {
@@ -58,7 +58,7 @@ Classes classes_of_detector(Config& config, const std::vector<std::string>& labe
                             std::vector<std::string>& notes) {
   const int64_t classes = config.model().num_classes();
   const bool has_names = std::ssize(labels) == classes;
-  // A file of as many classes that says other names is of another data set.
+  // A file with as many classes but other names is of another data set.
   const auto may_be_coco = [&](size_t first) { return !has_names || labels[first] == "person"; };
   config::Data& data = *config.mutable_data();
   bool coco = classes == std::ssize(coco_class_names()) && may_be_coco(1);

@@ -44,7 +44,7 @@ class DetectionTask final : public DetectionParts {
   }
 
   Contents needs(const Config& config) const override { return {.boxes = true, .masks = has_masks(config)}; }
-  // The largest category id and one more, as in the official models.
+  // The largest category id plus one, as in the official models.
   UsualClasses usual_classes() const override { return {91, "COCO"}; }
   std::string draw_target(Image& image, const Batch& batch, size_t n,
                           const std::vector<std::string>& class_names) const override {

@@ -1,4 +1,4 @@
-// What the files of the task share.
+// Shared by the files of the task.
 #pragma once
 
 #include <memory>
@@ -18,10 +18,10 @@
 
 namespace saccade {
 
-// The methods of the task that have a file of their own (training.cpp, evaluate.cpp, ...).
+// The methods of the task that are in files of their own (training.cpp, evaluate.cpp, ...).
 class DetectionParts : public Task {
  public:
-  // The data sets, the detector's own loss and the evaluator of a configuration.
+  // Uses the data sets, the detector's own loss and the evaluator of a configuration.
   std::unique_ptr<TrainingTask> training(const Config& config) const override;
   std::unique_ptr<Answerer> answerer(const LoadedModel& model) const override;
   Evaluation evaluate(const EvalArguments& arguments, const LoadedModel& model,
@@ -29,14 +29,14 @@ class DetectionParts : public Task {
   // Pictures with boxes, and the detections as a list.
   std::unique_ptr<Predictor> predictor(const PredictArguments& arguments,
                                        const LoadedModel& model) const override;
-  // Precision, recall and confusions, and pictures of what was found.
+  // Precision, recall and confusions, and pictures of the detections.
   std::string report(Page& page, const ReportOptions& options) const override;
 };
 
-// The classes of other people's weights: those of a data set, or what the number of outputs and their names
-// tell.
+// The classes of other projects' weights: those of a data set, or those that the number of outputs and their
+// names imply.
 Classes classes_of_annotations(Config& config, const std::string& annotations);
-// Throws InputError naming the first object that the model cannot find, as its label is the background's.
+// Throws InputError naming the first object that the model cannot find because its label is the background's.
 void check_background(const Detector& model, const Dataset& set);
 Classes classes_of_detector(Config& config, const std::vector<std::string>& labels,
                             std::vector<std::string>& notes);

@@ -1,4 +1,4 @@
-// How good detections are: all metrics of the report of a run.
+// The quality of detections: all metrics of a run's report.
 #pragma once
 
 #include <optional>
@@ -14,10 +14,10 @@ namespace saccade {
 
 struct DetectionMetrics {
   CocoMetrics coco;
-  std::optional<CocoMetrics> masks;  // besides those of boxes, from which all else is
-  DetectionCurves at_50, at_75;      // IoU
-  double threshold = 0;              // the smallest score that counts below; by default at_50.best's
-  ConfusionMatrix confusion;         // IoU 0.5
+  std::optional<CocoMetrics> masks;  // besides those of boxes, from which everything else is computed
+  DetectionCurves at_50, at_75;      // at IoU 0.5 and 0.75
+  double threshold = 0;              // the lowest score that counts below; by default that of at_50.best
+  ConfusionMatrix confusion;         // at IoU 0.5
   std::vector<ImageOutcome> images;  // likewise, in the order of the ground truth
 };
 // `source` names the detections in errors, which evaluate_coco throws.
@@ -25,8 +25,8 @@ DetectionMetrics detection_metrics(const GroundTruth& truth, std::span<const Det
                                    std::optional<double> threshold, const std::string& source,
                                    const MetricOptions& options = {});
 
-// An object {"coco", "threshold", "best", "confusion_matrix": {"names", "counts"}, "classes"} at full
-// precision; each class with its curves at IoU 0.5 and 0.75.
+// Returns an object {"coco", "threshold", "best", "confusion_matrix": {"names", "counts"}, "classes"} at full
+// precision; each class has its curves at IoU 0.5 and 0.75.
 std::string metrics_json(const DetectionMetrics& metrics);
 
 }  // namespace saccade

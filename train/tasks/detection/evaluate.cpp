@@ -21,7 +21,7 @@ std::vector<Detection> detect(Detector& model, const std::shared_ptr<const Datas
   PostprocessOptions post = options.post;
   post.classes = std::ssize(category_ids);
   DetectorRunner runner(model, options.normalization);
-  // A batch that the GPU has been given.
+  // A batch that was handed to the GPU.
   struct Started {
     std::vector<int64_t> images;
     std::function<BatchDetections()> finish;

@@ -40,7 +40,7 @@ LabelErrorEntry entry_of(const LabelError& error, const Dataset& dataset) {
   return entry;
 }
 
-// Without images in which nothing was found because they cannot be read; how many labels these have.
+// Removes images without detections that cannot be read; returns how many labels these have.
 size_t leave_out_unread(std::vector<LabelError>& errors, const Dataset& dataset,
                         const std::vector<Detection>& detections) {
   std::unordered_set<int64_t> seen;
@@ -55,8 +55,8 @@ size_t leave_out_unread(std::vector<LabelError>& errors, const Dataset& dataset,
   });
 }
 
-// The images with errors, as the model would have them: what is missing is there, with its score, as is what
-// has another class or box. What is not found stays.
+// Returns the images with errors as the model would label them: missing objects are added, with their score,
+// and wrong classes and boxes are replaced. Labels that the model did not find stay.
 GroundTruth corrected(const Dataset& dataset, const std::vector<LabelError>& errors) {
   const GroundTruth& truth = dataset.ground_truth();
   GroundTruth labels{.images = {}, .annotations = {}, .categories = truth.categories};
@@ -104,7 +104,7 @@ GroundTruth corrected(const Dataset& dataset, const std::vector<LabelError>& err
   return labels;
 }
 
-// The label and the find, in two colours whatever their classes are.
+// Draws the label and the detection in two colours, whatever their classes.
 Html error_picture(const LabelErrorEntry& entry, const Image& image) {
   std::vector<Instance> boxes;
   std::vector<std::string> names;
@@ -117,7 +117,7 @@ Html error_picture(const LabelErrorEntry& entry, const Image& image) {
   if (entry.label)
     add("label", *entry.label, -1);
   else
-    names.push_back("");  // the colour of labels
+    names.push_back("");  // skips the colour of labels
   if (entry.suggestion) add("found", *entry.suggestion, *entry.score);
   const std::vector<Instance> others(boxes.begin() + 1, boxes.end());
   caption += html("<br>{}{}{}", entry.image->file_name, entry.place.empty() ? "" : ", ", entry.place);

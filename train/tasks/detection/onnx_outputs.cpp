@@ -13,20 +13,20 @@
 namespace saccade {
 namespace {
 
-// `logits` [N, Q, K] and `boxes` [N, Q, 4] of the last layer as (cx, cy, w, h), parts of the image. With
-// postprocess `labels` i64, `boxes` (x1, y1, x2, y2) in pixels of the images whose sizes are in the further
-// input orig_target_sizes i64 [N, 2] (width, height), and `scores`, [N, count, ..] each by falling score, as
-// models/detection/postprocess.h; the raw boxes are then `raw_boxes`. Of a dense detector what overlaps a
-// better detection of its class is left out; scores of 0 fill the rest. Of a model with masks `masks`
-// [N, Q, h, w], with postprocess [N, count, h, w] (the raw ones are then `raw_masks`): logits of maps that
-// cover the padded image.
-// A model that finishes its detections itself (ResultForm) has these alone: `labels`, `boxes`, corners as
-// parts of the image or with postprocess as above, `scores`, and `masks` [N, count, h, w], probabilities of
-// maps that cover the boxes.
+// `logits` [N, Q, K] and `boxes` [N, Q, 4] of the last layer as (cx, cy, w, h), relative to the image. With
+// postprocess: `labels` i64, `boxes` (x1, y1, x2, y2) in pixels of the images whose sizes are in the
+// additional input orig_target_sizes i64 [N, 2] (width, height), and `scores`, each [N, count, ..] by falling
+// score, as in models/detection/postprocess.h; the raw boxes are then `raw_boxes`. For a dense detector,
+// detections that overlap a better one of their class are left out, and scores of 0 fill the rest. For a
+// model with masks: `masks` [N, Q, h, w], with postprocess [N, count, h, w] (the raw ones are then
+// `raw_masks`): logits of maps that cover the padded image.
+// A model that finishes its detections itself (ResultForm) has only these: `labels`, `boxes` as corners
+// relative to the image or with postprocess as above, `scores`, and `masks` [N, count, h, w], probabilities
+// of maps that cover the boxes.
 class DetectorOutputs : public ModelOutputs {
  public:
-  // class_loss: how scores follow from logits; nms: eval.nms. The doubles of dense detectors are suppressed
-  // in the file; with others that is left to who reads it.
+  // class_loss: how scores follow from logits; nms: eval.nms. The file suppresses duplicates of dense
+  // detectors; for others that is left to the reader of the file.
   DetectorOutputs(const OutputChoice& choice, std::shared_ptr<const ClassLoss> class_loss,
                   int64_t max_detections, double nms, const ResultForm& form, bool masks)
       : choice_(choice),
@@ -41,10 +41,10 @@ class DetectorOutputs : public ModelOutputs {
   std::string note() const override;
 
  private:
-  // A softmax yields each query's best class, sigmoids every class of every query.
+  // A softmax gives each query's best class, sigmoids give every class of every query.
   bool one_class_a_query() const { return class_loss_->extra_columns() > 0; }
-  int64_t class_columns(const Shape& logits) const;  // those that stand for a class
-  int64_t count_of(const Shape& logits) const;       // detections of an image
+  int64_t class_columns(const Shape& logits) const;  // columns that stand for a class
+  int64_t count_of(const Shape& logits) const;       // detections per image
   bool suppresses() const { return nms_ < 1 && form_.least_score.has_value(); }
   void lower_detections(OutputWriter& writer, const std::vector<Raw>& raw) const;
   void lower_finished(OutputWriter& writer, const std::vector<Raw>& raw) const;
@@ -61,14 +61,14 @@ std::string slice_last(OnnxGraph& g, const std::string& x, int64_t begin, int64_
   return g.node("Slice", {x, g.ints({begin}, "starts"), g.ints({end}, "ends"), g.ints({-1}, "axes")});
 }
 
-// Corners as parts of the image -> in pixels
+// Corners relative to the image -> in pixels
 std::string pixel_corners(OnnxGraph& g, const std::string& corners, const std::string& sizes) {
   const std::string size = g.node("Cast", {sizes}, {{"to", int64_t{onnx::TensorProto::FLOAT}}});
   const std::string both = g.node("Concat", {size, size}, {{"axis", -1}});
   return g.node("Mul", {corners, g.node("Unsqueeze", {both, g.ints({1}, "axes")})});
 }
 
-// logits [N, Q, K] and boxes [N, Q, 4] as (cx, cy, w, h) -> scores [N, Q * K], 0 of what is not kept
+// logits [N, Q, K] and boxes [N, Q, 4] as (cx, cy, w, h) -> scores [N, Q * K], 0 for those not kept
 std::string suppressed(OnnxGraph& g, const std::string& logits, const std::string& boxes, int64_t most,
                        double nms, double least_score) {
   const OnnxAttributes swap{{"perm", std::vector<int64_t>{0, 2, 1}}};

@@ -28,10 +28,10 @@
 namespace saccade {
 namespace {
 
-constexpr size_t kSampledDetections = 10;  // how many detections have their sampling points drawn
+constexpr size_t kSampledDetections = 10;  // for how many detections sampling points are drawn
 
-// The file of what is in the object's box, which is cut to the image, at least a pixel;
-// of an object with a mask its pixels alone.
+// Returns the picture file of an object's box, which is clipped to the image and at least a pixel; for an
+// object with a mask, only its pixels.
 std::vector<uint8_t> cut_out(const Image& image, const Instance& object) {
   const Mask* mask = object.mask && object.mask->area() > 0 ? object.mask.get() : nullptr;
   const Box& box = mask ? mask->box() : object.box;
@@ -77,7 +77,7 @@ class BoxPredictor : public Predictor {
         draw(std::move(images[n++]), std::move(found), names, writer);
       return;
     }
-    // While the GPU has these, the host continues with those before.
+    // While the GPU computes these images, the host continues with the previous ones.
     const Batch batch = batch_of(images, model_.config);
     Started now{std::move(images), detector_.start_postprocess(*runner_.run(batch), batch.targets, post_)};
     finish(names, writer);
@@ -135,14 +135,14 @@ class BoxPredictor : public Predictor {
   const GroundTruth* labels() const override { return &labels_; }
 
  private:
-  // Of an image: what is shown of it.
+  // What is shown of an image.
   struct Found {
     std::vector<ImageDetection> objects;
     std::vector<DrawnPoint> points;
-    std::vector<int64_t> tracks = {};  // of the objects, 0: none; empty: nothing is followed
+    std::vector<int64_t> tracks = {};  // of the objects, 0: none; empty without tracking
   };
 
-  // Images that the GPU has been given.
+  // Images that were handed to the GPU.
   struct Started {
     std::vector<LoadedInput> images;
     std::function<BatchDetections()> finish;
@@ -173,7 +173,7 @@ class BoxPredictor : public Predictor {
     return found;
   }
 
-  // Of a frame that is followed also what has a low score.
+  // Keeps the detections to show; in a tracked frame also those with a low score.
   std::vector<ImageDetection> shown(std::vector<ImageDetection> detections, bool is_frame) {
     const double threshold = lowest_score(is_frame);
     std::vector<ImageDetection> kept;
@@ -191,7 +191,7 @@ class BoxPredictor : public Predictor {
     return is_frame && video.track ? std::min(video.tracking.low, video.tracking.high) : threshold_;
   }
 
-  // Lists a frame's detections, of what is followed those that have a track, and says how they are drawn.
+  // Lists a frame's detections, when tracking only those with a track, and returns how to draw them.
   Drawing add_frame(const LoadedInput& frame, Found found) {
     if (arguments_.video.track) {
       const std::vector<int64_t> ids =
@@ -222,7 +222,7 @@ class BoxPredictor : public Predictor {
                found.tracks);
   }
 
-  // --batch-size tiles at a time.
+  // Runs --batch-size tiles at a time.
   std::vector<ImageDetection> in_tiles(const LoadedInput& loaded) {
     const ImageSize size{loaded.image.height, loaded.image.width};
     const std::vector<Tile> tiles = tiles_of(size, arguments_.tile, arguments_.tile_overlap);
@@ -243,7 +243,7 @@ class BoxPredictor : public Predictor {
     return merge_tiles(size, tiles, found);
   }
 
-  // Lists what was found, and has it drawn.
+  // Lists what was found, and queues its drawing.
   void draw(LoadedInput loaded, Found found, PictureNames& names, PictureWriter& writer) {
     const PredictInput& input = *loaded.input;
     if (arguments_.wants_labels()) add_labels_image(input, loaded.image);
@@ -264,7 +264,7 @@ class BoxPredictor : public Predictor {
       write_pictures(writer.workspace(), files, *image, found);
     });
   }
-  // The crops, then the picture, of these names.
+  // Writes the crops, then the picture, under these names.
   void write_pictures(const Workspace& workspace, const std::vector<std::string>& files, Image& image,
                       const Found& found) const {
     if (arguments_.crop)
@@ -275,7 +275,7 @@ class BoxPredictor : public Predictor {
     write_file(workspace.file(files.back()), encode_drawing(image, arguments_.format));
   }
 
-  // `crop`: "" for none; `track`: 0 for none
+  // `crop`: empty for none; `track`: 0 for none
   void add_to_list(const LoadedInput& loaded, const Instance& found, const std::string& crop,
                    int64_t track = 0) {
     list_ += fmt::format("{}\n{}", count_++ ? "," : "", list_entry(*loaded.input, loaded.frame));
@@ -295,7 +295,7 @@ class BoxPredictor : public Predictor {
                               .height = image.height});
   }
 
-  // Of the image that was added last.
+  // Adds a label of the image that was added last.
   void add_label(const Instance& found) {
     const double width = found.box.width(), height = found.box.height();
     Annotation label{.id = std::ssize(labels_.annotations) + 1,
@@ -312,7 +312,7 @@ class BoxPredictor : public Predictor {
     labels_.annotations.push_back(std::move(label));
   }
 
-  // How many detections there are of each class, the most frequent first.
+  // Returns the number of detections of each class, the most frequent class first.
   std::string table() const {
     std::string out;
     for (size_t k : falling_order(counts_.size(), [&](size_t k) { return counts_[k]; }))
@@ -331,7 +331,7 @@ class BoxPredictor : public Predictor {
   std::vector<int64_t> counts_;  // [K]
   std::string list_;
   int64_t count_ = 0;
-  double best_ = 0;     // score
+  double best_ = 0;     // the highest score
   GroundTruth labels_;  // for --to
   ByteTracker tracker_{TrackerOptions()};
   std::string mot_;

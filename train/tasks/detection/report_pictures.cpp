@@ -15,8 +15,8 @@ namespace {
 constexpr int64_t kPairSide = 380, kPointsSide = 520;
 constexpr size_t kWorstImages = 10, kBestImages = 6, kSampled = 4, kQueries = 3;
 
-// Images by rising F1; of equal ones first that with more errors (worst) or with more objects that are right
-// (best).
+// Orders images by rising F1, or falling for the best; of equal ones, first those with more errors (worst) or
+// with more correct objects (best).
 std::vector<size_t> ordered(const std::vector<ImageOutcome>& images, bool worst) {
   return falling_order(images.size(), [&](size_t i) {
     const ImageOutcome& image = images[i];
@@ -44,7 +44,7 @@ void add_pairs(Page& page, const char* title, const Dataset& dataset, const std:
   page.add(grid("pictures wide", shown));
 }
 
-// Where the last decoder layer looked for its best queries; "" where its attention has no points.
+// Shows where the last decoder layer looked for its best queries; empty if its attention has no points.
 Html show_points(const Image& image, const std::string& name, const ReportOptions& options) {
   const LoadedModel& model = options.model;
   auto& detector = model.as<Detector>();
@@ -64,14 +64,14 @@ Html show_points(const Image& image, const std::string& name, const ReportOption
   std::vector<std::string> names;
   std::vector<DrawnPoint> points;
   for (const ImageDetection& d : found.front()) {
-    // Of each query its best class only, and boxes that are apart.
+    // Uses only the best class of each query, and boxes that are apart.
     auto is_near = [&](const Instance& other) {
       const Box &a = other.box, &b = d.box;
       return std::max(std::abs(a.x1 - b.x1), std::abs(a.x2 - b.x2)) < 0.2 * b.width() &&
              std::max(std::abs(a.y1 - b.y1), std::abs(a.y2 - b.y2)) < 0.2 * b.height();
     };
     if (boxes.size() == kQueries || std::any_of(boxes.begin(), boxes.end(), is_near)) continue;
-    // A colour of its own for each query.
+    // Each query has a colour of its own.
     const auto color = std::ssize(boxes);
     boxes.push_back({.label = color, .box = d.box, .score = d.score});
     names.push_back(model.class_names.at(static_cast<size_t>(d.label)));
@@ -105,7 +105,7 @@ void add_detection_pictures(Page& page, const Dataset& dataset, const std::vecto
   if (!options.model.module) return;
   std::vector<Html> shown;
   for (size_t i = 0; i < std::min(kSampled, best.size()); ++i) {
-    // Some of both ends.
+    // Alternates between the best and the worst.
     const size_t index = i % 2 == 0 ? best[i / 2] : worst[i / 2];
     const std::optional<Image> image = open_picture(dataset, static_cast<int64_t>(index));
     if (!image) continue;

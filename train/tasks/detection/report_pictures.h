@@ -14,13 +14,13 @@
 
 namespace saccade {
 
-// What a detector found on the images of a data set, drawn next to what is there.
+// Draws a detector's findings on the images of a data set next to the ground truth.
 class DetectionPictures {
  public:
-  // Of the detections those with at least this score. `dataset` must outlive this.
+  // Keeps the detections with at least this score. `dataset` must outlive this object.
   DetectionPictures(const Dataset& dataset, const std::vector<Detection>& detections, double threshold);
-  // The truth left, the detections right, each within this many pixels a side;
-  // nothing where the image cannot be read.
+  // Draws the truth left and the detections right, each with sides of at most this many pixels; returns
+  // nothing if the image cannot be read.
   std::optional<Image> truth_beside_found(int64_t index, int64_t side) const;
 
  private:
@@ -28,16 +28,16 @@ class DetectionPictures {
   std::map<int64_t, std::vector<Instance>> truth_, found_;  // by image id
 };
 
-// The images on which a detector does best and worst, truth next to predictions,
-// and where it looked for some of them.
+// Adds the images on which a detector does best and worst, truth next to predictions, and for some of them
+// where it looked.
 void add_detection_pictures(Page& page, const Dataset& dataset, const std::vector<Detection>& detections,
                             const DetectionMetrics& metrics, const ReportOptions& options);
 
-// Before the evaluation: throws InputError where images would share a file of labels.
+// Called before the evaluation: throws InputError if images would share a label file.
 void check_label_errors(const Dataset& dataset, const LabelErrorOptions& options);
-// The labels that the detections contradict: a section with pictures, and the files that the options ask for.
-// `remarks`: what there is to say about the set (notes_on_judged), which the page says too. ap50: of the
-// detections; where it is low, their word counts little.
+// Adds the labels that the detections contradict: a section with pictures, and the files that the options ask
+// for. `remarks`: those about the set (notes_on_judged), which the page repeats. ap50: that of the
+// detections; if it is low, they are weak evidence.
 void add_label_errors(Page& page, const Dataset& dataset, const std::vector<Detection>& detections,
                       double ap50, const ReportOptions& options, const std::vector<std::string>& remarks);
 

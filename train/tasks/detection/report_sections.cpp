@@ -1,4 +1,4 @@
-// Precision, recall and confusions of a detector, and pictures of what it found.
+// Report sections: precision, recall and confusions of a detector, and pictures of its detections.
 #include "train/tasks/detection/detection.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// A detector on batches of bytes: what evaluation, prediction, the library and `bench` have in common.
+// Runs a detector on batches of bytes, for evaluation, prediction, the library and `bench`.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@ class DetectorRunner {
  public:
   DetectorRunner(Detector& model, const kernels::ImageNormalization& normalization)
       : model_(model), normalization_(normalization) {}
-  // To be used before the next call, which may overwrite it.
+  // The result must be used before the next call, which may overwrite it.
   std::shared_ptr<const DetectorOutput> run(const Batch& batch, bool record_sampling = false);
 
  private:
@@ -25,7 +25,7 @@ class DetectorRunner {
   RecordedForward<std::shared_ptr<const DetectorOutput>> forward_;
 };
 
-// With the post-processing that the model's configuration asks for.
+// Uses the post-processing that the model's configuration asks for.
 class DetectorInferencer : public Inferencer {
  public:
   explicit DetectorInferencer(const LoadedModel& model);

@@ -7,7 +7,7 @@ namespace saccade {
 
 namespace {
 
-// Where the tiles of one axis begin.
+// The positions at which the tiles of one axis begin.
 std::vector<int64_t> tile_starts(int64_t length, int64_t side, double overlap) {
   if (length <= side) return {0};
   const auto common = static_cast<int64_t>(std::ceil(overlap * static_cast<double>(side)));
@@ -18,7 +18,7 @@ std::vector<int64_t> tile_starts(int64_t length, int64_t side, double overlap) {
   return starts;
 }
 
-// In pixels of the image, with the tiles that it was found in.
+// A detection in pixels of the image, with the tiles that it was found in.
 struct TiledDetection {
   ImageDetection found;
   std::vector<size_t> tiles;
@@ -26,7 +26,7 @@ struct TiledDetection {
 };
 
 bool is_cut_off(const ImageDetection& d, const Tile& tile, ImageSize image) {
-  constexpr double kNear = 0.01;  // of a side: boxes do not end exactly at the border
+  constexpr double kNear = 0.01;  // share of a side: boxes do not end exactly at the border
   const double x = kNear * static_cast<double>(tile.width), y = kNear * static_cast<double>(tile.height);
   const auto left = static_cast<double>(tile.x), right = static_cast<double>(tile.x + tile.width);
   const auto top = static_cast<double>(tile.y), bottom = static_cast<double>(tile.y + tile.height);
@@ -34,9 +34,9 @@ bool is_cut_off(const ImageDetection& d, const Tile& tile, ImageSize image) {
          (tile.y > 0 && d.box.y1 < top + y) || (tile.y + tile.height < image.height && d.box.y2 > bottom - y);
 }
 
-// The IoU of two that are one object, else 0. A view that ends in an object shows a part of it, which is
-// small against the whole: of such a part the share counts that is in the other box. A whole small box in a
-// larger one is an object of its own.
+// Returns the IoU of two detections of the same object, else 0. A view whose border cuts an object shows a
+// part of it, which is small compared with the whole: for such a part, what counts is its share inside the
+// other box. A whole small box within a larger one is an object of its own.
 double overlap_if_one(const TiledDetection& a, const TiledDetection& b) {
   if (a.found.label != b.found.label) return 0;
   if (std::ranges::find_first_of(a.tiles, b.tiles) != a.tiles.end()) return 0;
@@ -56,8 +56,8 @@ void join(TiledDetection& kept, const TiledDetection& other) {
     kept.found.mask = std::make_shared<const Mask>(*kept.found.mask | *other.found.mask);
 }
 
-// In their order, each is kept or joined to the kept one that it is one with,
-// of several that with which it overlaps most.
+// Keeps each detection in order, or joins it to the kept one of the same object; among several, to the one
+// with which it overlaps most.
 std::vector<TiledDetection> join_once(const std::vector<TiledDetection>& all) {
   std::vector<TiledDetection> kept;
   for (const TiledDetection& d : all) {
@@ -96,8 +96,7 @@ std::vector<ImageDetection> merge_tiles(ImageSize image, const std::vector<Tile>
       all.push_back({d, {t}, is_cut_off(d, tiles[t], image)});
     }
   std::ranges::stable_sort(all, std::ranges::greater(), [](const auto& d) { return d.found.score; });
-  // What was put together may now be one with others: the parts of a large object meet in the view of the
-  // whole image.
+  // Joined detections may now match others: the parts of a large object meet in the view of the whole image.
   for (size_t before = 0; before != all.size();) {
     before = all.size();
     all = join_once(all);

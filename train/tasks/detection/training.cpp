@@ -1,4 +1,4 @@
-// Training a detector: the data sets, the detector's own loss and the evaluator of a configuration.
+// Training of a detector: the data sets, the detector's own loss and the evaluator of a configuration.
 #include "train/tasks/detection/detection.h"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ namespace saccade {
 namespace {
 
 constexpr double kPictureThreshold = 0.3;
-// Of each evaluation, for TensorBoard.
+// For TensorBoard, at each evaluation.
 constexpr int64_t kPictures = 4, kPictureSide = 400;
 
 class DetectorTraining final : public EvaluatedTraining {
@@ -106,7 +106,7 @@ class DetectorTraining final : public EvaluatedTraining {
     const auto evaluator = evaluator_.start(options);
     evaluator->add({.detections = detections_});
     Evaluation evaluation = evaluator->result();
-    // Those of the annotations: nobody has written the detections, whose boxes are of any form while the
+    // Keeps the notes on the annotations: nobody wrote the detections, whose boxes have any shape while the
     // model knows little.
     evaluation_notes_ = std::move(evaluation.notes);
     const std::vector<std::string> told = remarks_on_metrics(val_set_->ground_truth());  // describe_data
@@ -133,14 +133,14 @@ class DetectorTraining final : public EvaluatedTraining {
 
  private:
   int64_t most_objects() const override { return std::max<int64_t>(fullest_image().first, 1); }
-  // Ids are only those of a list that has some.
+  // Ids are only meaningful if the list has its own.
   std::string image_name(int64_t id) const {
     const std::vector<ImageInfo>& images = train_set_->ground_truth().images;
     const auto it = std::ranges::find(images, id, &ImageInfo::id);
     return it != images.end() && it->place.file > 0 ? it->file_name : fmt::format("image {}", id);
   }
 
-  // How many objects the training image with most of them has, and its id.
+  // The largest number of objects in a training image, and the id of that image.
   std::pair<int64_t, int64_t> fullest_image() const {
     std::unordered_map<int64_t, int64_t> objects;
     std::pair<int64_t, int64_t> most;

@@ -1,4 +1,4 @@
-// What a model of label maps answers about one image.
+// The answers of a model of label maps about one image.
 #include <fmt/format.h>
 
 #include <utility>

@@ -8,10 +8,10 @@
 namespace saccade {
 namespace {
 
-// Where the new pixels of a side are between the centres of the old ones.
+// The positions of the new pixels of a side between the centres of the old ones.
 struct Axis {
   std::vector<int64_t> low, high;
-  std::vector<float> part;  // of the higher one
+  std::vector<float> part;  // weight of the higher one
 
   Axis(int64_t cells, double covered, int64_t pixels, bool is_mirrored = false) {
     const double scale = covered / static_cast<double>(pixels);
@@ -25,7 +25,7 @@ struct Axis {
   }
 };
 
-// f(y, x, logits) for every pixel, rows on several threads.
+// Calls f(y, x, logits) for every pixel, with rows on several threads.
 template <class F>
 void for_each_pixel(const CellScores& s, ImageSize size, F f) {
   const Axis rows(s.height, s.rows, size.height), columns(s.width, s.columns, size.width, s.is_mirrored);

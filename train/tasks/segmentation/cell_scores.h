@@ -1,4 +1,4 @@
-// From the logits of a model's cells to the classes of an image's pixels.
+// Turns the logits of a model's cells into the classes of an image's pixels.
 #pragma once
 
 #include <cstdint>
@@ -8,26 +8,26 @@
 
 namespace saccade {
 
-// Of one image, on the host.
+// The logits of one image, on the host.
 struct CellScores {
   const float* logits = nullptr;  // [height, width, channels]
   int64_t height = 0, width = 0, channels = 0;
-  int64_t classes = 0;           // the first of the channels
-  double rows = 0, columns = 0;  // of the cells, this many cover the image; the others its padding
+  int64_t classes = 0;           // the classes are the first of the channels
+  double rows = 0, columns = 0;  // how many of the cells cover the image; the others cover its padding
   bool is_mirrored = false;
 };
 
-// Bilinear between the cells' centres, then the best class; of equal ones the first.
+// Interpolates bilinearly between the cells' centres, then takes the best class; the first of equal ones.
 LabelMap best_labels(const CellScores& scores, ImageSize size);
 
-// The probabilities of an image's pixels, of several looks at it.
+// The class probabilities of an image's pixels, summed over several views of it.
 class PixelScores {
  public:
   PixelScores(ImageSize size, int64_t classes)
       : size_(size), classes_(classes), sums_(static_cast<size_t>(size.height * size.width * classes)) {}
-  // Adds the softmax of a look at a part of it, which has its corner there.
+  // Adds the softmax of a view of a part of the image whose corner is at (y, x).
   void add(const CellScores& scores, int64_t y, int64_t x, ImageSize part);
-  // Divides each pixel's by their sum.
+  // Divides the values of each pixel by their sum.
   void normalize();
   CellScores scores() const {
     return {sums_.data(),
@@ -38,10 +38,10 @@ class PixelScores {
             static_cast<double>(size_.height),
             static_cast<double>(size_.width)};
   }
-  // Adds, bilinearly resized, what another has of the same image in another size.
+  // Adds the bilinearly resized values of the same image at another size.
   void add_resized(const PixelScores& other);
   LabelMap best() const { return best_labels(scores(), size_); }
-  // The mean of each class's probability over the pixels that it is the best class of.
+  // Returns for each class the mean of its probability over the pixels whose best class it is.
   std::vector<double> confidence(const LabelMap& labels) const;
 
  private:

@@ -13,7 +13,7 @@
 namespace saccade {
 namespace {
 
-// The images alone, for who has the label maps from elsewhere.
+// Only the images, for loaders whose label maps come from elsewhere.
 std::shared_ptr<const Dataset> without_labels(const Dataset& images) {
   GroundTruth truth = images.ground_truth();
   truth.drawn_labels.reset();
@@ -28,12 +28,12 @@ std::shared_ptr<const Dataset> without_labels(const Dataset& images) {
   return std::make_shared<Dataset>(images.name(), folder, std::move(truth), LabelScheme::kContiguous);
 }
 
-// The same images in further sizes: loaders that go in step with that of the evaluation.
+// The same images at further sizes: loaders that run in step with that of the evaluation.
 class OtherViews {
  public:
   OtherViews(const std::shared_ptr<const Dataset>& images, std::span<const Config> views,
              const EvaluatorOptions& options) {
-    // What is left out for its label map is left out of all.
+    // An image that is left out because of its label map is left out of all views.
     const bool skips = options.loader.bad_images == BadImages::kLeaveOut;
     const auto alone = views.empty() || skips ? images : without_labels(*images);
     for (const Config& view : views) {
@@ -50,7 +50,7 @@ class OtherViews {
     for (const auto& loader : loaders_) {
       std::optional<Batch> batch;
       do batch = loader->next();
-      while (batch && batch->targets.empty());  // as the evaluation passes over them
+      while (batch && batch->targets.empty());  // as the evaluation skips them
       const auto id = [](const Target& target) { return target.image_id; };
       SACCADE_CHECK(batch && std::ranges::equal(batch->targets, views[0].targets, {}, id, id),
                     "[evaluate] views out of step");
@@ -62,7 +62,7 @@ class OtherViews {
   std::vector<std::unique_ptr<DataLoader>> loaders_;
 };
 
-// The model's labels as those of a data set, which may have further classes between them.
+// Maps the model's labels to those of a data set, which may have further classes between them.
 class LabelsInSet {
  public:
   LabelsInSet(const std::vector<int64_t>& category_ids, const Dataset& images) {
@@ -121,7 +121,7 @@ void check_label_classes(const Dataset& images) {
     try {
       const std::vector<uint16_t> labels = images.label_map_of(i, images.size_of(i)).values;
       if (std::ranges::any_of(labels, [](uint16_t label) { return label != LabelMap::kIgnored; })) return;
-    } catch (const InputError&) {  // who reads it tells
+    } catch (const InputError&) {  // reported when it is read
       return;
     }
   }

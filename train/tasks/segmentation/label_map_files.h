@@ -1,4 +1,4 @@
-// Label maps that a model has made, as commands and services write them.
+// Writes label maps that a model has made, for commands and services.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,11 @@ namespace saccade {
 
 class LabelMapFiles {
  public:
-  // Throws InputError where the category ids are no values of a PNG file; `checkpoint` begins its message.
+  // Throws InputError if the category ids are not values of a PNG file; `checkpoint` begins its message.
   LabelMapFiles(const LoadedModel& model, const std::string& checkpoint);
-  // A PNG file of category ids, in colours where its palette reaches.
+  // Returns a PNG file of category ids, in colours if its palette suffices.
   std::vector<uint8_t> bytes(const LabelMap& labels) const;
-  // The classes that are there by falling number of pixels, as the elements of a JSON list. counts:
+  // Returns the classes that occur, by falling number of pixels, as the elements of a JSON list. counts:
   // pixels of each label.
   std::string classes_json(const std::vector<int64_t>& counts) const;
   std::vector<int64_t> counts(const LabelMap& labels) const;

@@ -11,7 +11,7 @@ namespace saccade {
 namespace {
 
 // `logits` [N, h, w, K] of the model's cells; with postprocess `labels` i64 [N, H, W] of the input's pixels,
-// positions in the metadata's class names.
+// which are positions in the metadata's class names.
 class SegmenterOutputs : public ModelOutputs {
  public:
   SegmenterOutputs(const OutputChoice& choice, config::Eval eval) : choice_(choice), eval_(std::move(eval)) {}
@@ -41,7 +41,7 @@ class SegmenterOutputs : public ModelOutputs {
   std::vector<std::pair<std::string, std::string>> metadata() const override {
     return {{"logits", "of cells"}};
   }
-  // What `saccade eval` does around the model and the file cannot.
+  // Lists what `saccade eval` does around the model and the file cannot do.
   std::string note() const override {
     std::vector<std::string> notes, ignored;
     if (!choice_.postprocess)

@@ -1,5 +1,5 @@
-// saccade predict with a model of label maps: pictures with the classes as colours, the label maps,
-// and a list of what is where.
+// saccade predict with a model of label maps: pictures with the classes as colours, the label maps, and a
+// list of the classes in each image.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -55,7 +55,7 @@ class LabelPredictor : public Predictor {
     }
   }
   bool takes_videos() const override { return true; }
-  // Without a file of the label map of each.
+  // Writes no label map files for frames.
   std::vector<Drawing> predict_frames(const std::vector<LoadedInput>& frames) override {
     std::vector<Drawing> drawings;
     for (size_t n = 0; LabelMap & found : label_maps(frames)) {
@@ -90,7 +90,7 @@ class LabelPredictor : public Predictor {
     return runner_.run(views);
   }
 
-  // `map`: "" for none
+  // `map`: empty for none
   void add_to_list(const LoadedInput& loaded, const std::string& map, const LabelMap& labels) {
     const std::vector<int64_t> counts = files_.counts(labels);
     for (size_t k = 0; k < counts.size(); ++k) pixels_[k] += counts[k];

@@ -1,4 +1,4 @@
-// Metrics of a model of label maps, its confusions, and the images that it is best and worst on.
+// Report sections: metrics of a model of label maps, its confusions, and its best and worst images.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,14 +19,14 @@ namespace {
 constexpr size_t kShownImages = 12, kMaxLabelRows = 400;
 constexpr int64_t kShownSide = 320;
 
-// How good the labels of an image are.
+// The quality of an image's labels.
 struct OfImage {
   int64_t index = 0, pixels = 0;
-  double iou = 0, accuracy = 0;  // the mean IoU of its classes; of its pixels
-  LabelMap truth, found;         // small; kept of those that may be shown
+  double iou = 0, accuracy = 0;  // mean IoU of its classes, accuracy of its pixels
+  LabelMap truth, found;         // reduced; kept for images that may be shown
 };
 
-// A label map within this many pixels a side.
+// Reduces a label map to sides of at most kShownSide pixels.
 LabelMap small_map(const LabelMap& map) {
   const int64_t longest = std::max(map.size.height, map.size.width);
   if (longest <= kShownSide) return map;
@@ -34,7 +34,7 @@ LabelMap small_map(const LabelMap& map) {
   return map.resize({side(map.size.height), side(map.size.width)});
 }
 
-// The best or the worst images, as they come.
+// Keeps the best or the worst images as they arrive.
 class Ranking {
  public:
   explicit Ranking(bool best) : best_(best) {}

@@ -31,7 +31,7 @@ std::vector<Config> views_of(const Config& config) {
   return views;
 }
 
-// The images mirrored, their padding where it was.
+// Mirrors the images, and keeps their padding where it was.
 Batch mirrored(const Batch& batch) {
   Batch out = batch;
   out.images = Tensor::zeros(batch.images.shape(), DType::kU8);
@@ -46,7 +46,7 @@ Batch mirrored(const Batch& batch) {
   return out;
 }
 
-// Where windows of a side begin: every `stride` pixels, the last one at the end.
+// The positions at which windows along a side begin: every `stride` pixels, and the last one at the end.
 std::vector<int64_t> window_places(int64_t side, int64_t window, int64_t stride) {
   std::vector<int64_t> places;
   for (int64_t at = 0;; at += stride) {
@@ -191,7 +191,7 @@ std::vector<std::vector<Instance>> SegmenterInferencer::run(const Batch& batch) 
   for (const SegmenterRunner::Scored& image : runner_.run_scored({&batch, 1})) {
     auto& classes = found.emplace_back();
     for (size_t k = 0; k < image.confidence.size(); ++k) {
-      if (image.confidence[k] == 0) continue;  // it is nowhere
+      if (image.confidence[k] == 0) continue;  // no pixel has it
       std::vector<uint8_t> pixels(image.labels.values.size());
       std::ranges::transform(image.labels.values, pixels.begin(), [k](uint16_t label) { return label == k; });
       auto mask = std::make_shared<const Mask>(Mask::from_bitmap(image.labels.size, pixels));

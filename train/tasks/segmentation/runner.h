@@ -1,5 +1,4 @@
-// A model of label maps on batches of bytes: what evaluation, prediction,
-// the library and `bench` have in common.
+// Runs a model of label maps on batches of bytes, for evaluation, prediction, the library and `bench`.
 #pragma once
 
 #include <functional>
@@ -18,16 +17,16 @@ namespace saccade {
 
 class SegmenterRunner {
  public:
-  // classes: the first of the model's outputs; others stand for none.
+  // classes: how many of the model's outputs, from the first on, stand for a class.
   SegmenterRunner(Segmenter& model, const Config& config, int64_t classes);
-  // The configurations of its looks at an image, one for each of eval.scales: images are resized by each.
+  // The configurations of its views of an image, one for each of eval.scales: images are resized by each.
   const std::vector<Config>& views() const { return views_; }
-  // The labels of images, in their original size. views: the same images resized by each of views().
+  // Returns the labels of images, in their original size. views: the same images resized by each of views().
   // Throws NotFinite.
   std::vector<LabelMap> run(std::span<const Batch> views) { return start({views.begin(), views.end()})(); }
-  // The same, to be waited for by calling what comes back, which may be after the next start().
+  // The same, without waiting: the returned function waits, and may be called after the next start().
   std::function<std::vector<LabelMap>()> start(std::vector<Batch> views);
-  // The same with how sure it is of each class.
+  // The same with the confidence in each class.
   struct Scored {
     LabelMap labels;
     std::vector<double> confidence;  // [classes]
@@ -40,7 +39,7 @@ class SegmenterRunner {
     int64_t height = 0, width = 0, channels = 0;
   };
   Logits forward(const Batch& batch);
-  // Of one image. Throws NotFinite.
+  // The cells of one image. Throws NotFinite.
   CellScores cells(const Logits& logits, const Batch& batch, size_t n, bool is_mirrored) const;
   bool is_simple() const { return views_.size() == 1 && window_ == 0 && !flips_; }
   void look_through_windows(const Batch& batch, size_t n, PixelScores& image);
@@ -54,8 +53,8 @@ class SegmenterRunner {
   RecordedForward<Var> forward_;
 };
 
-// Each class that is there as an instance with its mask and the box around it;
-// the score is the mean of its probability there.
+// Returns each class that occurs as an instance with its mask and the box around it; the score is the mean of
+// its probability there.
 class SegmenterInferencer : public Inferencer {
  public:
   explicit SegmenterInferencer(const LoadedModel& model);

@@ -86,7 +86,7 @@ class SegmentationTask final : public SegmentationParts {
     Classes classes = unnamed_classes(count);
     const bool has_names = std::ssize(labels) == count;
     if (has_names) classes.names = labels;
-    // ADE20K's label maps have 0 for what is none of its 150 classes.
+    // ADE20K's label maps use 0 for pixels of none of its 150 classes.
     const bool is_ade = count == usual_classes().count;
     if (is_ade) {
       config.mutable_data()->mutable_label_maps()->set_reduce_zero_label(true);

@@ -1,4 +1,4 @@
-// Training a model of label maps.
+// Training of a model of label maps.
 #include <algorithm>
 
 #include "core/runtime/parallel.h"
@@ -36,7 +36,7 @@ class SegmenterTraining final : public EvaluatedTraining {
   }
 
   Module& model() override { return *model_; }
-  // What an image adds to the divisor of the loss: its pixels with its padding, or those that have a class.
+  // An image adds to the divisor of the loss the number of its pixels with padding, or of those with a class.
   StepImages images_of(const Batch& batch) const override {
     StepImages images;
     for (const Target& target : batch.targets) {
@@ -97,7 +97,7 @@ Tensor label_tensor(const Batch& batch, Device device) {
   std::vector<int64_t> labels(static_cast<size_t>(N * H * W), -1);
   for (int64_t n = 0; n < N; ++n) {
     const auto& map = batch.targets[static_cast<size_t>(n)].label_map;
-    if (!map) continue;  // of a trial batch
+    if (!map) continue;  // in a trial batch
     SACCADE_CHECK(map->size.height <= H && map->size.width <= W,
                   "[label_tensor] labels of {} x {} in {} x {} pixels", map->size.width, map->size.height, W,
                   H);
