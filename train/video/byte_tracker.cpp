@@ -7,14 +7,14 @@
 namespace saccade {
 namespace {
 
-// Standard deviations as shares of the height: of positions, and of velocities.
+// Standard deviations of positions and of velocities, relative to the height.
 constexpr double kPosition = 1.0 / 20, kVelocity = 1.0 / 160;
 // Those of the aspect ratio, which has no unit.
 constexpr double kAspect = 1e-2, kAspectVelocity = 1e-5, kMeasuredAspect = 1e-1;
 
 constexpr double kSecondMatch = 0.5,
-                 kNewMatch = 0.7;  // greatest distances of low scores, and of objects seen once
-constexpr double kDouble = 0.15;   // distance of two tracks that are one
+                 kNewMatch = 0.7;  // largest distances for low scores, and for objects seen once
+constexpr double kDouble = 0.15;   // distance below which two tracks are duplicates
 constexpr double kBegins = 0.1;    // above `high`
 
 struct Measured {
@@ -90,7 +90,7 @@ std::vector<ByteTracker::Match> ByteTracker::match(std::vector<size_t>& tracks, 
                                                    bool with_score) const {
   std::vector<Match> matches;
   if (tracks.empty() || boxes.empty()) return matches;
-  // A pair beyond the limit costs as much as none, so that those within it alone decide.
+  // A pair beyond the limit costs as much as no pair, so that only pairs within the limit decide.
   std::vector<double> cost;
   for (const size_t t : tracks) {
     const Box box = tracks_[t].motion.box();
@@ -127,7 +127,7 @@ void ByteTracker::remove_doubles() {
       if (seen.state != State::kTracked || lost.state != State::kLost || seen.label != lost.label) continue;
       if (1 - iou(seen.motion.box(), lost.motion.box()) >= kDouble) continue;
       removed[seen.last - seen.begin > lost.last - lost.begin ? b : a] =
-          1;  // the one that is known for less long
+          1;  // the one that has been known for less time
     }
   size_t kept = 0;
   for (size_t t = 0; t < tracks_.size(); ++t)
@@ -161,13 +161,13 @@ std::vector<int64_t> ByteTracker::update(std::span<const Instance> found) {
     }
   };
   follow(match(known, high, found, options_.match, true));
-  // Low scores continue what was there a frame ago: an object that another one hides is one of them,
-  // most of the background is not.
+  // Low scores only continue tracks of the previous frame: an occluded object is among them, most of the
+  // background is not.
   std::erase_if(known, [&](size_t t) { return tracks_[t].state == State::kLost; });
   follow(match(known, low, found, kSecondMatch, false));
   for (const size_t t : known) tracks_[t].state = State::kLost;
   follow(match(unsure, high, found, kNewMatch, true));
-  // What was seen once, and not again, was nothing.
+  // Something seen once, and not again, is dropped.
   std::erase_if(tracks_,
                 [&](const Track& t) { return t.state == State::kNew || frame_ - t.last > options_.buffer; });
   for (const size_t b : high) {

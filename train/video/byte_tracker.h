@@ -1,5 +1,5 @@
-// Which detections of a video's frames are of one object: ByteTrack (Zhang et al. 2022, "ByteTrack:
-// Multi-Object Tracking by Associating Every Detection Box").
+// Decides which detections of a video's frames are of the same object: ByteTrack (Zhang et al. 2022,
+// "ByteTrack: Multi-Object Tracking by Associating Every Detection Box").
 #pragma once
 
 #include <cstdint>
@@ -13,20 +13,20 @@ namespace saccade {
 
 // The paper's values.
 struct TrackerOptions {
-  double high = 0.5;                 // scores that are matched first
-  std::optional<double> begin = {};  // smallest score that begins a track; unset: `high` and 0.1
-  double low = 0.1;                  // smallest score that continues a track
-  double match = 0.8;                // greatest distance, 1 - IoU * score, of a track and what continues it
-  int64_t buffer = 30;               // frames for which a track that is lost is remembered
+  double high = 0.5;                 // lowest score of the detections that are matched first
+  std::optional<double> begin = {};  // lowest score that begins a track; if unset, `high` plus 0.1
+  double low = 0.1;                  // lowest score that continues a track
+  double match = 0.8;                // largest distance, 1 - IoU * score, of a track and its next box
+  int64_t buffer = 30;               // frames for which a lost track is remembered
 };
 
 // The state of a box (centre, aspect, height) and its velocity under constant motion. The noise of the four
-// is independent and grows with the height, so that four filters of two numbers each are the filter of all
+// is independent and grows with the height, so four filters of two numbers each equal the filter of all
 // eight.
 class BoxMotion {
  public:
   explicit BoxMotion(const Box& box);
-  // One frame on; of an object that is lost the height stays.
+  // Advances by one frame; the height of a lost object stays.
   void predict(bool is_lost);
   void correct(const Box& box);
   Box box() const;
@@ -43,8 +43,9 @@ class ByteTracker {
  public:
   explicit ByteTracker(const TrackerOptions& options) : options_(options) {}
 
-  // Of each detection of the next frame the number of its object, from 1; 0: of none so far. After the first
-  // frame an object gets its number when it is seen a second time. Objects of different labels are never one.
+  // Returns for each detection of the next frame the number of its object, from 1; 0 if it has none yet.
+  // After the first frame, an object gets its number when it is seen a second time. Objects of different
+  // labels are never merged.
   std::vector<int64_t> update(std::span<const Instance> found);
   int64_t count() const { return count_; }  // objects so far
 
@@ -52,13 +53,13 @@ class ByteTracker {
   enum class State { kNew, kTracked, kLost };
   struct Track {
     BoxMotion motion;
-    int64_t label, id, begin, last;  // id 0: not yet sure of; frames
+    int64_t label, id, begin, last;  // id 0: not yet confirmed; the others are frame numbers
     State state;
   };
   struct Match {
     size_t track, box;
   };
-  // The pairs of least total distance below `limit`; both lists lose what is in a pair.
+  // Returns the pairs with least total distance, each below `limit`; removes their members from both lists.
   std::vector<Match> match(std::vector<size_t>& tracks, std::vector<size_t>& boxes,
                            std::span<const Instance> found, double limit, bool with_score) const;
   void remove_doubles();

@@ -10,7 +10,7 @@
 namespace saccade {
 namespace {
 
-// Its numbers for the matrices of colours are swscale's as far as both have them.
+// AVCOL_SPC numbers equal those of swscale's colour matrices as far as both have them.
 int color_space(const AVFrame& frame) {
   constexpr std::array kKnown{AVCOL_SPC_BT709,     AVCOL_SPC_FCC,       AVCOL_SPC_BT470BG,
                               AVCOL_SPC_SMPTE170M, AVCOL_SPC_SMPTE240M, AVCOL_SPC_BT2020_NCL};
@@ -25,7 +25,7 @@ bool has_full_range(const AVFrame& frame) {
          std::ranges::find(kFull, static_cast<AVPixelFormat>(frame.format)) != kFull.end();
 }
 
-// One of FFmpeg's libraries in the version of the headers, whose number is part of its name.
+// Opens one of FFmpeg's libraries in the version of the headers, whose number is part of its name.
 OpenedLibrary open_part(const char* name, int major) {
   const std::string file = fmt::format("lib{}.so.{}", name, major);
   std::string problem;
@@ -65,7 +65,7 @@ Ffmpeg::Ffmpeg() {
   check_version("avcodec", avcodec_version(), LIBAVCODEC_VERSION_MAJOR);
   check_version("avformat", avformat_version(), LIBAVFORMAT_VERSION_MAJOR);
   check_version("swscale", swscale_version(), LIBSWSCALE_VERSION_MAJOR);
-  av_log_set_level(AV_LOG_QUIET);  // what is wrong is said by us, in one line
+  av_log_set_level(AV_LOG_QUIET);  // problems are reported by us, in one line
 }
 
 const Ffmpeg& ffmpeg() {
@@ -74,8 +74,8 @@ const Ffmpeg& ffmpeg() {
 }
 
 void open_camera_library() {
-  // Its number has always been libavformat's, and its headers, with all that Debian installs with them,
-  // would be for one line.
+  // Its number has always been that of libavformat, and its headers, with everything that Debian installs
+  // with them, would serve for one line.
   static const OpenedLibrary library = open_part("avdevice", LIBAVFORMAT_VERSION_MAJOR);
   static const auto register_all = library.symbol<void()>("avdevice_register_all");
   register_all();
@@ -121,7 +121,7 @@ void PixelConversion::run(const AVFrame& from, AVFrame& to) {
                                     SWS_BILINEAR | SWS_ACCURATE_RND, nullptr, nullptr, nullptr));
     if (!context_) fail("a video's pixels of {} x {} cannot be converted", from.width, from.height);
     constexpr int kOne = 1 << 16;  // contrast and saturation, in fixed point
-    // Refused for forms without colours, which need none.
+    // Fails for pixel formats without colours, which do not need it.
     f.sws_setColorspaceDetails(context_.get(), f.sws_getCoefficients(color_space(from)), has_full_range(from),
                                f.sws_getCoefficients(color_space(to)), has_full_range(to), 0, kOne, kOne);
     made_for_ = wanted;

@@ -1,6 +1,6 @@
-// FFmpeg's libraries, opened when the first video is read or written: with what they need they are some 130
-// files, which no other command should wait for. This header and the sources that include it are part of
-// builds with FFmpeg's headers alone.
+// FFmpeg's libraries, opened when the first video is read or written: with their dependencies they are some
+// 130 files, which no other command should wait for. This header and the sources that include it are only
+// part of builds with FFmpeg's headers.
 #pragma once
 
 extern "C" {
@@ -20,7 +20,7 @@ extern "C" {
 
 namespace saccade {
 
-// The functions that are called, by library.
+// The functions that are used, by library.
 // clang-format off
 #define SACCADE_AVUTIL(F)                                                                 \
   F(avutil_version) F(av_strerror) F(av_log_set_level) F(av_frame_alloc) F(av_frame_free) \
@@ -62,16 +62,16 @@ class Ffmpeg {
   Ffmpeg();
 };
 
-// Opens them at the first call. Throws InputError where they are missing,
-// or are others than those that the program was built for.
+// Opens the libraries at the first call. Throws InputError if they are missing, or differ from those the
+// program was built for.
 const Ffmpeg& ffmpeg();
-// Makes cameras known; these are in a library of their own.
+// Makes cameras available; they are in a separate library.
 void open_camera_library();
 
-// "Invalid data found when processing input"
+// Returns for example "Invalid data found when processing input".
 std::string ffmpeg_error(int code);
 
-// What FFmpeg has made, freed in its way.
+// Frees objects made by FFmpeg.
 struct FfmpegFree {
   void operator()(AVFrame* frame) const { ffmpeg().av_frame_free(&frame); }
   void operator()(AVPacket* packet) const { ffmpeg().av_packet_free(&packet); }
@@ -88,7 +88,7 @@ FfmpegPointer<T> owned(T* made) {
   return FfmpegPointer<T>(made);
 }
 
-// Options of FFmpeg by name; those that it has not taken are left.
+// Options of FFmpeg by name; afterwards, those that it did not take are left.
 class FfmpegOptions {
  public:
   FfmpegOptions() = default;
@@ -104,8 +104,7 @@ class FfmpegOptions {
   AVDictionary* options_ = nullptr;
 };
 
-// Pixels of one form as those of another, the sides and the colours too.
-// The context is made again where these change.
+// Converts pixels to another format, size and colour space. The context is created anew if these change.
 class PixelConversion {
  public:
   // Both frames have buffers. Throws Error.
@@ -116,7 +115,7 @@ class PixelConversion {
   std::array<int, 10> made_for_{};
 };
 
-// A frame with memory for its pixels, which conversions may write somewhat beyond a row's end.
+// Allocates a frame with memory for its pixels; conversions may write somewhat beyond the end of a row.
 FfmpegPointer<AVFrame> new_frame(int width, int height, AVPixelFormat format);
 
 }  // namespace saccade

@@ -1,4 +1,4 @@
-// The times of a video's frames from the stamps that its file or stream has for them.
+// Computes the times of a video's frames from the time stamps of its file or stream.
 #pragma once
 
 #include <algorithm>
@@ -7,11 +7,11 @@
 
 namespace saccade {
 
-// Times never go back. Where the stamps do, as in recordings that were joined, the new part follows the last
+// Times never go back. If the stamps do, as in recordings that were joined, the new part follows the last
 // frame and keeps its own distances.
 class FrameTimes {
  public:
-  // Of the next frame, in seconds. A frame without a stamp follows the one before it.
+  // The time of the next frame, in seconds. A frame without a stamp follows the one before it.
   double next(std::optional<double> stamp, double duration) {
     if (stamp && last_stamp_ && *stamp < *last_stamp_) {
       offset_ = end_ - *stamp;
@@ -24,10 +24,10 @@ class FrameTimes {
     return time_;
   }
 
-  // Of the last frame.
+  // The end of the last frame.
   double end() const { return end_; }
   int64_t steps_back() const { return steps_back_; }
-  int64_t first_step_back() const { return first_step_back_; }  // a frame's number
+  int64_t first_step_back() const { return first_step_back_; }  // the number of a frame
 
  private:
   std::optional<double> last_stamp_;

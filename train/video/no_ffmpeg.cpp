@@ -1,4 +1,4 @@
-// Of builds without FFmpeg's headers: what says so.
+// Used in builds without FFmpeg's headers: reports that videos are not supported.
 #include "core/tensor/error.h"
 #include "train/video/video.h"
 

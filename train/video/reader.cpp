@@ -22,15 +22,15 @@
 namespace saccade {
 namespace {
 
-// Containers that hold what they show; lists of other files and addresses (HLS, concat) are none of them.
+// Containers with their own content; lists of other files and addresses (HLS, concat) are excluded.
 constexpr std::string_view kContainers =
     "mov,mp4,matroska,webm,avi,mpegts,mpeg,mpegvideo,m4v,h264,hevc,mjpeg,flv,asf,ogg,ivf,nut,mxf,dv,obu,av1";
-constexpr auto kSilence = std::chrono::seconds(20);  // after which a camera or stream is given up
+constexpr auto kSilence = std::chrono::seconds(20);  // after which a camera or stream is abandoned
 
 using Clock = std::chrono::steady_clock;
 
-// How the picture is to be turned, as EXIF numbers it, from the matrix that a container may have for its
-// stream.
+// Returns the rotation of the picture as an EXIF orientation, from the matrix that a container may have for
+// its stream.
 int orientation_of(const AVStream& stream) {
   const int32_t* matrix = nullptr;
 #if LIBAVFORMAT_VERSION_MAJOR < 61
@@ -58,7 +58,7 @@ class VideoReader::Decoder {
         every_(every),
         source_(video_source(name).value_or(VideoSource::kFile)) {
     if (const std::string problem = video_problem(); !problem.empty()) fail_input("{}: {}", name_, problem);
-    // What files of others are refused for is refused here, too.
+    // Refuses what is refused for the user's other files, too.
     if (source_ == VideoSource::kFile && InputFile(name, {"a video", UINT64_MAX}).size() == 0)
       fail_input("{}: is empty, expected a video", name_);
     open(name);
@@ -88,7 +88,7 @@ class VideoReader::Decoder {
     return std::nullopt;
   }
 
-  // The header knows better how long the last frame is shown, but of a video that is cut off.
+  // The header states more precisely how long the last frame is shown, except for a video that is cut off.
   double end_seconds() const {
     return ended_ && std::abs(missing_seconds()) <= kSlack * frame_seconds() ? expected_end_ : times_.end();
   }
@@ -108,7 +108,7 @@ class VideoReader::Decoder {
           times_.first_step_back(),
           times_.steps_back() > 1 ? fmt::format(" and at {} more", times_.steps_back() - 1) : ""));
     if (!end_problem_.empty()) parts.push_back("it ends early" + end_problem_);
-    // By the header there should be more.
+    // According to the header there should be more.
     if (end_problem_.empty() && interrupt_signal() == 0 && ended_ &&
         missing_seconds() > kSlack * frame_seconds())
       parts.push_back(fmt::format("it ends early, at {:.2f} of {:.2f} seconds", times_.end(), expected_end_));
@@ -116,7 +116,7 @@ class VideoReader::Decoder {
   }
 
  private:
-  static constexpr double kSlack = 1.5;  // frames, of what a header says
+  static constexpr double kSlack = 1.5;  // frames by which a header may be wrong
 
   double missing_seconds() const { return expected_end_ - times_.end(); }
 
@@ -139,16 +139,16 @@ class VideoReader::Decoder {
       device = f.av_find_input_format("video4linux2");
       if (!device) fail_input("{}: this FFmpeg reads no cameras (video4linux2)", name_);
     } else {
-      options.set("rtsp_transport", "tcp");  // datagrams that are lost would damage pictures
+      options.set("rtsp_transport", "tcp");  // lost datagrams would damage pictures
       options.set("format_whitelist", std::string(kContainers) + ",live_flv,rtsp,rtp,sdp");
-      options.set("protocol_whitelist", "rtsp,rtp,udp,tcp,tls,rtmp,rtmps,srt,crypto");  // no files of ours
+      options.set("protocol_whitelist", "rtsp,rtp,udp,tcp,tls,rtmp,rtmps,srt,crypto");  // no local files
     }
     format_ = f.avformat_alloc_context();
     if (!format_) throw std::bad_alloc();
     format_->interrupt_callback = {
         [](void* decoder) { return static_cast<Decoder*>(decoder)->gives_up() ? 1 : 0; }, this};
     alive_ = Clock::now();
-    // Frees the context where it fails.
+    // Frees the context on failure.
     check(
         f.avformat_open_input(&format_, address.c_str(), const_cast<AVInputFormat*>(device), options.get()));
   }
@@ -211,7 +211,7 @@ class VideoReader::Decoder {
                                           : static_cast<int64_t>(expected_end_ * info_.frames_per_second);
   }
 
-  // The next frame into frame_; false at the end.
+  // Decodes the next frame into frame_; returns false at the end.
   bool decode() {
     const Ffmpeg& f = ffmpeg();
     constexpr int kMaxFailures = 1000;  // in a row, without a packet between them
@@ -240,13 +240,13 @@ class VideoReader::Decoder {
     return false;
   }
 
-  // The next packet of the pictures; false at the end.
+  // Reads the next packet of the pictures; returns false at the end.
   bool read_packet() {
     const Ffmpeg& f = ffmpeg();
     for (;;) {
       if (interrupt_signal() != 0) return false;
       const int read = f.av_read_frame(format_, packet_.get());
-      if (read == AVERROR(EAGAIN)) {  // of a camera that has no picture yet
+      if (read == AVERROR(EAGAIN)) {  // from a camera that has no picture yet
         if (gives_up()) return false;
         std::this_thread::sleep_for(std::chrono::milliseconds(2));
         continue;
@@ -267,7 +267,7 @@ class VideoReader::Decoder {
     std::optional<double> stamp;
     if (frame.best_effort_timestamp != AV_NOPTS_VALUE) {
       if (begin_ == AV_NOPTS_VALUE) {
-        // A file's pictures may begin after its sound, a stream's at any time.
+        // The pictures of a file may begin after its sound, those of a stream at any time.
         const bool has_start = source_ == VideoSource::kFile && stream_->start_time != AV_NOPTS_VALUE;
         begin_ = has_start ? stream_->start_time : frame.best_effort_timestamp;
       }
@@ -297,7 +297,7 @@ class VideoReader::Decoder {
     return turned(std::move(image), orientation_);
   }
 
-  // Whether whatever waits should not wait any longer.
+  // Whether to stop waiting.
   bool gives_up() const {
     return interrupt_signal() != 0 || (source_ != VideoSource::kFile && Clock::now() - alive_ > kSilence);
   }
@@ -313,7 +313,7 @@ class VideoReader::Decoder {
     if (code == AVERROR(ENOMEM)) throw std::bad_alloc();
     check_interrupt();
     if (source_ != VideoSource::kFile) fail_input("{}: cannot be opened: {}", name_, reason(code));
-    if (code == AVERROR_INVALIDDATA || code == AVERROR(EINVAL))  // no container, or none of ours
+    if (code == AVERROR_INVALIDDATA || code == AVERROR(EINVAL))  // no container, or none of the accepted ones
       fail_input(
           "{}: is no video that can be read, or its end is missing; expected MP4, MKV, WebM, AVI or the like",
           name_);

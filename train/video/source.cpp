@@ -1,4 +1,4 @@
-// Which names on the command line are those of videos.
+// Decides which names on the command line are videos.
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
@@ -26,7 +26,7 @@ bool has_video_extension(const std::string& path) {
   return std::ranges::find(kExtensions, lower_extension(path)) != kExtensions.end();
 }
 
-// "rtsp://..."; sources that others fill while they are read.
+// Whether the name is like "rtsp://...", a source that others fill while it is read.
 bool is_stream(const std::string& name) {
   constexpr std::array kSchemes{"rtsp://"sv, "rtsps://"sv, "rtmp://"sv, "rtmps://"sv,
                                 "rtp://"sv,  "udp://"sv,   "tcp://"sv,  "srt://"sv};
@@ -35,13 +35,13 @@ bool is_stream(const std::string& name) {
 
 bool is_camera(const std::string& name) {
   if (name.starts_with(kCamera)) return true;
-  constexpr unsigned kVideoDevices = 81;  // the number of Video4Linux's devices
+  constexpr unsigned kVideoDevices = 81;  // the major number of Video4Linux devices
   struct stat info {};
   if (::stat(name.c_str(), &info) == 0) return S_ISCHR(info.st_mode) && major(info.st_rdev) == kVideoDevices;
   return name.starts_with("/dev/video");
 }
 
-// What the first bytes of the usual containers are.
+// Whether the file begins like one of the usual containers.
 bool begins_as_video(const std::string& path) {
   std::error_code error;
   if (!fs::is_regular_file(path, error)) return false;
@@ -51,11 +51,11 @@ bool begins_as_video(const std::string& path) {
     start.resize(std::min<uint64_t>(12, file.size()));
     file.read_at(start.data(), start.size(), 0);
   } catch (const InputError&) {
-    return false;  // told by who reads it
+    return false;  // reported when it is read
   }
   if (start.size() < 12) return false;
   const std::string_view text = start, brand = text.substr(8, 4);
-  if (text.substr(4, 4) == "ftyp")  // of which some are images
+  if (text.substr(4, 4) == "ftyp")  // some of these are images
     return brand != "avif" && brand != "avis" && brand != "mif1" && !brand.starts_with("hei") &&
            !brand.starts_with("jp") && !brand.starts_with("jx");
   return text.starts_with("\x1A\x45\xDF\xA3"sv) || text.starts_with("FLV\x01"sv) ||
@@ -69,7 +69,7 @@ std::optional<VideoSource> video_source(const std::string& name) {
   if (is_stream(name)) return VideoSource::kStream;
   if (is_camera(name)) return VideoSource::kCamera;
   std::error_code error;
-  // Other addresses are none of ours, whatever they end in.
+  // Other addresses are not supported, whatever their ending.
   if (fs::is_directory(name, error) || name.find("://") != std::string::npos) return std::nullopt;
   if (has_video_extension(name) ||
       (!has_image_extension(name) && !has_foreign_image_extension(name) && begins_as_video(name)))
@@ -93,7 +93,7 @@ std::string video_stem(const std::string& name) {
     stem = stem.substr(stem.find("://") + 3);
     stem = stem.substr(0, stem.find('?'));
     while (stem.ends_with('/')) stem.pop_back();
-    stem = stem.substr(stem.rfind('/') + 1);  // all of it where there is no '/'
+    stem = stem.substr(stem.rfind('/') + 1);  // all of it if there is no '/'
     if (stem.empty() || stem.starts_with('.')) stem = "stream";
   } else {
     return fs::path(name).stem().string();

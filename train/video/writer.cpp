@@ -13,7 +13,7 @@ namespace saccade {
 namespace {
 
 constexpr AVRational kTimeBase{
-    1, 60000};  // what MPEG-4 can have at most; the usual rates are whole numbers of it
+    1, 60000};  // the finest that MPEG-4 allows; the usual frame rates are whole numbers of it
 
 int64_t ticks(double seconds) { return std::llround(seconds * kTimeBase.den / kTimeBase.num); }
 
@@ -45,7 +45,7 @@ class VideoWriter::Encoder {
       std::memcpy(row, image.row(std::min(y, image.height - 1)), static_cast<size_t>(image.width) * 3);
       if (rgb_->width > image.width) std::memcpy(row + image.width * 3, row + image.width * 3 - 3, 3);
     }
-    if (last_ != AV_NOPTS_VALUE) send(frame_.get());  // it is known now that it is not the last
+    if (last_ != AV_NOPTS_VALUE) send(frame_.get());  // it turned out not to be the last
     check(ffmpeg().av_frame_make_writable(frame_.get()));
     conversion_.run(*rgb_, *frame_);
     const int64_t time = ticks(seconds);
@@ -117,19 +117,19 @@ class VideoWriter::Encoder {
     codec_->sample_aspect_ratio = {
         static_cast<int>(std::lround(std::clamp(info.pixel_aspect, 0.01, 100.0) * 1000)), 1000};
     codec_->max_b_frames =
-        0;  // so that the last frame is the last in the file, too, whose end counts for MP4
+        0;  // so that the last frame is also the last in the file, whose end counts for MP4
     codec_->thread_count = std::clamp(threads, 1, 16);
     if (format_->oformat->flags & AVFMT_GLOBALHEADER) codec_->flags |= AV_CODEC_FLAG_GLOBAL_HEADER;
-    constexpr int kQuality = 3;  // of 2 to 31, as MPEG-4 counts
+    constexpr int kQuality = 3;  // on MPEG-4's scale from 2 to 31
     codec_->flags |= AV_CODEC_FLAG_QSCALE;
     codec_->global_quality = FF_QP2LAMBDA * kQuality;
-    FfmpegOptions options;  // those that an encoder does not know are left
+    FfmpegOptions options;  // options that an encoder does not know are ignored
     options.set("preset", "veryfast");
     options.set("crf", "20");
     return ffmpeg().avcodec_open2(codec_.get(), &encoder, options.get());
   }
 
-  // Null: the end.
+  // Null means the end.
   void send(const AVFrame* frame) {
     const Ffmpeg& f = ffmpeg();
     check(f.avcodec_send_frame(codec_.get(), frame));
@@ -137,7 +137,7 @@ class VideoWriter::Encoder {
       const int got = f.avcodec_receive_packet(codec_.get(), packet_.get());
       if (got == AVERROR(EAGAIN) || got == AVERROR_EOF) return;
       check(got);
-      // The others last until the next one.
+      // Other frames last until the next one.
       if (packet_->pts == last_ && end_ > last_)
         packet_->duration = end_ - last_;
       else if (packet_->duration <= 0)
@@ -168,7 +168,7 @@ class VideoWriter::Encoder {
   FfmpegPointer<AVPacket> packet_;
   FfmpegPointer<AVFrame> frame_, rgb_;
   PixelConversion conversion_;
-  int64_t last_ = AV_NOPTS_VALUE, end_ = AV_NOPTS_VALUE;  // of the last frame: its time, and its end
+  int64_t last_ = AV_NOPTS_VALUE, end_ = AV_NOPTS_VALUE;  // time and end of the last frame
 };
 
 VideoWriter::VideoWriter(const std::string& path, const VideoInfo& info, int threads)
