@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 constexpr size_t kSumDigits = 64;
 
-// The end of the address's file name, as ".pth".
+// Returns the extension of the address's file name, such as ".pth".
 std::string extension_of(const std::string& url) {
   const std::string path = url.substr(0, url.find_first_of("?#"));
   const std::string extension = fs::path(path.substr(path.rfind('/') + 1)).extension().string();
@@ -38,7 +38,7 @@ std::string weights_folder() {
   if (const std::string own = variable(used); !own.empty()) {
     folder = own;
   } else if (const std::string cache = variable(used = "XDG_CACHE_HOME"); fs::path(cache).is_absolute()) {
-    folder = fs::path(cache) / "saccade";  // XDG: others than absolute ones do not count
+    folder = fs::path(cache) / "saccade";  // XDG ignores paths that are not absolute
   } else {
     const std::string home = variable(used = "HOME");
     if (home.empty())
@@ -88,7 +88,7 @@ CachedWeights::State CachedWeights::check(std::string& sum) const {
   const bool known = weights_.has_sha256();
   try {
     record_sum(sum);
-  } catch (const Error&) {  // somebody else's folder
+  } catch (const Error&) {  // another user's folder
     return known ? State::kRight : State::kUnknown;
   }
   return known ? State::kRight : State::kLearnt;

@@ -27,12 +27,12 @@ bool is_made_of(const std::string& text, std::string_view letters) {
   return !text.empty() && text.find_first_not_of(letters) == std::string::npos;
 }
 
-// The name becomes that of a file.
+// The name is used as a file name.
 bool is_weights_name(const std::string& name) {
   return is_made_of(name, "abcdefghijklmnopqrstuvwxyz0123456789_") && name.size() <= 100;
 }
 
-// What is printed as it is.
+// Whether the text can be printed unescaped.
 bool is_plain(const std::string& text) { return escaped(text) == text; }
 constexpr const char* kPlain = "expected text of one line without control characters";
 
@@ -77,7 +77,7 @@ std::vector<PublishedWeights> parse_catalogue(const std::string& text, const std
   std::set<std::string> names;
   std::set<std::pair<std::string, std::string>> of_recipes;
   for (PublishedWeights& w : *catalogue.mutable_weights()) {
-    if (w.has_figure()) w.set_value(w.figure());  // its old name
+    if (w.has_figure()) w.set_value(w.figure());  // the field's old name
     if (const std::string fault = fault_of(w); !fault.empty())
       fail_input("{}: weights \"{}\": {}", name, printable(w.name()), fault);
     if (!names.insert(w.name()).second) fail_input("{}: weights \"{}\": appears twice", name, w.name());

@@ -1,5 +1,5 @@
-// The weights that others have published, by name: what `saccade weights list` shows. The list is part of the
-// program (train/weights/catalogue.textproto, schema configs/weights.proto); the file in
+// The weights that others have published, by name: what `saccade weights list` shows. The list is embedded in
+// the program (train/weights/catalogue.textproto, schema configs/weights.proto); the file in
 // $SACCADE_WEIGHTS_CATALOGUE replaces it.
 #pragma once
 
@@ -12,21 +12,21 @@ namespace saccade {
 
 using config::PublishedWeights;
 
-// In the order of the list. Throws InputError where the list of the environment variable is wrong.
+// In the order of the list. Throws InputError if the list of the environment variable is invalid.
 const std::vector<PublishedWeights>& published_weights();
-// Of weights whose recipe the program does not have, as a list of one's own may name them; "": none.
+// Names weights whose recipe the program does not have, which a user's own list may contain; empty if none.
 std::string unknown_recipes(const std::vector<PublishedWeights>& all);
-// The same of a text, for messages under that name.
+// Parses a list from text; `name` stands for it in messages.
 std::vector<PublishedWeights> parse_catalogue(const std::string& text, const std::string& name);
-// The list that is part of the program.
+// The list that is embedded in the program.
 const char* own_catalogue();
 
-// Null where there are none of this name.
+// Returns null if there are none of this name.
 const PublishedWeights* find_weights(const std::string& name);
-// Those of a recipe.
+// The weights of a recipe.
 std::vector<const PublishedWeights*> weights_of_recipe(const std::string& recipe);
 
-std::string metric_text(const PublishedWeights& weights);  // "AP 42.8"; "" where none is known
+std::string metric_text(const PublishedWeights& weights);  // "AP 42.8"; empty if unknown
 std::string size_text(const PublishedWeights& weights);    // "15.5 MB", or "size unknown"
 std::string megabytes(uint64_t bytes);                     // "15.5 MB"
 

@@ -20,13 +20,13 @@
 namespace saccade {
 namespace {
 
-// The strong ETag, or the date: what If-Range takes.
+// Returns the strong ETag, or the date: the values that If-Range takes.
 std::string validator_of(const HttpAnswer& head) {
   const std::string tag = head.header("etag");
   return tag.starts_with('"') ? tag : head.header("last-modified");
 }
 
-// Where the bytes of an answer 206 begin, and how many there are in all; -1 where it does not say.
+// Where the bytes of a 206 answer begin, and how many there are in total; -1 if it does not say.
 struct ContentRange {
   int64_t begin = -1, total = -1;
 };
@@ -40,7 +40,7 @@ ContentRange content_range(const HttpAnswer& head) {
   return range;
 }
 
-// A sum of SHA-256 that Hugging Face's server states in its redirection; "" where there is none.
+// The SHA-256 that Hugging Face's server states in its redirection; empty if there is none.
 std::string stated_sum(const HttpAnswer& head) {
   std::string tag = head.header("x-linked-etag");
   std::erase(tag, '"');
@@ -99,7 +99,7 @@ class Download {
   void say(const std::string& line) {
     if (!quiet_) line_.message(line);
   }
-  // A fault that another try would meet again.
+  // Ends with a fault that another try would meet again.
   [[noreturn]] void refuse(const std::string& what) {
     part_->remove();
     give_up(what);
@@ -117,7 +117,7 @@ class Download {
     resumed_ = false;
   }
 
-  // Tries as often as it brings something.
+  // Repeats as long as tries bring something.
   void fetch_whole() {
     constexpr uint64_t kWorthWhile = uint64_t{1} << 20;
     for (int tries = 1;; ++tries) {
@@ -146,7 +146,7 @@ class Download {
     }
   }
 
-  // One answer, over redirections.
+  // Takes one answer, following redirections.
   void fetch_once() {
     constexpr int kMaxRedirects = 10;
     std::string url = weights_.url();
@@ -166,7 +166,7 @@ class Download {
   }
 
   bool take(const HttpAnswer& head, std::string_view bytes) {
-    if (head.status != 200 && head.status != 206) return true;  // its body says nothing of use
+    if (head.status != 200 && head.status != 206) return true;  // its body is of no use
     if (!begun_) begin(head, bytes);
     const uint64_t most = part_->total() >= 0    ? static_cast<uint64_t>(part_->total())
                           : weights_.has_bytes() ? weights_.bytes()
@@ -188,7 +188,7 @@ class Download {
                : fmt::format("{} of {}", megabytes(bytes), megabytes(static_cast<uint64_t>(part_->total())));
   }
 
-  // Of the first bytes of the file's answer.
+  // Called with the first bytes of the file's answer.
   void begin(const HttpAnswer& head, std::string_view bytes) {
     begun_ = true;
     const ContentRange range = content_range(head);
@@ -231,7 +231,7 @@ class Download {
            megabytes(space.available), weights_.name(), megabytes(needed));
   }
 
-  // Of an answer that has ended.
+  // Called at the end of an answer.
   void finish(const HttpAnswer& answer) {
     const int status = answer.status;
     if (status == 200 || status == 206) {
@@ -264,7 +264,7 @@ class Download {
     return "";
   }
 
-  // A file whose sum nobody has told: whether it is one of weights at all.
+  // For a file without a known checksum: checks whether it holds weights at all.
   void check_format() {
     std::string fault;
     try {
@@ -282,11 +282,11 @@ class Download {
   const FetchSettings& settings_;
   const bool quiet_;
   std::optional<PartFile> part_;
-  std::string stated_sum_;  // by the server
-  bool resumed_ = false;    // the file is made of parts of several answers
-  bool begun_ = false;      // this answer's body
+  std::string stated_sum_;  // stated by the server
+  bool resumed_ = false;    // the file consists of parts from several answers
+  bool begun_ = false;      // the body of this answer has begun
   uint64_t begun_at_ = 0;
-  double wait_ = 0;  // that the server asks for
+  double wait_ = 0;  // that the server requests
   std::chrono::steady_clock::time_point start_{};
   Progress line_;
 };

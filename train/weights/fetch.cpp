@@ -32,7 +32,7 @@ void make_weights_folder(const std::string& path) {
                error ? error.message() : "it is a file");
 }
 
-// Whether the file that is there can be taken.
+// Whether the existing file can be used.
 bool is_fetched(const PublishedWeights& weights, const CachedWeights& cached, Progress& line, bool quiet) {
   const auto say = [&](const std::string& text) {
     if (!quiet) line.message(text);
@@ -59,7 +59,7 @@ std::string about(const PublishedWeights& w) {
   return fmt::format("{}, {}, licence {}", text, size_text(w), w.has_licence() ? w.licence() : "not stated");
 }
 
-// Whether it can be meant for one, and not for a file.
+// Whether the text can be a name, rather than a file.
 bool is_like_a_name(const std::string& text) {
   return !text.empty() && text != "-" && text.find_first_of("./") == std::string::npos;
 }
@@ -94,7 +94,7 @@ const PublishedWeights& chosen_weights(const std::string& flag, const std::strin
       flag, shortened(text), names.empty() ? "" : nearest_name(text, names));
 }
 
-// The weights in the folder of a run, or as Hugging Face has them; "": none.
+// Returns the weights in the folder of a run, or in Hugging Face's layout; empty if there are none.
 std::string weights_in(const std::string& folder) {
   std::error_code error;
   if (!fs::is_directory(folder, error)) return "";
@@ -119,7 +119,7 @@ FetchSettings fetch_settings() {
 std::string fetch_weights(const PublishedWeights& weights, const FetchSettings& settings, bool quiet) {
   Progress line;
   const CachedWeights cached(weights);
-  // Where it is right nothing is written, as in somebody else's folder.
+  // If the file is right nothing is written, as in another user's folder.
   if (is_fetched(weights, cached, line, quiet)) return cached.path();
   make_weights_folder(weights_folder());
   FileLock lock(cached.lock_path());

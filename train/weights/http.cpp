@@ -12,7 +12,7 @@
 
 #ifdef SACCADE_CURL
 #include <curl/curl.h>
-// Its checks of types take macros for functions.
+// Its type checks replace these functions by macros.
 #undef curl_easy_setopt
 #undef curl_easy_getinfo
 #endif
@@ -83,14 +83,14 @@ const CurlApi& curl() {
   return api;
 }
 
-// One answer while it arrives.
+// An answer while it arrives.
 struct Transfer {
   using Clock = std::chrono::steady_clock;
 
   const HttpBody& body;
   double timeout_seconds;
   HttpAnswer head = {};
-  Clock::time_point looked_at = Clock::now();  // when there were so many bytes
+  Clock::time_point looked_at = Clock::now();  // when `bytes` had arrived
   curl_off_t bytes = 0;
   bool stalled = false;
   std::exception_ptr thrown = nullptr;
@@ -100,7 +100,7 @@ struct Transfer {
 size_t take_header(char* data, size_t, size_t bytes, void* transfer) {
   HttpAnswer& head = static_cast<Transfer*>(transfer)->head;
   const std::string line(data, bytes);
-  if (line.starts_with("HTTP/")) {  // an interim answer, as 100 Continue, may have come before
+  if (line.starts_with("HTTP/")) {  // an interim answer, such as 100 Continue, may precede it
     head = {};
     const size_t at = std::min(line.find(' '), line.size() - 1) + 1;
     std::from_chars(line.data() + at, line.data() + line.size(), head.status);
@@ -152,12 +152,12 @@ size_t take_body(char* data, size_t, size_t bytes, void* transfer) {
   return 0;
 }
 
-// Called at least every second. Not 0: the end.
+// Called at least once a second. Ends the transfer unless it returns 0.
 int look_at_progress(void* transfer, curl_off_t, curl_off_t bytes, curl_off_t, curl_off_t) {
   constexpr double kFewestBytesASecond = 1000;
   Transfer& t = *static_cast<Transfer*>(transfer);
   const auto now = Transfer::Clock::now();
-  // To connect may take as long before the first byte.
+  // Connecting may take as long before the first byte.
   const double seconds = t.timeout_seconds * (bytes == 0 ? 2 : 1);
   if (now - t.looked_at >= std::chrono::duration<double>(seconds)) {
     t.stalled = static_cast<double>(bytes - t.bytes) < kFewestBytesASecond * t.timeout_seconds;
@@ -167,7 +167,7 @@ int look_at_progress(void* transfer, curl_off_t, curl_off_t bytes, curl_off_t, c
   return t.stalled || interrupt_signal() != 0;
 }
 
-// What another try will meet again.
+// Whether another try would meet the same error.
 bool lasts(CURLcode code) {
   constexpr CURLcode kLasting[] = {
       CURLE_URL_MALFORMAT,        CURLE_UNSUPPORTED_PROTOCOL, CURLE_COULDNT_RESOLVE_PROXY,

@@ -1,5 +1,5 @@
-// HTTP over libcurl, which is opened when the first request is made: one request, one answer, nothing
-// followed or tried again.
+// HTTP over libcurl, which is opened for the first request: one request, one answer; no redirection is
+// followed and nothing is retried.
 #pragma once
 
 #include <cstdint>
@@ -14,49 +14,48 @@ namespace saccade {
 
 struct HttpRequest {
   std::string url;
-  uint64_t offset = 0;         // of the first byte that is wanted
-  std::string if_range;        // and only if this ETag or date is still the file's; else all of it is sent
-  double timeout_seconds = 0;  // to connect, and with less than a thousand bytes a second
+  uint64_t offset = 0;         // of the first byte wanted
+  std::string if_range;        // only if this ETag or date is still the file's; otherwise all of it is sent
+  double timeout_seconds = 0;  // to connect, and at less than a thousand bytes a second
 };
 
 struct HttpAnswer {
   int status = 0;
-  std::map<std::string, std::string> headers;  // by their names in small letters
-  std::string redirect;                        // the whole address that an answer 3xx names
+  std::map<std::string, std::string> headers;  // by their names in lower case
+  std::string redirect;                        // the whole address that a 3xx answer names
 
-  std::string header(const std::string& name) const;  // "" where there is none
-  int64_t number(const std::string& name) const;      // -1 where there is none
+  std::string header(const std::string& name) const;  // "" if it is missing
+  int64_t number(const std::string& name) const;      // -1 if it is missing
 };
 
-// The request had no whole answer: no such host, no connection, a cut, too long without a byte,
-// a certificate that does not fit.
+// The request had no complete answer: no such host, no connection, an interruption, too long without a byte,
+// or a certificate that does not fit.
 class HttpFailure : public Error {
  public:
   HttpFailure(const std::string& what, bool may_pass) : Error(what), may_pass_(may_pass) {}
-  bool may_pass() const { return may_pass_; }  // another try may have more luck
+  bool may_pass() const { return may_pass_; }  // another try may succeed
 
  private:
   bool may_pass_;
 };
 
-// Bytes of the body, after all headers are there. False: no more is wanted.
-// What it throws comes out of http_get.
+// Receives bytes of the body, after all headers. Returns false if no more is wanted. Exceptions leave through
+// http_get.
 using HttpBody = std::function<bool(const HttpAnswer& head, std::string_view bytes)>;
 
-// Throws HttpFailure, Error where libcurl is missing, Interrupted after a signal (core/runtime/interrupt.h).
-// Proxies are those of the environment (https_proxy, http_proxy, all_proxy, no_proxy), certificates the
-// system's or $SSL_CERT_FILE's.
+// Throws HttpFailure, Error if libcurl is missing, Interrupted after a signal (core/runtime/interrupt.h).
+// Proxies come from the environment (https_proxy, http_proxy, all_proxy, no_proxy), certificates from the
+// system or from $SSL_CERT_FILE.
 HttpAnswer http_get(const HttpRequest& request, const HttpBody& body);
 
-// The text as it may be printed: addresses in it have *** for a user's name and password,
-// as http://***@host/a.pth.
+// Returns the text with *** for the user name and password in addresses, such as http://***@host/a.pth.
 std::string without_passwords(const std::string& text);
 
-// Whether the program was built with libcurl's headers; else http_get throws Error.
+// Whether the program was built with libcurl's headers; otherwise http_get throws Error.
 bool can_fetch();
 
-// Why a redirection is not followed: it leads out of http and https, or from https to http.
-// "" when it may be.
+// Says why a redirection is not followed: it leaves http and https, or leads from https to http; empty if it
+// may be followed.
 std::string redirect_refusal(const std::string& from, const std::string& to);
 
 }  // namespace saccade

@@ -1,5 +1,4 @@
-// A file of the cache that is not whole yet, with what is known of it: its sum so far and which file of the
-// server's it is a part of.
+// An incomplete file of the cache, with its checksum so far and which of the server's files it is a part of.
 #pragma once
 
 #include <cstdint>
@@ -14,23 +13,23 @@ namespace saccade {
 
 class PartFile {
  public:
-  // What is left of an earlier fetch from the same address is taken up where the server can say that its file
-  // is still the same. Throws InputError where the file cannot be written.
+  // Continues the rest of an earlier fetch from the same address if the server can tell whether its file is
+  // still the same. Throws InputError if the file cannot be written.
   PartFile(const CachedWeights& cached, const std::string& url);
   ~PartFile();
   PartFile& operator=(PartFile&&) = delete;
 
   uint64_t size() const { return size_; }
-  // By which the server knows the file: its ETag, or the date of its last change; "" when nothing is there.
+  // Identifies the file on the server: its ETag, or the date of its last change; empty if nothing is there.
   const std::string& validator() const { return validator_; }
-  int64_t total() const { return total_; }  // bytes of the whole file; -1: the server does not say
+  int64_t total() const { return total_; }  // bytes of the whole file; -1 if the server does not say
 
   // Empties it for another file.
   void restart(const std::string& validator, int64_t total);
-  // At its end. Throws Error, naming how much there is, when the disk is full.
+  // Appends bytes. Throws Error, naming how much there is, if the disk is full.
   void write(std::string_view bytes);
-  std::string sum();  // of all; nothing is written after it
-  // On the disk, and under its own name. Throws Error.
+  std::string sum();  // of the whole file; nothing may be written after this
+  // Flushes the file to the disk and moves it to its own name. Throws Error.
   void finish(const std::string& path);
   void remove();
 

@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kSha256Bytes = 32;
 
-// These functions have kept their form since OpenSSL 1.1; of their types only pointers are seen.
+// These functions have been stable since OpenSSL 1.1; their types appear only as pointers.
 struct CryptoApi {
   OpenedLibrary library{"OpenSSL", "libcrypto.so.3", "libssl3"};
   void* (*make)() = library.symbol<void*()>("EVP_MD_CTX_new");
