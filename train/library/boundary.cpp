@@ -8,9 +8,9 @@ namespace saccade {
 
 namespace {
 
-// The loops of oneDNN: those of the program run on our threads, as its definitions of OpenMP's functions come
-// before libgomp's. A library must not do that to the program that it is in, so here they are libgomp's,
-// which counts for each thread that calls.
+// Sets the threads of oneDNN's loops. In the program they run on our threads, since its definitions of
+// OpenMP's functions come before libgomp's. A library must not impose that on its host program, so here they
+// are libgomp's, which counts threads separately for each calling thread.
 struct Libgomp {
   void* const library = ::dlopen("libgomp.so.1", RTLD_LAZY | RTLD_NOLOAD);
   int (*const get)() = function<int()>("omp_get_max_threads");
@@ -23,7 +23,7 @@ struct Libgomp {
   }
 };
 
-// Returns how many there were, 0 without libgomp.
+// Returns the previous number of threads, 0 without libgomp.
 int set_threads_of_libgomp(int count) {
   static const Libgomp libgomp;
   if (!libgomp.get || !libgomp.set) return 0;
@@ -41,7 +41,7 @@ std::unique_lock<std::mutex> lock_gpu(Device device) {
 
 GpuTurn::GpuTurn(Device device) : lock_(lock_gpu(device)), gpu_(device) {}
 
-// A loop that lacks its threads would end the caller's process.
+// The threads are started first: a loop without its threads would end the caller's process.
 ComputeScope::ComputeScope(Device device)
     : turn_(device), callers_threads_((start_threads(), set_threads_of_libgomp(thread_count()))) {}
 

@@ -1,5 +1,5 @@
-// What stands between libsaccade and its callers: the errors of the inside become those of the standard
-// library, and a call leaves the caller's process as it was.
+// The boundary between libsaccade and its callers: internal errors become those of the standard library, and
+// a call leaves the caller's process as it was.
 #pragma once
 
 #include <exception>
@@ -14,7 +14,7 @@
 
 namespace saccade {
 
-// Whose names callers know. Messages are one line, whatever the names in them hold.
+// Converts errors to standard ones, whose names callers know. Messages become one line, whatever is in them.
 template <class F>
 auto with_standard_errors(F&& f) {
   try {
@@ -30,9 +30,9 @@ auto with_standard_errors(F&& f) {
   }
 }
 
-// The stream of the GPU and the handles of its libraries are one for all threads, so whoever computes on it,
-// or gives its memory back, holds this; and the GPU is the current one of the calling thread meanwhile.
-// Nothing is held for the CPU.
+// The GPU's stream and the handles of its libraries are shared by all threads, so whoever computes on it, or
+// frees its memory, holds this; meanwhile the GPU is the current one of the calling thread. For the CPU
+// nothing is held.
 class GpuTurn {
  public:
   explicit GpuTurn(Device device);
@@ -42,8 +42,8 @@ class GpuTurn {
   CurrentGpu gpu_;
 };
 
-// While it lives, the calling thread may compute: its threads have been started, oneDNN uses as many, and the
-// GPU is its own. Throws what start_threads() throws.
+// During its lifetime, the calling thread may compute: the compute threads have been started, oneDNN uses as
+// many, and the GPU is its own. Throws what start_threads() throws.
 class ComputeScope {
  public:
   explicit ComputeScope(Device device);

@@ -1,4 +1,4 @@
-// The C interface over the C++ one. No exception passes.
+// The C interface on top of the C++ one. No exception leaves it.
 #include <algorithm>
 #include <new>
 #include <stdexcept>
@@ -65,7 +65,7 @@ saccade_prediction prediction_of(const saccade::Prediction& p) {
   return {p.label, 0, p.score, p.x1, p.y1, p.x2, p.y2};
 }
 
-// Fills *made with what make() returns; null where that fails.
+// Sets *made to what make() returns, or to null if that fails.
 template <class T, class Make>
 saccade_status make_new(T** made, const char* name, Make make) {
   return with_status([&] {

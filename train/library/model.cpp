@@ -1,4 +1,4 @@
-// Inference of libsaccade: one loaded model for any number of threads.
+// Inference in libsaccade: one loaded model for any number of threads.
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -24,7 +24,7 @@ Image image_of(const Pixels& pixels) {
   if (!pixels.data) fail_input("pixels: no data");
   if (pixels.height < 1 || pixels.width < 1)
     fail_input("pixels: {} x {} (width x height), expected at least 1 x 1", pixels.width, pixels.height);
-  Image image(pixels.height, pixels.width);  // refuses other sizes
+  Image image(pixels.height, pixels.width);  // throws for other sizes
   const int64_t row_bytes = pixels.width * (is_grey ? 1 : 3);
   const int64_t stride = pixels.stride == 0 ? row_bytes : pixels.stride;
   if (stride < row_bytes)
@@ -116,10 +116,10 @@ class Model::Impl {
     std::vector<int32_t> labels(static_cast<size_t>(image.height * width));
     std::vector<Image> images;
     images.push_back(std::move(image));
-    const std::vector<std::vector<Instance>> found = run(std::move(images));  // lives as long as the loop
+    const std::vector<std::vector<Instance>> found = run(std::move(images));  // must live as long as the loop
     for (const Instance& i : found.front())
       for (const Mask::Run& run : i.mask->runs())
-        for (int64_t p = run.begin; p < run.end; ++p)  // columns one after another
+        for (int64_t p = run.begin; p < run.end; ++p)  // column by column
           labels[static_cast<size_t>(p % i.mask->size().height * width + p / i.mask->size().height)] =
               static_cast<int32_t>(i.label);
     return labels;
@@ -131,9 +131,9 @@ class Model::Impl {
     std::vector<LoadedInput> inputs;
     for (Image& image : images) inputs.push_back({&unnamed, std::move(image)});
     start_threads();
-    const Batch batch = batch_of(inputs, loaded_->config);  // of several calls at a time
+    const Batch batch = batch_of(inputs, loaded_->config);  // several calls may do this at the same time
     const ComputeScope compute(device_);
-    const NoGrad no_grad;  // and the state of the caller's thread comes back
+    const NoGrad no_grad;  // and restores the state of the caller's thread
     set_precision(precision_);
     std::vector<std::vector<Instance>> found;
     with_model_of(checkpoint_, eval_size(loaded_->config), "in a call",
@@ -149,7 +149,7 @@ class Model::Impl {
   Device device_;
   std::optional<LoadedModel> loaded_;
   Precision precision_;
-  std::unique_ptr<Inferencer> inference_;  // what it keeps between calls belongs to who has the GPU
+  std::unique_ptr<Inferencer> inference_;  // what it keeps between calls belongs to the GPU's holder
 };
 
 Model::Model(const std::string& checkpoint, const std::string& device)

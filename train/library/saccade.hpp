@@ -15,7 +15,7 @@
 
 namespace saccade {
 
-// "0.2.0"; SACCADE_VERSION of saccade.h is the one that a program was compiled with.
+// Returns for example "0.2.0"; SACCADE_VERSION of saccade.h is the version that a program was compiled with.
 SACCADE_API std::string library_version();
 
 // The number of threads that one call computes with, including the calling one; by default OMP_NUM_THREADS,

@@ -1,4 +1,4 @@
-// Training of libsaccade: the trainer's run, a step a call.
+// Training in libsaccade: the trainer's run, one step per call.
 #include <exception>
 #include <optional>
 
@@ -62,7 +62,7 @@ class Training::Impl {
     if (ended_) return false;
     if (failure_)
       std::rethrow_exception(
-          failure_);  // never "done" after what has failed, as an evaluation of the last step
+          failure_);  // never reports completion after a failure, such as that of the last step's evaluation
     const ComputeScope compute(options_.device);
     ExecutionScope scope;
     try {

@@ -11,7 +11,7 @@ namespace {
 
 int lost_because = 0;  // the first errno of stdout
 
-// Any thread; a stream remembers only that it failed.
+// For any thread; a stream itself remembers only that it failed.
 void put(std::string_view text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) < text.size() && lost_because == 0)
     lost_because = errno;
@@ -23,7 +23,7 @@ void print_line(std::string_view line) { put(escaped(line) + "\n"); }
 
 void pass_to_stdout(std::string_view text) {
   put(text);
-  stdout_problem();  // which remembers the reason
+  stdout_problem();  // which records the reason
 }
 
 void print_note(std::string_view line) { std::fprintf(stderr, "%s\n", escaped(line).c_str()); }

@@ -15,7 +15,7 @@ namespace saccade {
 
 namespace {
 
-// One that can take a line back; editors' shells and some CI call theirs dumb.
+// Whether the terminal can rewrite a line; shells in editors and some CI systems call theirs dumb.
 bool can_redraw(std::FILE* out) {
   const char* kind = std::getenv("TERM");
   return ::isatty(::fileno(out)) == 1 && !(kind != nullptr && std::string_view(kind) == "dumb");
@@ -41,7 +41,7 @@ void Progress::update(const std::string& line) {
     winsize size{};
     size_t columns =
         ::ioctl(::fileno(out_), TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col - 1u : 79u;
-    // A wrapped line could not be redrawn.
+    // A line that wraps could not be redrawn.
     write("\r\x1b[K" + escaped(line).substr(0, columns));
     drawn_ = true;
   }
@@ -55,7 +55,7 @@ void Progress::message(const std::string& line) {
 void Progress::write(std::string_view text) {
   std::fwrite(text.data(), 1, text.size(), out_);
   if (out_ == stdout)
-    stdout_problem();  // which remembers the reason
+    stdout_problem();  // which records the reason
   else
     std::fflush(out_);
 }

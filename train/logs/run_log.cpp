@@ -19,12 +19,12 @@
 namespace saccade {
 namespace {
 
-// The lines of a log that belong to a run at a step.
+// The lines of a log up to a step of the run.
 struct KeptLines {
   std::string text;
-  std::vector<int64_t> early_steps;  // of evaluations that only a stop caused
+  std::vector<int64_t> early_steps;  // of evaluations that only an early stop caused
   int64_t damaged = 0;
-  bool cut = false;  // the last line has no end
+  bool cut = false;  // the last line is incomplete
 };
 
 KeptLines lines_until(std::string_view text, int64_t step) {

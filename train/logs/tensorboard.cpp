@@ -36,7 +36,7 @@ void append_raw(std::string& out, T value) {
   out.append(bytes, sizeof(T));
 }
 
-// An event of now.
+// Makes an event with the current time.
 logs::Event make_event(int64_t step) {
   const std::chrono::duration<double> now = std::chrono::system_clock::now().time_since_epoch();
   logs::Event event;
@@ -52,12 +52,12 @@ T raw_at(std::string_view bytes, size_t at) {
   return value;
 }
 
-// The events of a file, one after the other, however long the file is.
+// Reads the events of a file one after the other, however long the file is.
 class EventReader {
  public:
   explicit EventReader(const std::string& path) : file_(path, kEventFile) {}
 
-  // False at the end, and before what is no whole record.
+  // Returns false at the end, and before anything that is not a whole record.
   bool next(std::string& event) {
     constexpr uint64_t kHead = 12, kTail = 4, kMax = uint64_t{256} << 20;  // more than one step's pictures
     const uint64_t left = file_.size() - end_;
@@ -85,8 +85,9 @@ class EventReader {
   uint64_t end_ = 0;
 };
 
-// The first event of our files names their writer, in TensorBoard's own field for that. Older files of ours
-// do not, but they state their step, 0, which protobuf's own writers, those of all others, leave out.
+// The first event of our files names their writer, in the field that TensorBoard has for that. Our older
+// files do not, but they state their step, 0, which protobuf's own writers, as all other programs use them,
+// omit.
 constexpr std::string_view kVersion = "brain.Event:2", kWriter = "saccade";
 
 bool is_first_of_ours(const std::string& bytes) {
@@ -136,7 +137,7 @@ std::vector<std::string> cut_event_files(const std::string& folder, int64_t step
       continue;
     }
     uint64_t end = file.end();
-    bool whole = false;  // up to here
+    bool whole = false;  // all records up to here are whole
     while ((whole = file.next(event))) {
       logs::Event read;
       if (!read.ParseFromString(event) || read.step() > step ||
@@ -160,7 +161,7 @@ EventWriter::EventWriter(const std::string& folder) {
   ::gethostname(host, sizeof(host) - 1);
   auto now =
       std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch());
-  // Two starts within a second need two names.
+  // Two starts within the same second need different names.
   for (int n = 0;; ++n) {
     path_ = (std::filesystem::path(folder) /
              fmt::format("events.out.tfevents.{:010}.{}.{}.{}", now.count(), host, ::getpid(), n))

@@ -1,5 +1,5 @@
-// TensorBoard event files: a TFRecord stream of Event messages with summaries of scalars and pictures.
-// Record: u64 length, u32 masked crc32c of it, the bytes, u32 masked crc32c of them
+// TensorBoard event files: a TFRecord stream of Event messages with summaries of scalars and pictures. A
+// record is: u64 length, u32 masked crc32c of the length, the bytes, u32 masked crc32c of the bytes
 // (https://www.tensorflow.org/tutorials/load_data/tfrecord#tfrecords_format_details).
 #pragma once
 
@@ -13,18 +13,19 @@
 
 namespace saccade {
 
-// CRC-32C (Castagnoli) of the bytes.
+// Returns the CRC-32C (Castagnoli) of the bytes.
 uint32_t crc32c(std::string_view bytes);
-// One framed record.
+// Frames the bytes as one record.
 std::string tfrecord(std::string_view bytes);
 
-// Ends the event files of this program in the folder before the first event after `step`, before an
-// evaluation at one of the `early_steps`, and before what is no whole record, so that a resumed run shows no
-// step twice. Those of other programs stay. Returns what was found damaged or not ours, a line each.
+// Truncates this program's event files in the folder before the first event after `step`, before an
+// evaluation at one of the `early_steps`, and before anything that is not a whole record, so that a resumed
+// run shows no step twice. Files of other programs stay. Returns what was found damaged or foreign, one line
+// each.
 std::vector<std::string> cut_event_files(const std::string& folder, int64_t step,
                                          const std::vector<int64_t>& early_steps);
 
-// A picture in a file's bytes: JPEG or PNG.
+// A picture as the bytes of a JPEG or PNG file.
 struct EventPicture {
   std::string tag;
   int64_t height = 0, width = 0;
@@ -33,15 +34,15 @@ struct EventPicture {
 
 class EventWriter {
  public:
-  // Opens a new file in the folder, which must exist; several of them, from several starts, read as one run.
-  // Throws Error when it cannot be created.
+  // Opens a new file in the folder, which must exist; the files of several starts read as one run. Throws
+  // Error if it cannot be created.
   explicit EventWriter(const std::string& folder);
   ~EventWriter();
   EventWriter& operator=(EventWriter&&) = delete;
 
-  // One event with all scalars, flushed.
+  // Writes one event with all scalars, and flushes it.
   void scalars(int64_t step, const Metrics& values);
-  // One event with all pictures, RGB; none for none.
+  // Writes one event with all pictures, RGB; nothing if there are none.
   void pictures(int64_t step, const std::vector<EventPicture>& pictures);
   const std::string& path() const { return path_; }
 

@@ -1,4 +1,4 @@
-// The program as a function of libsaccade, so that the wheel holds the code once.
+// Makes the program a function of libsaccade, so that the wheel holds the code once.
 #include "train/python/entry.h"
 
 #include <omp.h>

@@ -1,10 +1,10 @@
-// What the program of the Python wheel takes from the libsaccade next to it. Only that build has these two
-// functions (scripts/cmake/wheel.cmake).
+// The functions that the program of the Python wheel takes from the libsaccade next to it. Only that build
+// has them (scripts/cmake/wheel.cmake).
 #pragma once
 
 extern "C" {
 
-// OpenMP's entry points that oneDNN and our loops run on (core/runtime/cpu/thread_team.h).
+// The OpenMP entry points that oneDNN and our loops run on (core/runtime/cpu/thread_team.h).
 struct SaccadeOpenMp {
   void (*parallel)(void (*body)(void*), void* data, unsigned threads, unsigned flags);
   void (*barrier)();

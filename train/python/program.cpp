@@ -1,6 +1,6 @@
-// The program `saccade` of the Python wheel: that of libsaccade, which is next to it. oneDNN finds OpenMP's
-// functions here before libgomp's, as in the program of one piece; the library must not show them to the
-// processes of others.
+// The program `saccade` of the Python wheel: it calls that of libsaccade, which is next to it. oneDNN finds
+// OpenMP's functions here before libgomp's, as in the self-contained program; the library must not offer them
+// to other processes.
 #include "train/python/entry.h"
 
 namespace {

@@ -53,7 +53,7 @@ Html confusion_table(const ConfusionMatrix& matrix, bool has_background) {
     out += note(fmt::format("The {} classes with the most objects, of {}.", kMaxClasses, classes));
 
   std::vector<std::tuple<int64_t, size_t, size_t>>
-      confusions;  // negative counts, so that the first is the largest
+      confusions;  // counts are negative, so that the largest comes first
   for (size_t r = 0; r < classes; ++r)
     for (size_t c = 0; c < classes; ++c)
       if (r != c && matrix.counts[r][c] > 0) confusions.emplace_back(-matrix.counts[r][c], r, c);

@@ -1,4 +1,4 @@
-// What the tasks' sections of a run's report about how good its model is are made from.
+// What the tasks share for the sections of a run's report about the quality of its model.
 #pragma once
 
 #include <optional>
@@ -16,22 +16,22 @@ namespace saccade {
 
 struct ReportOptions {
   DataPaths paths;                  // the validation set
-  std::optional<double> threshold;  // unset: the best F1's
-  std::string detections = {};      // a file of them instead of evaluating
-  std::string source = {};          // what is judged, for messages
-  std::string checkpoint = {};      // of the classes, for messages; "": there is none
-  // Where the detections are given, it has no module, and no classes where there is no checkpoint either.
+  std::optional<double> threshold;  // if unset, the one of the best F1
+  std::string detections = {};      // a file of detections to use instead of evaluating
+  std::string source = {};          // name of what is evaluated, for messages
+  std::string checkpoint = {};      // the source of the classes, for messages; empty if none
+  // If detections are given, it has no module, and without a checkpoint no classes either.
   const LoadedModel& model;
-  std::vector<std::string> classes = {};  // the metrics are of these only; empty: of all
+  std::vector<std::string> classes = {};  // the metrics cover only these; if empty, all
   EvaluatorOptions evaluation = {};
   MetricOptions metric_options = {};  // of a detector
   LabelErrorOptions label_errors = {};
 };
 
-// Of the classes with most objects where there are many, and what is confused most. `has_background`:
-// the last row and column.
+// Shows the classes with most objects if there are many, and the most frequent confusions. `has_background`:
+// the last row and column are the background's.
 Html confusion_table(const ConfusionMatrix& matrix, bool has_background);
-// A member of a JSON object; rows without a name are of the background.
+// A member of a JSON object; rows without a name stand for the background.
 std::string confusion_json(const ConfusionMatrix& matrix);
 
 }  // namespace saccade

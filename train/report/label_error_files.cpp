@@ -64,7 +64,7 @@ std::string entry_csv(const LabelErrorEntry& e) {
          number(e.score) + number(e.iou) + "\n";
 }
 
-// From the folder that the labels will be in.
+// Returns the path of the images relative to the folder of the labels.
 std::string folder_from(const std::string& folder, const std::string& images) {
   std::error_code error;
   const fs::path relative = fs::relative(images, folder, error);

@@ -23,7 +23,7 @@ std::string metric_with_step(const ChartPoint& point) {
 
 void add_outcomes(Page& page, const std::vector<ComparedRun>& runs) {
   std::set<std::string> known;
-  std::vector<std::string> metric_names;  // of any of the runs
+  std::vector<std::string> metric_names;  // of any run
   for (const ComparedRun& run : runs)
     for (const std::string& metric : run.metric_names)
       if (metric != run.main_metric && run.metrics.eval.contains(metric) && known.insert(metric).second)
@@ -61,7 +61,7 @@ void add_outcomes(Page& page, const std::vector<ComparedRun>& runs) {
   page.add(html_table(columns, rows));
 }
 
-// Over the epochs at which they were logged.
+// Places the points at the epochs at which they were logged.
 std::vector<ChartPoint> by_epoch(const MetricCurves& curves, const std::vector<ChartPoint>& points) {
   const auto it = curves.find("epoch");
   if (it == curves.end()) return {};
@@ -80,7 +80,7 @@ class ComparisonCharts {
           return images_of_step(run.config) != images_of_step(runs[0].config);
         })) {}
 
-  // Of one metric, where any run has logged it.
+  // Adds the chart of one metric, if any run has logged it.
   bool add(const std::string& metric, bool of_training, ChartOptions options, bool is_metric = false) {
     std::vector<ChartSeries> series;
     for (size_t i = 0; i < runs_.size(); ++i) {
@@ -114,7 +114,7 @@ class ComparisonCharts {
   std::vector<Html> charts_;
 };
 
-// Of these, as often as they are logged, those that begin so.
+// Returns the metrics with this prefix that any run has logged.
 std::set<std::string> metrics_with(const std::vector<ComparedRun>& runs, bool of_training,
                                    const std::string& prefix) {
   std::set<std::string> names;
@@ -162,7 +162,7 @@ void add_charts(Page& page, const std::vector<ComparedRun>& runs) {
 void add_differences(Page& page, const std::vector<ComparedRun>& runs) {
   page.section("Configurations");
   std::vector<std::string> order;                          // fields
-  std::map<std::string, std::vector<std::string>> values;  // of the runs
+  std::map<std::string, std::vector<std::string>> values;  // one for each run
   for (size_t i = 1; i < runs.size(); ++i)
     for (const ConfigChange& change : config_changes(runs[0].config, runs[i].config)) {
       const auto [it, is_new] = values.try_emplace(change.field, runs.size(), change.from);

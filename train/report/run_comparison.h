@@ -1,4 +1,4 @@
-// Several runs side by side.
+// Compares several runs side by side.
 #pragma once
 
 #include <optional>
@@ -11,17 +11,17 @@
 namespace saccade {
 
 struct ComparedRun {
-  std::string name;  // as the user calls it
+  std::string name;  // as the user gave it
   RunMetrics metrics;
   Config config;                          // resolved
   std::vector<MetricChart> charts;        // of its task
-  std::string main_metric;                // by which its best weights were chosen; "": nothing is evaluated
-  std::vector<std::string> metric_names;  // what an evaluation reports, with it
+  std::string main_metric;                // the metric that chose its best weights; empty without evaluations
+  std::vector<std::string> metric_names;  // the metrics that an evaluation reports, including this one
   std::optional<int64_t> parameters = {};
 };
 
-// What became of the runs, their curves over each other (one colour a run; by epochs where their steps have
-// different numbers of images), and in what their configurations differ.
+// Adds the results of the runs, their overlaid curves (one colour per run; by epochs if their steps have
+// different numbers of images), and the differences between their configurations.
 void add_comparison(Page& page, const std::vector<ComparedRun>& runs);
 
 }  // namespace saccade

@@ -15,12 +15,12 @@
 namespace saccade {
 namespace {
 
-// Of what is drawn; the rest of the lines (times, counts) is for other readers.
+// The limit on curves in one chart.
 constexpr size_t kMaxSeries = 8;
 
-// Of the start of the program that wrote the line before.
+// The start of the program that wrote the previous line.
 struct Start {
-  double step = 0;     // of the checkpoint that it went on from
+  double step = 0;     // of the checkpoint from which it continued
   double elapsed = 0;  // seconds, at that line
 };
 
@@ -32,7 +32,7 @@ void add_line(simdjson::dom::object line, RunMetrics& run, Start& last) {
   MetricCurves& curves = type == "train" ? run.train : run.eval;
   const auto at = static_cast<double>(step);
   Start start;
-  // Lines of older runs have no start_step: only the clock, which begins anew, tells.
+  // Lines of older runs have no start_step: only the clock, which starts again at 0, shows a new start.
   if (line["start_step"].get(start.step) != simdjson::SUCCESS) start.step = last.step;
   if (line["elapsed_s"].get(start.elapsed) != simdjson::SUCCESS) start.elapsed = last.elapsed;
   if (start.step > last.step || start.elapsed < last.elapsed) {
@@ -44,14 +44,14 @@ void add_line(simdjson::dom::object line, RunMetrics& run, Start& last) {
     double value = 0;
     if (field.key == "step" || field.value.get(value) != simdjson::SUCCESS) continue;
     std::vector<ChartPoint>& points = curves[std::string(field.key)];
-    if (!points.empty() && points.back().x == at) points.pop_back();  // the later one counts
+    if (!points.empty() && points.back().x == at) points.pop_back();  // the later line counts
     points.push_back({at, value});
     if (field.key == "epoch") run.epoch = value;
   }
   run.step = at;
 }
 
-// The metrics of these names that were logged, under other names.
+// Returns the curves of these metrics that were logged, with their names in the chart.
 std::vector<ChartSeries> series_of(const MetricCurves& curves,
                                    const std::vector<std::pair<std::string, std::string>>& names,
                                    bool dots = false) {
@@ -62,7 +62,7 @@ std::vector<ChartSeries> series_of(const MetricCurves& curves,
   return out;
 }
 
-// Metrics that COCO has no objects for are -1.
+// Leaves out -1, which COCO gives if there are no objects.
 std::vector<ChartSeries> series_of_metrics(const MetricCurves& curves,
                                            const std::vector<std::pair<std::string, std::string>>& names) {
   std::vector<ChartSeries> out = series_of(curves, names, true);
@@ -71,7 +71,7 @@ std::vector<ChartSeries> series_of_metrics(const MetricCurves& curves,
   return out;
 }
 
-// One prefix, as "AP/": the classes' metrics.
+// Returns the metrics with a prefix such as "AP/": those of the classes.
 std::vector<std::pair<std::string, std::string>> with_prefix(const MetricCurves& curves,
                                                              const std::string& prefix) {
   std::vector<std::pair<std::string, std::string>> names;
@@ -80,8 +80,8 @@ std::vector<std::pair<std::string, std::string>> with_prefix(const MetricCurves&
   return names;
 }
 
-// "class", "bbox", ... of the last decoder layer or the whole model;
-// those of other layers have a number or a word behind them.
+// Returns "class", "bbox", ... of the last decoder layer or the whole model; the names of other layers
+// continue with a number or a word.
 std::vector<std::pair<std::string, std::string>> loss_parts(const MetricCurves& train) {
   std::vector<std::pair<std::string, std::string>> names = with_prefix(train, "loss_");
   std::erase_if(names, [](const auto& part) { return part.second.find('_') != std::string::npos; });

@@ -1,4 +1,4 @@
-// What a run has logged.
+// Reads what a run has logged.
 #pragma once
 
 #include <map>
@@ -11,37 +11,36 @@
 
 namespace saccade {
 
-// The lines of metrics.jsonl of one type: each metric's values over the steps.
-// Numbers that were not finite are left out.
+// The lines of one type in metrics.jsonl: each metric's values over the steps, without those that were not
+// finite.
 using MetricCurves = std::map<std::string, std::vector<ChartPoint>>;
 
 struct RunMetrics {
   MetricCurves train, eval;
-  std::vector<double> resumed;  // the step from which each later start went on
+  std::vector<double> resumed;  // the steps from which later starts continued
   double seconds = 0;           // of all starts
   double step = 0, epoch = 0;   // of the last line
 };
-// Lines that are damaged are passed over. Throws InputError when there is no such file.
+// Skips damaged lines. Throws InputError if the file does not exist.
 RunMetrics read_run_metrics(const std::string& path);
 
-// Metrics of evaluations that a task wants to see in one chart.
+// Evaluation metrics that a task shows in one chart.
 struct MetricChart {
   std::string title, subtitle = {};
-  std::vector<std::pair<std::string, std::string>> metrics =
-      {};                                // as they are logged, and their names in the chart
-  std::string prefix = {}, things = {};  // or all that begin with this, and what they are: "classes"
+  std::vector<std::pair<std::string, std::string>> metrics = {};  // names in the log, and in the chart
+  std::string prefix = {}, things = {};  // or all that begin with the prefix, and what these are: "classes"
   bool of_training = false;              // of training steps
 };
 
-// Of a metric; not finite where it was not logged.
+// Returns the mean of a metric; not finite if it was not logged.
 double mean_of(const MetricCurves& curves, const std::string& metric);
-// The largest value, of equal ones the latest as for the best weights, and the last one; -1, which COCO gives
-// where there are no objects, is none.
+// Returns the largest value (the latest of equal ones, as for the best weights), and the last one. -1, which
+// COCO gives if there are no objects, does not count.
 ChartPoint best_of(const MetricCurves& curves, const std::string& metric);
 ChartPoint last_of(const MetricCurves& curves, const std::string& metric);
 
-// The charts of a run, those of its task among them, and its time and speed as numbers. main_metric: that by
-// which its best weights are chosen, the first of the numbers; "": there is none.
+// Adds the charts of a run, including those of its task, and its time and speed as numbers. main_metric,
+// which chooses its best weights, is the first of the numbers; empty if there is none.
 void add_run_section(Page& page, const RunMetrics& metrics, const std::vector<MetricChart>& charts,
                      const std::string& main_metric = "");
 
@@ -50,9 +49,9 @@ struct NamedRun {
   const RunMetrics& metrics;
 };
 
-// What the runs have logged as comma-separated values: run, type (train or eval), step, and a column for each
-// metric of any of them. A line for each step and evaluation; what was not logged there, or was no number,
-// is empty.
+// Returns what the runs have logged as comma-separated values: run, type (train or eval), step, and a column
+// for each metric of any run. Each step and evaluation has a line; values that were not logged or not finite
+// are empty.
 std::string runs_csv(std::span<const NamedRun> runs);
 
 }  // namespace saccade

@@ -1,4 +1,4 @@
-// What waits to be computed, and goes together.
+// A queue whose elements are processed in batches.
 #pragma once
 
 #include <chrono>
@@ -12,7 +12,7 @@
 
 namespace saccade {
 
-// For any threads. Things of one kind can be computed together.
+// Safe for any threads. Elements of the same kind can be computed together.
 template <class T>
 class BatchQueue {
  public:
@@ -24,8 +24,8 @@ class BatchQueue {
     came_.notify_one();
   }
 
-  // The one that has waited longest and the next of its kind, `most` in all, in the order in which they came;
-  // the others stay. Waits for the first at most so long; nothing when none comes.
+  // Takes the element that has waited longest and the next ones of its kind, up to `most` in all, in order of
+  // arrival; the others stay. Waits for the first at most `patience`; returns nothing if none arrives.
   std::vector<T> take(size_t most, std::chrono::milliseconds patience) {
     std::unique_lock lock(mutex_);
     std::vector<T> taken;

@@ -1,4 +1,4 @@
-// A request and its answer, whatever carries them.
+// A request and its answer, independent of the transport.
 #pragma once
 
 #include <atomic>
@@ -13,10 +13,10 @@
 namespace saccade {
 
 struct ServiceRequest {
-  std::string method, target;  // "POST", "/predict?threshold=0.3"
+  std::string method, target;  // for example "POST", "/predict?threshold=0.3"
   std::string content_type, content_encoding, accept;
   std::string body;
-  // Of who has asked: set when nobody waits for the answer any more.
+  // Set when nobody waits for the answer any more.
   std::shared_ptr<std::atomic<bool>> is_gone = std::make_shared<std::atomic<bool>>(false);
 };
 
@@ -26,7 +26,7 @@ struct ServiceAnswer {
   std::vector<std::pair<std::string, std::string>> headers = {};  // besides Content-Type and Content-Length
 };
 
-// What is wrong with a request, or with us, in one line.
+// Says in one line what is wrong with a request, or with the service.
 class HttpError : public std::runtime_error {
  public:
   HttpError(int status, const std::string& text) : std::runtime_error(text), status_(status) {}
@@ -35,19 +35,19 @@ class HttpError : public std::runtime_error {
  private:
   int status_;
 };
-// {"error": "the line"}
+// Returns {"error": "the line"}.
 ServiceAnswer error_answer(int status, const std::string& text);
-// The same for a service that is busy: it says when to come again.
+// The same for a busy service: it says when to try again.
 ServiceAnswer busy_answer(const std::string& text);
 
 class HttpHandler {
  public:
   virtual ~HttpHandler() = default;
-  // By the head alone, before the body is read: an answer that needs no body, as most errors.
+  // Decides by the head alone, before the body is read: an answer that needs no body, like most errors.
   virtual std::optional<ServiceAnswer> refuse(const ServiceRequest& head) = 0;
   // Calls `done` once, from any thread, possibly within the call.
   virtual void handle(ServiceRequest request, std::function<void(ServiceAnswer)> done) = 0;
-  // An answer that was made without the handler goes out.
+  // Called when an answer that was made without the handler is sent.
   virtual void count(int /*status*/) {}
   // Returns when no `done` will be called any more.
   virtual void drain() = 0;

@@ -1,5 +1,5 @@
-// One connection of a service's front, on Boost.Beast: its requests one after another, each within its time.
-// For http_server.cpp alone.
+// One connection of the HTTP server, on Boost.Beast: its requests one after another, each within its time
+// limit. For http_server.cpp only.
 #pragma once
 
 #include <array>
@@ -33,13 +33,13 @@ using asio::ip::tcp;
 using Failure = boost::system::error_code;
 
 inline constexpr uint32_t kMaxHead = 16384;
-// Who is refused may still be sending: what comes is thrown away for so long,
-// so that the answer is not lost by a reset.
+// A refused client may still be sending: for this long, its data are read and discarded, so that a reset does
+// not lose the answer.
 inline constexpr std::chrono::milliseconds kLinger{2000};
 
 inline constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
 
-// What the connections share. Of the thread of the server alone, but for the counter.
+// Shared by the connections. Only the server's thread uses it, except for the counter.
 struct HttpShared {
   HttpServerOptions options;
   HttpHandler* handler = nullptr;
@@ -79,7 +79,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
  private:
   enum class State { kIdle, kReading, kServed, kAnswering, kLingering, kTimedOut, kStopped };
 
-  // handler(connection, failure), for which the connection stays.
+  // Wraps handler(connection, failure) so that the connection stays alive for it.
   template <class F>
   auto guarded(F handler) {
     return [self = shared_from_this(), handler](Failure failure, size_t = 0) { handler(*self, failure); };
@@ -88,7 +88,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void limit_time(std::chrono::milliseconds time) {
     timer_.expires_after(time);
     timer_.async_wait(guarded([](HttpConnection& c, Failure failure) {
-      const bool is_late = c.timer_.expiry() > std::chrono::steady_clock::now();  // another one is set
+      const bool is_late = c.timer_.expiry() > std::chrono::steady_clock::now();  // the timer was set again
       if (failure || is_late || c.state_ == State::kServed) return;
       if (c.state_ != State::kReading) return c.close();
       c.why_cancelled_ = State::kTimedOut;
@@ -128,7 +128,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
                             }));
   }
 
-  // Whether reading has ended otherwise than with what was to be read; who can be told is told.
+  // Whether reading ended before everything arrived; tells the client if that is possible.
   bool has_failed(Failure failure) {
     if (!failure) return false;
     if (failure == http::error::end_of_stream || failure == asio::error::connection_reset ||
@@ -153,7 +153,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     return true;
   }
 
-  // A field that is given several times is one list.
+  // Joins a field that appears several times into one list.
   std::string field(http::field name) const {
     std::string list;
     for (auto [at, end] = parser_->get().equal_range(name); at != end; ++at)
@@ -174,8 +174,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     return out;
   }
 
-  // A head that another server on the way may understand otherwise (RFC 9112, 3.2 and 6.1), or that announces
-  // a body that is not read here.
+  // Refuses a head that another server on the way may interpret differently (RFC 9112, 3.2 and 6.1), or that
+  // announces a body that is not read here.
   std::optional<ServiceAnswer> refuse_framing() const {
     const auto& message = parser_->get();
     if (const size_t hosts = message.count(http::field::host); speaks_1_1_ ? hosts != 1 : hosts > 1)
@@ -195,7 +195,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     speaks_1_1_ = message.version() == 11;
     if (const std::optional<ServiceAnswer> refusal = refuse_framing()) return answer_ourselves(*refusal);
     if (const std::optional<ServiceAnswer> refusal = shared_.handler->refuse(request())) {
-      // What is not read would be taken for the next request.
+      // The unread body would be taken for the next request.
       if (!parser_->is_done()) return answer_ourselves(*refusal);
       keeps_alive_ = message.keep_alive();
       shared_.handler->count(refusal->status);
@@ -224,25 +224,25 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     parser_.reset();
     ++turn_;
     watch();
-    // The connection is not the handler's to end: it comes back to this thread, all of it.
+    // The handler must not end the connection: it is handed back to this thread as a whole.
     shared_.handler->handle(std::move(whole), [kept = shared_from_this()](ServiceAnswer answer) mutable {
       const auto executor = kept->socket_.get_executor();
       asio::post(executor, [self = std::move(kept), answer = std::move(answer)] {
         self->shared_.handler->count(answer.status);
-        self->cancel();  // of the watch
+        self->cancel();  // ends the watch
         self->write(answer);
       });
     });
   }
 
-  // handler(connection) when the socket is ready for that, as long as this request is served.
+  // Calls handler(connection) when the socket is ready for `what`, as long as this request is being served.
   template <class F>
   void wait_while_served(tcp::socket::wait_type what, F handler) {
     socket_.async_wait(what, guarded([turn = turn_, handler](HttpConnection& c, Failure failure) {
                          if (!failure && c.state_ == State::kServed && c.turn_ == turn) handler(c);
                        }));
   }
-  // Notices a client that goes away while it is served.
+  // Notices a client that disconnects while it is being served.
   void watch() {
     if (buffer_.size() > 0) return;
     wait_while_served(tcp::socket::wait_read, [](HttpConnection& c) {
@@ -257,7 +257,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     });
   }
   // The client sends nothing more. Whether it still listens shows when something is sent to it: the system of
-  // one that is gone resets the connection. Clients pass over this answer, which HTTP/1.0 does not know.
+  // a client that is gone resets the connection. Clients ignore this answer, which HTTP/1.0 does not know.
   void watch_half_closed() {
     if (!speaks_1_1_) return;
     Failure problem;
@@ -267,7 +267,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     wait_while_served(tcp::socket::wait_error, [](HttpConnection& c) { c.close(); });
   }
 
-  // With no handler asked, and the connection's end.
+  // Answers without asking the handler, and ends the connection.
   void answer_ourselves(const ServiceAnswer& answer) {
     keeps_alive_ = false;
     shared_.handler->count(answer.status);
@@ -325,7 +325,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   std::optional<http::response_serializer<http::string_body> > serializer_;
   State state_ = State::kIdle, why_cancelled_ = State::kIdle;
   bool keeps_alive_ = false, is_head_ = false, speaks_1_1_ = false;
-  uint64_t turn_ = 0;  // how many requests have been served
+  uint64_t turn_ = 0;  // number of requests served
   std::shared_ptr<std::atomic<bool> > is_gone_ = std::make_shared<std::atomic<bool> >(false);
   std::array<char, 16384> rest_{};
 };

@@ -81,7 +81,7 @@ class HttpServer::Impl {
         try {
           io_.run();
           done = true;
-        } catch (const std::exception& error) {  // as without memory: of that connection nothing is left
+        } catch (const std::exception& error) {  // for example no memory: drops that connection
           print_error(error.what());
         }
       }
@@ -105,13 +105,13 @@ class HttpServer::Impl {
         std::make_shared<HttpConnection>(std::move(socket), shared_)->start();
         return accept();
       }
-      // As without descriptors: some come back.
+      // For example without descriptors: some will be freed.
       retry_.expires_after(std::chrono::milliseconds(100));
       retry_.async_wait([this](Failure) { accept(); });
     });
   }
 
-  HttpShared shared_;  // outlives the connections, which io_ holds
+  HttpShared shared_;  // outlives the connections, which io_ owns
   asio::io_context io_{1};
   tcp::acceptor acceptor_;
   asio::steady_timer retry_;

@@ -1,4 +1,4 @@
-// The front of a service: HTTP/1.1 on a socket, for clients that may be slow, rude or gone.
+// The HTTP server of a service: HTTP/1.1 on a socket, for clients that may be slow, rude or gone.
 #pragma once
 
 #include <chrono>
@@ -12,20 +12,20 @@ namespace saccade {
 
 struct HttpServerOptions {
   std::string host = "127.0.0.1";           // an address of this machine, or localhost
-  uint16_t port = 8080;                     // 0: a free one
+  uint16_t port = 8080;                     // 0: any free port
   uint64_t max_bytes = uint64_t{20} << 20;  // of a body
-  // In which a request must be read whole from its first byte on, a connection bring its next one,
-  // and an answer be taken.
+  // The time limit for reading a request from its first byte on, for a connection to bring the next one, and
+  // for a client to accept an answer.
   std::chrono::milliseconds timeout{30000};
   size_t max_connections = 256;
 };
 
 class HttpServer {
  public:
-  // Listens. Throws InputError where it cannot be: a port that is taken, an address of another machine.
-  // Nothing is answered before start().
+  // Listens. Throws InputError if it cannot: the port is taken, or the address is another machine's. Nothing
+  // is answered before start().
   HttpServer(const HttpServerOptions& options, HttpHandler& handler);
-  // Ends at once; the handler is drained.
+  // Ends at once and drains the handler.
   ~HttpServer();
   HttpServer& operator=(HttpServer&&) = delete;
 
@@ -34,8 +34,8 @@ class HttpServer {
   bool is_loopback() const;
 
   void start();
-  // No new connections; those that wait for an answer get it, as long as the handler gives one; whose request
-  // is not there whole is sent away.
+  // Accepts no new connections; those that wait for an answer get it, as long as the handler gives one; those
+  // whose request is incomplete are sent away.
   void stop();
   size_t connections() const;
 

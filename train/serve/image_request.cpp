@@ -26,7 +26,7 @@ int hex_digit(char c) {
   return -1;
 }
 
-// "a%20b" and, in fields, "a+b".
+// Decodes "a%20b" and, in fields, "a+b".
 std::string decoded(std::string_view text, bool plus_is_space) {
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -46,8 +46,8 @@ std::string decoded(std::string_view text, bool plus_is_space) {
   return out;
 }
 
-// "/predict" of "http://host:8080/predict", as clients write it that believe to speak to a proxy
-// (RFC 9112, 3.2.2).
+// Returns "/predict" of "http://host:8080/predict", the form of clients that assume a proxy (RFC 9112,
+// 3.2.2).
 std::string origin_form(std::string_view target) {
   const std::string begin = lower_case(std::string(target.substr(0, 8)));
   for (const std::string_view scheme : {"http://", "https://"}) {
@@ -66,7 +66,7 @@ void add_field(std::map<std::string, std::string>& fields, std::string name, std
     bad_request(fmt::format("{}: is given twice", printable(name)));
 }
 
-// The heads of a part, to its empty line: of Content-Disposition the parameters that count.
+// The header of a part, up to its empty line: the relevant parameters of Content-Disposition.
 struct PartHead {
   std::optional<std::string> name, file_name;
 };
@@ -81,7 +81,7 @@ PartHead part_head(std::string_view text) {
     const std::string_view value = line.substr(kWanted.size());
     if (media_type(value) != "form-data") continue;
     head.name = media_parameter(value, "name");
-    // A browser writes an empty name for a file that nobody has chosen.
+    // A browser writes an empty name if no file was chosen.
     if (lower_case(std::string(value)).find("filename") != std::string::npos)
       head.file_name = media_parameter(value, "filename");
   }
@@ -106,7 +106,7 @@ std::vector<std::string> list_of(const std::string& text) {
   return words;
 }
 
-// From 0 to 1, of "image/png;q=0.5"; nothing for what is none.
+// Returns 0.5 for "image/png;q=0.5", from 0 to 1; nothing if it is invalid.
 std::optional<double> quality_of(std::string_view range) {
   const std::string text = media_parameter(range, "q");
   if (text.empty()) return 1;
@@ -115,9 +115,9 @@ std::optional<double> quality_of(std::string_view range) {
   return quality;
 }
 
-// Of the formats that there are, the one that Accept wants most (RFC 9110, 12.5.1): each has the quality of
-// the range that names it most closely; of equal ones the more closely named, then the first, is taken. JSON
-// where none is wanted.
+// Returns the available format that Accept prefers (RFC 9110, 12.5.1): each has the quality of the range that
+// names it most closely; among equal ones, the more closely named wins, then the first. JSON if Accept wants
+// none.
 std::string accepted_format(std::string_view accept, const std::vector<std::string>& picture_formats) {
   struct Offer {
     const char *format, *type, *family;
@@ -207,7 +207,7 @@ FormData parse_form(std::string_view body, std::string_view boundary) {
   const std::string mark = fmt::format("\r\n--{}", boundary);
   FormData form;
   bool has_file = false;
-  // What stands before the first boundary counts for nothing; the first may stand at the very beginning.
+  // Text before the first boundary is ignored; the first boundary may be at the very beginning.
   size_t at = body.starts_with(std::string_view(mark).substr(2)) ? mark.size() - 2 : body.find(mark);
   if (at == std::string_view::npos) bad_request("multipart/form-data: the boundary is nowhere in the body");
   if (!body.starts_with(std::string_view(mark).substr(2))) at += mark.size();

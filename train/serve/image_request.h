@@ -1,4 +1,4 @@
-// What somebody who sends an image asks for.
+// Parses the requests of clients that send images.
 #pragma once
 
 #include <map>
@@ -10,14 +10,14 @@
 
 namespace saccade {
 
-// Of "/predict?threshold=0.3": path and fields, decoded. Throws HttpError (400) for what is no such target.
+// The decoded path and fields of "/predict?threshold=0.3". Throws HttpError (400) for an invalid target.
 struct HttpTarget {
   std::string path;
   std::map<std::string, std::string> fields;
 };
 HttpTarget parse_target(std::string_view target);
 
-// Of "multipart/form-data; boundary=x" the first part, in small letters, and a parameter ("": it has none).
+// The media type in "multipart/form-data; boundary=x", in lower case, and a parameter (empty if missing).
 std::string media_type(std::string_view content_type);
 std::string media_parameter(std::string_view content_type, std::string_view name);
 
@@ -31,12 +31,12 @@ FormData parse_form(std::string_view body, std::string_view boundary);
 struct ImageRequest {
   std::string bytes;
   AnswerOptions options;
-  std::string format = "json";  // or a picture's
+  std::string format = "json";  // or that of a picture
 };
-// Throws HttpError (415) where the content is no image by its type.
+// Throws HttpError (415) if the content type is not that of an image.
 void check_content(const ServiceRequest& head);
-// The fields of the target and of a form say what is wanted; without `format` the header Accept may.
-// Throws HttpError.
+// Reads the request from the fields of the target and of a form; without `format`, the header Accept may
+// choose it. Throws HttpError.
 ImageRequest image_request(ServiceRequest request, const std::vector<std::string>& picture_formats);
 
 }  // namespace saccade

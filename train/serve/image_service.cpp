@@ -24,7 +24,7 @@ constexpr std::string_view kWelcome =
 #include "train/serve/welcome_page.html.inc"
     ;
 
-// What a browser shows of the service: how it is asked, and a form to try it.
+// The page that a browser shows for the service: how to use it, and a form to try it.
 std::string welcome_page(const std::string& model, const std::vector<std::string>& classes,
                          const std::vector<std::string>& picture_formats) {
   Html buttons = html("<button formaction=\"/predict?format=json\">JSON</button>"), formats, names;
@@ -41,7 +41,7 @@ std::string welcome_page(const std::string& model, const std::vector<std::string
                      fmt::arg("formats", formats.code));
 }
 
-// The status and the line of the exception that is being handled.
+// Returns the status and the message of the current exception.
 HttpError current_http_error() {
   try {
     throw;
@@ -64,8 +64,8 @@ struct Route {
 constexpr Route kRoutes[] = {
     {"/", "GET, HEAD"}, {"/health", "GET, HEAD"}, {"/metrics", "GET, HEAD"}, {"/predict", "POST"}};
 
-// Images of a kind have the same size in each view, so that a batch pads none and its numbers are those of
-// each alone.
+// Images of the same kind have the same size in each view, so that a batch contains no padding and gives the
+// same numbers as each image alone.
 std::string kind_of(const std::vector<SizedImage>& views) {
   std::string kind;
   for (const SizedImage& view : views) {
@@ -116,7 +116,7 @@ std::optional<ServiceAnswer> ImageService::refuse(const ServiceRequest& head) {
 }
 
 void ImageService::handle(ServiceRequest request, std::function<void(ServiceAnswer)> done) {
-  const std::string path = parse_target(request.target).path;  // which refuse() has seen
+  const std::string path = parse_target(request.target).path;  // refuse() has checked it
   if (path != "/predict") return done(page(path));
   if (places_++ >= options_.queue) {
     --places_;
@@ -208,7 +208,7 @@ void ImageService::run(const std::vector<JobPointer>& jobs) {
   try {
     found = find(jobs);
   } catch (...) {
-    // One image may be at fault, or the memory does for one alone.
+    // One image may be at fault, or the memory suffices for single images.
     if (jobs.size() > 1) {
       for (const JobPointer& job : jobs) run({job});
       return;

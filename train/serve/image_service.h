@@ -1,5 +1,5 @@
-// What `saccade serve` answers: images are decoded alongside the model, wait in a queue, and those of a size
-// that are there go through the model together, with the numbers of one alone.
+// The service behind `saccade serve`: images are decoded alongside the model and wait in a queue; those of
+// one size that are there go through the model together, with the same numbers as one alone.
 #pragma once
 
 #include <atomic>
@@ -22,13 +22,13 @@
 
 namespace saccade {
 
-// Threads that do what they are given: images are decoded and answers written alongside the model's work.
+// Threads that run tasks: images are decoded and answers written alongside the model's work.
 class Workers {
  public:
   explicit Workers(int threads) {
     for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
   }
-  // What has been given is done first.
+  // Runs all tasks that were given before it ends.
   ~Workers() {
     for (size_t i = 0; i < threads_.size(); ++i) tasks_.push("", {});
     for (std::thread& thread : threads_) thread.join();
@@ -51,10 +51,10 @@ class Workers {
 };
 
 struct ServiceOptions {
-  std::string checkpoint;           // its path, which messages and /health name
-  std::optional<double> threshold;  // where a request names none
-  size_t max_batch = 8;             // images that are computed together
-  size_t queue = 64;                // requests with an image, read whole and not answered
+  std::string checkpoint;           // its path, for messages and /health
+  std::optional<double> threshold;  // for requests that name none
+  size_t max_batch = 8;             // most images that are computed together
+  size_t queue = 64;                // most requests with an image that were read and not yet answered
   int64_t max_pixels = 50'000'000;  // of an image
 };
 
@@ -62,7 +62,7 @@ class ImageService final : public HttpHandler {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // Refers to the model and its answerer. Throws InputError where the threshold does not go with the model.
+  // Refers to the model and its answerer. Throws InputError if the threshold does not fit the model.
   ImageService(const LoadedModel& model, Answerer& answerer, ServiceOptions options);
   ~ImageService() override;
 
@@ -71,18 +71,18 @@ class ImageService final : public HttpHandler {
   void count(int status) override { metrics_.add_request(status); }
   void drain() override;
 
-  // Runs a black image through the model, so that the first request finds it ready.
-  // Throws what the model throws.
+  // Runs a black image through the model, so that it is ready for the first request. Throws what the model
+  // throws.
   void warm_up();
-  // Computes a batch, if one comes within this time. By one thread, in evaluation mode;
-  // never throws for a request's sake.
+  // Computes a batch, if one arrives within this time. Called by one thread, in evaluation mode; never throws
+  // because of a request.
   void compute(std::chrono::milliseconds patience);
   const ServeMetrics& metrics() const { return metrics_; }
 
  private:
   struct Job {
     ImageRequest request;
-    Image image;  // where a picture is wanted
+    Image image;  // if a picture is wanted
     ImageSize size;
     bool is_first_of_several = false;
     std::vector<SizedImage> views;
@@ -105,8 +105,8 @@ class ImageService final : public HttpHandler {
   ServiceOptions options_;
   std::vector<Augmentation> to_sizes_;  // of each view
   ServeMetrics metrics_;
-  std::atomic<size_t> places_{0};        // taken
-  std::atomic<bool> is_failing_{false};  // the last batch
+  std::atomic<size_t> places_{0};        // how many are taken
+  std::atomic<bool> is_failing_{false};  // whether the last batch failed
   BatchQueue<JobPointer> queue_;
   std::unique_ptr<Workers> workers_;
 };

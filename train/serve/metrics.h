@@ -1,4 +1,4 @@
-// What a service counts, in Prometheus's text format.
+// The statistics of a service, in Prometheus's text format.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace saccade {
 
-// Cumulative counts of values up to bounds.
+// Counts of values up to bounds, which are written cumulatively.
 class MetricHistogram {
  public:
   explicit MetricHistogram(std::vector<double> bounds)
@@ -21,20 +21,20 @@ class MetricHistogram {
 
  private:
   std::vector<double> bounds_;
-  std::vector<int64_t> counts_;  // of values up to each bound and above the one before
+  std::vector<int64_t> counts_;  // of values up to each bound and above the previous one
   int64_t count_ = 0;
   double sum_ = 0;
 };
 
-// For any threads.
+// Safe for any threads.
 class ServeMetrics {
  public:
   void add_request(int status);
-  void add_answer(double seconds);  // of an image: from its whole request to its answer
+  void add_answer(double seconds);  // of an image, from its complete request to its answer
   void add_batch(size_t images, double seconds);
   int64_t requests() const;
   int64_t images() const;
-  // places: how many requests are served or wait; most: that may be
+  // places: how many requests are being served or wait; most: how many may
   std::string text(size_t waiting, size_t places, size_t most) const;
 
  private:
