@@ -1,9 +1,9 @@
 # The program on NVIDIA GPUs (sm_80 and newer):
 #   docker build -t saccade:cuda -f docker/cuda.Dockerfile .
 #   docker run --rm --gpus all --ipc=host -v "$PWD:/data" -w /data saccade:cuda --help
-# CUDA 13 wants a driver of 580 or newer. For older ones, from 525 on:
+# CUDA 13 needs a driver of version 580 or newer. For older ones, from 525 on:
 #   --build-arg CUDA=12.6.3 --build-arg "ARCHITECTURES=80-real;86-real;89-real;90"
-# (12.8 and newer have 100 and 120). The last architecture has PTX, too, for GPUs that are newer than all.
+# (12.8 and newer have 100 and 120). The last architecture includes PTX, for GPUs newer than all of these.
 ARG CUDA=13.0.1
 ARG UBUNTU=24.04
 
@@ -16,7 +16,7 @@ RUN scripts/setup.sh && apt-get install -q -y --no-install-recommends git file d
     -DSACCADE_TESTS=OFF \
   && cmake --build /build && cd /build && cpack
 
-# Has cuBLAS, cuDNN and NCCL, which are looked for when the program runs.
+# Includes cuBLAS, cuDNN and NCCL, which are looked for when the program runs.
 FROM nvidia/cuda:${CUDA}-cudnn-runtime-ubuntu${UBUNTU}
 COPY --from=build /build/saccade_*.deb /tmp/
 RUN apt-get update -q && apt-get install -q -y --no-install-recommends /tmp/saccade_*.deb libcurl4 ca-certificates \

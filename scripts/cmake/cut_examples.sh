@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Cuts the examples out of a page, so that what the page shows is what the tests build and run: the fenced block after each line
-# "<!-- example: NAME -->" becomes the file OUT/NAME. A file whose text is the same is left alone.
+# Cuts the examples out of a page, so that the tests build and run what the page shows: the fenced block after
+# each line "<!-- example: NAME -->" becomes the file OUT/NAME. A file whose text has not changed is left
+# alone.
 # Usage: scripts/cmake/cut_examples.sh PAGE.md OUT
 set -euo pipefail
 page=$1

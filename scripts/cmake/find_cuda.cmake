@@ -1,10 +1,12 @@
-# What the CUDA backend is built with. Sets cuda_mode (on, off, emulated); where it is off cuda_missing, why, in one line without quotation
-# marks; where it is on CMAKE_CUDA_COMPILER, CMAKE_CUDA_HOST_COMPILER, CMAKE_CUDA_FLAGS, CMAKE_CUDA_ARCHITECTURES and cudart_static. With
-# SACCADE_CUDA=auto what is missing switches the backend off, with SACCADE_CUDA=on it is an error.
+# Finds the tools for the CUDA backend. Sets cuda_mode (on, off, emulated); if it is off, cuda_missing, the
+# reason in one line without quotation marks; if it is on, CMAKE_CUDA_COMPILER, CMAKE_CUDA_HOST_COMPILER,
+# CMAKE_CUDA_FLAGS, CMAKE_CUDA_ARCHITECTURES and cudart_static. With SACCADE_CUDA=auto, anything missing
+# switches the backend off; with SACCADE_CUDA=on it is an error.
 set(oldest_nvcc 12.4)
 set(oldest_gpu 80)  # compute capability 8.0: bf16
 
-# The compute capabilities of this machine's GPUs, as 75;89. A container and WSL have no /dev/nvidia0, so nvidia-smi is asked.
+# The compute capabilities of this machine's GPUs, such as 75;89. Containers and WSL have no /dev/nvidia0, so
+# nvidia-smi is asked.
 function(saccade_ask_gpus output)
   unset(nvidia_smi)
   find_program(nvidia_smi nvidia-smi PATHS /usr/lib/wsl/lib NO_CACHE NO_CMAKE_SYSTEM_PATH)
@@ -23,7 +25,7 @@ function(saccade_ask_gpus output)
   set(${output} ${found} PARENT_SCOPE)
 endfunction()
 
-# nvcc as the user names it, or all that there are: in PATH, then where installers leave it, PyPI among them.
+# nvcc as the user names it, or all that exist: in PATH, then where installers put it, including PyPI.
 function(saccade_find_nvcc output)
   unset(nvcc)
   set(named ${CMAKE_CUDA_COMPILER})
@@ -56,7 +58,7 @@ function(saccade_find_nvcc output)
   set(${output} ${there} PARENT_SCOPE)
 endfunction()
 
-# Whether nvcc with this g++ compiles what the kernels need of both; `problem` is its first error.
+# Whether nvcc with this g++ compiles what the kernels need of both; sets `problem` to the first error.
 function(saccade_try_nvcc nvcc host flags problem)
   set(folder ${CMAKE_BINARY_DIR}/CMakeFiles/saccade_nvcc)
   file(WRITE ${folder}/probe.cu "#include <cuda_bf16.h>\n#include <cuda_runtime.h>\n#include <algorithm>\n#include <functional>\n"
@@ -76,8 +78,9 @@ function(saccade_try_nvcc nvcc host flags problem)
   set(${problem} "${line}" PARENT_SCOPE)
 endfunction()
 
-# The first nvcc that is new enough and compiles, with the compiler of the rest, else with an older g++ of this machine, else with the
-# first one after all, though nvcc does not know it. Sets nvcc, host and flags, or missing.
+# Chooses the first nvcc that is new enough and compiles, with the compiler of the other files, else with an
+# older g++ of this machine, else with the first one although nvcc does not support it. Sets nvcc, host and
+# flags, or missing.
 function(saccade_choose_nvcc)
   saccade_find_nvcc(candidates)
   set(missing "no nvcc was found, which comes with the CUDA toolkit, ${oldest_nvcc} or newer")
@@ -129,8 +132,8 @@ function(saccade_choose_nvcc)
   set(missing "${missing}" PARENT_SCOPE)
 endfunction()
 
-# The architectures for these GPUs, in what this nvcc has: code for each, and PTX of the last, from which the driver makes code for newer
-# ones.
+# The architectures for these GPUs among those that this nvcc supports: code for each, and PTX for the last,
+# from which the driver makes code for newer GPUs.
 function(saccade_architectures nvcc gpus output)
   execute_process(COMMAND ${nvcc} --list-gpu-arch OUTPUT_VARIABLE text ERROR_QUIET TIMEOUT 60)
   string(REGEX MATCHALL "compute_[0-9]+" known "${text}")
@@ -177,7 +180,7 @@ elseif(cuda_mode STREQUAL "auto" OR cuda_mode STREQUAL "on")
     endif()
   endif()
   if(NOT cuda_missing)
-    # Asked once a build folder and set of compilers.
+    # Asked once for each build folder and set of compilers.
     set(nvcc_asked "${CMAKE_CUDA_COMPILER},$ENV{CUDACXX},${CMAKE_CXX_COMPILER}")
     if(NOT SACCADE_NVCC_ASKED STREQUAL nvcc_asked OR NOT EXISTS "${CMAKE_CUDA_COMPILER}")
       saccade_choose_nvcc()
@@ -201,7 +204,8 @@ elseif(cuda_mode STREQUAL "auto" OR cuda_mode STREQUAL "on")
       string(APPEND CMAKE_CUDA_FLAGS " ${SACCADE_NVCC_FLAGS}")
     endif()
     enable_language(CUDA)
-    # Those that nvcc takes itself: FindCUDAToolkit wants libraries besides, and may find another toolkit's.
+    # The libraries that nvcc uses itself: FindCUDAToolkit requires further libraries, and may find another
+    # toolkit's.
     find_library(cudart_static cudart_static PATHS ${CMAKE_CUDA_HOST_IMPLICIT_LINK_DIRECTORIES} NO_DEFAULT_PATH NO_CACHE)
     if(NOT cudart_static)
       set(cuda_missing "libcudart_static.a was not found beside ${CMAKE_CUDA_COMPILER}")

@@ -1,5 +1,5 @@
-# libsaccade, the shared library with the interfaces of train/library, and what is installed of it. Its objects are those of the
-# program, all of them, since kernels and layers register themselves.
+# libsaccade, the shared library with the interfaces of train/library, and its installed files. It has all
+# objects of the program, since kernels and layers register themselves.
 if(EXISTS /etc/debian_version AND CMAKE_LIBRARY_ARCHITECTURE)  # where Debian has libraries, under every prefix
   set(CMAKE_INSTALL_LIBDIR lib/${CMAKE_LIBRARY_ARCHITECTURE} CACHE STRING "where libraries are installed")
 endif()
@@ -19,7 +19,7 @@ endif()
 set(exports ${CMAKE_SOURCE_DIR}/train/library/exports.map)
 set_target_properties(saccade_library PROPERTIES OUTPUT_NAME saccade EXPORT_NAME saccade VERSION ${PROJECT_VERSION}
   SOVERSION ${SACCADE_SOVERSION} LINKER_LANGUAGE CXX LINK_DEPENDS ${exports})
-# Its threads and registries stay: it is never unloaded.
+# Its threads and registries stay, so it is never unloaded.
 target_link_options(saccade_library PRIVATE -Wl,--version-script=${exports} -Wl,-z,nodelete -Wl,-z,defs)
 
 install(TARGETS saccade RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT saccade)
@@ -36,7 +36,7 @@ write_basic_package_version_file(${CMAKE_BINARY_DIR}/SaccadeConfigVersion.cmake 
 install(FILES ${CMAKE_BINARY_DIR}/SaccadeConfig.cmake ${CMAKE_BINARY_DIR}/SaccadeConfigVersion.cmake
   DESTINATION ${package_folder} COMPONENT libsaccade-dev)
 install(DIRECTORY ${CMAKE_BINARY_DIR}/include/saccade DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT libsaccade-dev)
-# The folder moves as a whole: the prefix is found from the file.
+# The folder can be moved as a whole: the prefix is found relative to the file.
 file(RELATIVE_PATH to_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/saccade.pc @ONLY CONTENT [[
 prefix=${pcfiledir}/@to_prefix@

@@ -1,5 +1,5 @@
-# The test library_numbers_test.cpp compares our declarations of NVIDIA's libraries with their headers, wherever those are: a line for each
-# enumerator.
+# The test library_numbers_test.cpp compares our declarations of NVIDIA's libraries with their headers,
+# wherever those exist: one line for each enumerator.
 find_package(CUDAToolkit QUIET)
 file(GLOB headers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/core/runtime/cuda/libraries/*_api.h)
 set(library_numbers)

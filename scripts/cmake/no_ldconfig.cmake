@@ -1,4 +1,5 @@
-# After cpack: the scripts in which CPack calls ldconfig go, since Debian wants the trigger alone, which the library's package has.
+# After cpack: removes the scripts in which CPack calls ldconfig, since Debian only wants the trigger, which
+# the library's package has.
 foreach(package IN LISTS CPACK_PACKAGE_FILES)
   if(package MATCHES "/libsaccade[0-9.]+_[^/]*$")
     set(tree ${package}.tree)

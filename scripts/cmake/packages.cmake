@@ -1,5 +1,6 @@
-# Manual pages and completion, which the program itself makes, and the packages: `cpack` in the build folder gives saccade (the program),
-# libsaccade0.2 (the library, by its SOVERSION) and libsaccade-dev for Debian 12 and what is like it.
+# Manual pages and completion, which the program itself generates, and the packages: `cpack` in the build
+# folder makes saccade (the program), libsaccade0.2 (the library, by its SOVERSION) and libsaccade-dev for
+# Debian 12 and similar systems.
 set(pages ${CMAKE_BINARY_DIR}/pages)
 add_custom_command(OUTPUT ${pages}/made
   COMMAND ${CMAKE_COMMAND} -E rm -rf ${pages}
@@ -17,7 +18,8 @@ install(FILES ${pages}/saccade DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-complet
 install(FILES ${pages}/_saccade DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions COMPONENT saccade)
 install(FILES ${pages}/saccade.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d COMPONENT saccade)
 
-# What Debian wants next to each package. The date is the release's, so that the same source gives the same packages.
+# The files that Debian wants in each package. The date is the release's, so that the same source gives the
+# same packages.
 set(package_names saccade libsaccade${SACCADE_SOVERSION} libsaccade-dev)
 file(STRINGS ${CMAKE_SOURCE_DIR}/CHANGELOG.md heading REGEX "^## ${PROJECT_VERSION} " LIMIT_COUNT 1)
 string(REGEX REPLACE ".*\\(([0-9-]+)\\).*" "\\1" release_date "${heading}")
@@ -58,7 +60,7 @@ set(processors "It needs a processor with what -march=${SACCADE_MARCH} means.")
 set(CPACK_DEBIAN_SACCADE_PACKAGE_NAME saccade)
 set(CPACK_DEBIAN_SACCADE_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_SACCADE_PACKAGE_SHLIBDEPS ON)
-# What is opened when it is needed: for weights by name, and for videos.
+# Libraries that are opened when needed: for weights by name, and for videos.
 set(CPACK_DEBIAN_SACCADE_PACKAGE_RECOMMENDS "libcurl4 | libcurl4t64, libssl3 | libssl3t64, ca-certificates")
 set(CPACK_DEBIAN_SACCADE_PACKAGE_SUGGESTS "ffmpeg")
 set(CPACK_DEBIAN_SACCADE_PACKAGE_RECOMMENDS "libcurl4, ca-certificates")  # opened by `saccade weights fetch`

@@ -1,5 +1,6 @@
-# The Python wheel (pyproject.toml; docs/python.md): the module of train/python, libsaccade with the program in it, a program of a few KB
-# that calls it, and the libraries that they need, but for libc's and the compiler's. Folders are those inside the wheel.
+# The Python wheel (pyproject.toml; docs/python.md): the module of train/python, libsaccade with the program
+# in it, a program of a few KB that calls it, and the libraries that they need, except those of libc and the
+# compiler. Folders are those inside the wheel.
 set(exports ${CMAKE_BINARY_DIR}/wheel_exports.map)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/train/library/exports.map)
 file(READ ${CMAKE_SOURCE_DIR}/train/library/exports.map listed)

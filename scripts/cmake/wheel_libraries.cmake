@@ -1,5 +1,5 @@
-# Installs, next to the wheel's libsaccade (`library`), the libraries that it needs, by the names by which the loader asks for them, and the
-# licences of their packages. libc's and the compiler's are every system's own.
+# Installs, next to the wheel's libsaccade (`library`), the libraries that it needs, under the names that the
+# loader asks for, and the licences of their packages. Every system has those of libc and the compiler.
 set(folder "${CMAKE_INSTALL_PREFIX}/saccade/lib")
 file(GET_RUNTIME_DEPENDENCIES LIBRARIES "${library}" RESOLVED_DEPENDENCIES_VAR needed UNRESOLVED_DEPENDENCIES_VAR missing
   PRE_EXCLUDE_REGEXES "^ld-linux" "^lib(c|m|dl|rt|pthread|stdc\\+\\+|gcc_s)\\.so")
@@ -11,7 +11,7 @@ foreach(path IN LISTS needed)
   file(REAL_PATH "${path}" file)
   message(STATUS "Installing: ${folder}/${name}")
   file(COPY_FILE "${file}" "${folder}/${name}" ONLY_IF_DIFFERENT)
-  # Of Debian: "libjpeg62-turbo:amd64: /usr/lib/..."; of other systems the licences are not known here.
+  # On Debian: "libjpeg62-turbo:amd64: /usr/lib/..."; on other systems the licences are not known here.
   string(REGEX REPLACE "^/usr/lib/" "/lib/" old_file "${file}")  # where packages from before /lib became /usr/lib have it
   foreach(known IN ITEMS "${file}" "${old_file}")
     execute_process(COMMAND dpkg-query -S "${known}" OUTPUT_VARIABLE owner RESULT_VARIABLE failed ERROR_QUIET)
