@@ -3,7 +3,7 @@
 OUT/big.json, OUT/big.csv.
 
 Usage: scripts/bench/big_annotations.py OUT
-How long one takes to open, and in how much memory:
+How long one takes to open, and how much memory that needs:
   /usr/bin/time -v build/saccade summary --config configs/deformable_detr_r50.textproto --set model.num_classes=0 \\
     --set data.train.annotations=OUT/big.json
 """

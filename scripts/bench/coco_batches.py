@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Prints coco_batches.txt: the sizes of 200 training batches of four COCO images after DETR's resizing (short side one of
-480, 512, ... 800, long side at most 1333), a batch a line as "height width height width ...". The images' sizes are those
-of the COCO annotation files that are named: coco_batches.py instances_train2017.json ... > coco_batches.txt
+"""Prints coco_batches.txt: the sizes of 200 training batches of four COCO images after DETR's resizing (short
+side one of 480, 512, ... 800, long side at most 1333), one batch per line as "height width height width ...".
+The images' sizes come from the given COCO annotation files: coco_batches.py instances_train2017.json ... >
+coco_batches.txt
 The committed file is drawn from the 123 images of a free subset of COCO 2017 (57 of train, 66 of val).
 """
 import json

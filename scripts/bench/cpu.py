@@ -1,4 +1,5 @@
-"""The comparisons of scripts/bench/cpu.sh: runs each program in turns, round after round, and prints medians and ratios."""
+"""The comparisons of scripts/bench/cpu.sh: runs the programs in turn, round after round, and prints medians
+and ratios."""
 import argparse
 import json
 import os
@@ -12,8 +13,9 @@ import time
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
 SACCADE = os.path.join(ROOT, "build", "saccade")
-SKIP = 5  # steps at the beginning that are not counted: first allocations, primitives, caches
-# PyTorch at its best: the OpenMP build of OpenBLAS (Debian's torch links any), and a malloc that keeps freed memory.
+SKIP = 5  # initial steps that do not count: first allocations, primitives, caches
+# PyTorch at its best: the OpenMP build of OpenBLAS (Debian's torch links any), and a malloc that keeps freed
+# memory.
 TORCH_ENVIRONMENT = {
     "LD_LIBRARY_PATH": "/usr/lib/x86_64-linux-gnu/openblas-openmp",
     "MALLOC_MMAP_THRESHOLD_": "4294967296", "MALLOC_TRIM_THRESHOLD_": "34359738368", "MALLOC_TOP_PAD_": "268435456",
@@ -36,7 +38,8 @@ def run(command, environment=None):
 
 
 def table(title, rows, baseline_of, unit="ms"):
-    """rows: {name: [numbers]}; prints median and best of each, and how many times less than the best median baseline."""
+    """rows: {name: [numbers]}; prints median and best of each, and how many times less than the best baseline
+    median."""
     baseline = min(statistics.median(v) for k, v in rows.items() if baseline_of(k))
     print(f"\n{title}\n{'':34}{'median ' + unit:>12}{'best ' + unit:>12}{'times less':>12}")
     for name, values in rows.items():
@@ -50,7 +53,7 @@ def is_torch(name):
     return "torch" in name
 
 
-# ---- the training step ------------------------------------------------------------------------------------------------
+# ---- the training step -------------------------------------------------------------------------------------
 
 def saccade_step(data, steps, precision):
     folder = tempfile.mkdtemp()
@@ -92,7 +95,7 @@ def bench_step(peers, rounds):
             "peak_mb": table("Peak resident memory of the whole process", memory, is_torch, "MB")}
 
 
-# ---- classifiers: the training step at 224 pixels, batch 8 ---------------------------------------------------------------
+# ---- classifiers: the training step at 224 pixels, batch 8 -------------------------------------------------
 
 def classifier_step(command, steps, skip, environment=None):
     text, _, memory = run(command + ["--steps", str(steps)], environment)
@@ -128,9 +131,9 @@ def bench_classifier(peers, rounds, steps=8, skip=2):
     return results
 
 
-# ---- detectors with anchors against torchvision ---------------------------------------------------------------------------
+# ---- detectors with anchors against torchvision ------------------------------------------------------------
 
-PYRAMIDS = {  # what makes the two do the same work
+PYRAMIDS = {  # settings with which both do the same work
     "retinanet": ("retinanet_r50", ["model.retinanet.conventions=torchvision", "model.retinanet.coarse_levels=pyramid",
                                     "model.retinanet.score_threshold=0.001"]),
     "mask_rcnn": ("mask_rcnn_r50", ["model.rcnn.conventions=torchvision", "model.rcnn.train_proposals=2000",
@@ -181,7 +184,7 @@ def bench_pyramid(peers, rounds):
     return results
 
 
-# ---- deformable attention (its own script prints the lines) ------------------------------------------------------------
+# ---- deformable attention (its own script prints the lines) ------------------------------------------------
 
 def bench_attention(peers, rounds):
     for name, python in peers.items():
@@ -190,7 +193,7 @@ def bench_attention(peers, rounds):
         print(text, end="", flush=True)
 
 
-# ---- COCO scoring -----------------------------------------------------------------------------------------------------
+# ---- COCO scoring ------------------------------------------------------------------------------------------
 
 PYCOCOTOOLS = """
 import sys, time
@@ -205,7 +208,7 @@ print("seconds", time.perf_counter() - start)
 
 
 def write_detection_problem(folder, images=5000, detections=100, categories=80):
-    """Annotations and detections with the numbers of COCO val2017: about 7 objects an image, some crowds."""
+    """Annotations and detections in the numbers of COCO val2017: about 7 objects per image, some crowds."""
     r = random.Random(0)
     truth, found = [], []
     for image in range(1, images + 1):
@@ -251,7 +254,7 @@ def bench_score(peers, rounds):
                  {"pycocotools": theirs, "saccade score": ours}, lambda name: name == "pycocotools")
 
 
-# ---- start-up and the encoder -----------------------------------------------------------------------------------------
+# ---- start-up and the encoder ------------------------------------------------------------------------------
 
 def bench_start(peers, rounds):
     rows = {"saccade --help": [run([SACCADE, "--help"])[1] * 1e3 for _ in range(10 * rounds)]}

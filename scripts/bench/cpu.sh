@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# Saccade against PyTorch and pycocotools on this machine's cores, all in one run (docs/performance.md has the numbers):
-# the training steps of configs/bench_small.textproto and of DAT-T and Swin-T, RetinaNet and Mask R-CNN against torchvision, deformable
-# attention, COCO scoring, start-up, the encoder's cost.
-# Usage: scripts/bench/cpu.sh [--only step,classifier,pyramid,attention,score,start,encoder] [--rounds N] [--json OUT.json]
-# Peers: PyTorch from PyPI in build/peers (about 5 GB with what its wheel asks for; PEERS=FOLDER takes another virtual
-# environment, with torch, torchvision, timm, scipy and pycocotools) and Debian's python3-torch where apt is there.
-# Leave the machine alone meanwhile: on busy cores PyTorch's OpenMP threads lose far more than they should.
+# Saccade against PyTorch and pycocotools on this machine's cores, all in one run (docs/performance.md has the
+# numbers): the training steps of configs/bench_small.textproto and of DAT-T and Swin-T, RetinaNet and Mask
+# R-CNN against torchvision, deformable attention, COCO scoring, start-up, the encoder's cost.
+# Usage: scripts/bench/cpu.sh [--only step,classifier,pyramid,attention,score,start,encoder] [--rounds N]
+#                             [--json OUT.json]
+# Peers: PyTorch from PyPI in build/peers (about 5 GB with what its wheel asks for; PEERS=FOLDER takes another
+# virtual environment, with torch, torchvision, timm, scipy and pycocotools) and Debian's python3-torch where
+# apt is there. Leave the machine idle otherwise: on busy cores PyTorch's OpenMP threads lose far more than
+# they should.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 

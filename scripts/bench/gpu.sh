@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
-# The same detectors side by side with PyTorch on the GPU of this machine, in turns, and a table of ratios: training steps and
-# inference of Deformable DETR R50 and DETR R50, with all auxiliary losses, at 800 x 1066 and over padded batches of varying sizes, PyTorch
-# eager and compiled, the faster of the two counting; peak memory; and the time of multi-scale deformable attention. Needs a
-# Python with torch and transformers (PYTHON, default python3) and a build with -DSACCADE_BENCH=ON, or the folder that
-# scripts/package.sh makes.
-# Usage: scripts/bench/gpu.sh [--log FOLDER] [--stages train,infer,varying,compiled,msda] [--models deformable_detr,detr,rt_detr_r18]
-#                             [--precisions bf16,tf32,f32] [--rounds 1] [--steps 25] [--limit 540] [--rehearse]
+# Compares the same detectors with PyTorch on this machine's GPU, in turn, and prints a table of ratios:
+# training steps and inference of Deformable DETR R50 and DETR R50, with all auxiliary losses, at 800 x 1066
+# and over padded batches of varying sizes, with PyTorch eager and compiled, of which the faster counts; peak
+# memory; and the time of multi-scale deformable attention. Needs a Python with torch and transformers
+# (PYTHON, default python3) and a build with -DSACCADE_BENCH=ON, or the folder that scripts/package.sh makes.
+# Usage: scripts/bench/gpu.sh [--log FOLDER] [--stages train,infer,varying,compiled,msda]
+#                             [--models deformable_detr,detr,rt_detr_r18] [--precisions bf16,tf32,f32]
+#                             [--rounds 1] [--steps 25] [--limit 540] [--rehearse]
 #   --log: keeps the raw lines there; a later call with the same folder adds to them, and its table shows all
-#   --limit: seconds a stage; what does not fit is told as not run     --rehearse: tiny sizes on the CPU, to try the script
+#   --limit: seconds a stage; what does not fit is told as not run
+#   --rehearse: tiny sizes on the CPU, to try the script
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -49,7 +51,7 @@ if [ "$sizes" = rehearsal ]; then
   printf '64 96\n96 64\n' > "$sizes"
 fi
 
-# Also of a run that is cut short or a stage that failed: what was measured is shown.
+# Also after an interrupted run or a failed stage: shows what was measured.
 table() {
   "$python" scripts/bench/gpu_table.py "$raw" | tee "$log/table.md" || true
   rm -rf "$work"
@@ -63,7 +65,7 @@ trap table EXIT
 print("torch", torch.__version__, "cudnn", torch.backends.cudnn.version(), "transformers", transformers.__version__)'
 } 2>&1 | tee -a "$log/machine.txt" || true
 
-# One line of JSON: what was run, and the program's own line, or the last line of its errors.
+# Writes one line of JSON: what was run, and the program's own line, or the last line of its errors.
 status=0
 record() { # name, program...
   local name=$1 out left=$((begin + limit - SECONDS))
@@ -118,7 +120,7 @@ varying() {
   ours "${flags[@]}"
   torch "${flags[@]}"
 }
-# After the others, since each takes a minute to begin; batch 1 stands for inference.
+# After the others, since each takes a minute to start; batch 1 stands for inference.
 compiled_runs() {
   compiled "$1, training, batch $train_batch" "$1" "$2" --batch "$train_batch" "${size[@]}"
   compiled "$1, inference, batch 1" "$1" "$2" --batch 1 --infer "${size[@]}"

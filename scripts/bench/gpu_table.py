@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The table of scripts/bench/gpu.sh from its raw lines: gpu_table.py detectors.jsonl. Of several rounds the fastest counts, of
-PyTorch eager and compiled the faster."""
+"""Prints the table of scripts/bench/gpu.sh from its raw lines: gpu_table.py detectors.jsonl. Of several
+rounds the fastest counts, of PyTorch eager and compiled the faster."""
 import collections
 import json
 import sys

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Seconds and memory to read all tensors of .pth files of 160 MB (both formats) and of one with an optimizer's state.
+# Measures the seconds and memory to read all tensors of .pth files of 160 MB (both formats) and of one with
+# an optimizer's state.
 # Usage: scripts/bench/load_weights.sh PYTHON [FOLDER]      PYTHON needs torch; the files are made in FOLDER
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -9,7 +10,7 @@ cmake --preset release -DSACCADE_BENCH=ON > /dev/null
 cmake --build --preset release --target weights_bench > /dev/null
 "$python" - "$folder" << 'END'
 import sys, torch
-# Deformable DETR's count of tensors and of values.
+# The same number of tensors and of values as Deformable DETR.
 model = {f"layer{i}.weight": torch.randn(71428) for i in range(560)}
 state = {"state": {i: {"step": 5, "exp_avg": v, "exp_avg_sq": v * v} for i, v in enumerate(model.values())}}
 torch.save({"model": model}, sys.argv[1] + "/zip.pth")

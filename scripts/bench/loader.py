@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Images a second of one core, from JPEG files to augmented, normalised training batches: ours beside Pillow and torchvision v2
-transforms, in turns, one thread each.
+"""Images per second on one core, from JPEG files to augmented, normalised training batches: ours next to
+Pillow and torchvision v2 transforms, in turn, one thread each.
 
     scripts/bench/loader.py --annotations A.json --images DIR [--build build] [--rounds 3]
 
-Needs a build with -DSACCADE_BENCH=ON, and torch and torchvision in the Python that runs it. torchvision transforms tensors of
-bytes, its fastest way; with PIL images all through (--pil) it is slower.
+Needs a build with -DSACCADE_BENCH=ON, and torch and torchvision in the Python that runs it. torchvision
+transforms byte tensors, its fastest way; with PIL images throughout (--pil) it is slower.
 """
 import argparse
 import json

@@ -1,7 +1,8 @@
 #!/bin/bash
-# Deformable attention against PyTorch's grid_sample formulation on the same cores, in turns (A B A B), with the ratio of the
-# best medians. PyTorch runs at its best settings: OpenMP build of OpenBLAS, malloc that keeps freed memory. Needs a build
-# with -DSACCADE_BENCH=ON in BUILD (default: build) and a Python with torch in PYTHON (default: /usr/bin/python3).
+# Deformable attention against PyTorch's grid_sample formulation on the same cores, in turns (A B A B), with
+# the ratio of the best medians. PyTorch runs at its best settings: OpenMP build of OpenBLAS, malloc that
+# keeps freed memory. Needs a build with -DSACCADE_BENCH=ON in BUILD (default: build) and a Python with torch
+# in PYTHON (default: /usr/bin/python3).
 set -eu
 cd "$(dirname "$0")/../.."
 BUILD=${BUILD:-build} PYTHON=${PYTHON:-/usr/bin/python3} ROUNDS=${ROUNDS:-2}
@@ -18,7 +19,7 @@ for _ in $(seq "$ROUNDS"); do
   "$BUILD/msda_bench" 9 | tee -a "$out"
   "$BUILD/msda_bench" 9 bf16 | tee -a "$out"
 done
-# Smallest median of each (shape, program), then the ratios.
+# The smallest median of each (shape, program), then the ratios.
 awk '{
   split($0, half, ": "); name = $1 " " $2; who = /torch/ ? "torch" : / bf16 / ? "bf16" : "f32"
   match($0, /forward median [0-9.]+/); f = substr($0, RSTART + 15, RLENGTH - 15)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Times multi-scale deformable attention built from PyTorch's grid_sample (one call a level), forward and
-forward+backward, at the shapes of tests/bench/msda_bench.cpp: msda_torch.py [repeats] [cuda] [bf16] [compile]. Run by
-scripts/bench/msda.sh and scripts/bench/gpu.sh."""
+"""Times multi-scale deformable attention built from PyTorch's grid_sample (one call per level), forward and
+forward+backward, at the shapes of tests/bench/msda_bench.cpp: msda_torch.py [repeats] [cuda] [bf16]
+[compile]. Run by scripts/bench/msda.sh and scripts/bench/gpu.sh."""
 import os
 import statistics
 import sys

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Neighbourhood attention beside formulations of it in PyTorch, at the stages of DAT-T++ (224 pixels, 8 images, f32), in turns
-in one run:
+"""Neighbourhood attention next to formulations of it in PyTorch, at the stages of DAT-T++ (224 pixels, 8
+images, f32), in turn in one run:
 
     python3 scripts/bench/neighbourhood.py [--rounds 2] [--stages 1,2,3] [--bench build/neighbourhood_bench]
 
-Forward without a graph, and forward with backward to the projection's output and the bias table. Needs a Python with torch and
-a build with -DSACCADE_BENCH=ON. The formulations, which are first compared with each other:
+Forward without a graph, and forward with backward to the projection's output and the bias table. Needs a
+Python with torch and a build with -DSACCADE_BENCH=ON. The formulations, which are first compared with each
+other:
     unfold   every query's window of keys and values copied beside it (Tensor.unfold), small products
     taps     49 times: keys shifted by one tap, multiplied and summed; the same for the values
     tiles    blocks of 8 x 8 (7 x 7) queries with the keys around them copied together, products with a mask: the best we know
@@ -24,7 +25,7 @@ import torch.nn.functional as F
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 N, D, WINDOW = 8, 32, 7
-STAGES = {1: (56, 2), 2: (28, 4), 3: (14, 8)}  # tokens a side, heads
+STAGES = {1: (56, 2), 2: (28, 4), 3: (14, 8)}  # tokens per side, heads
 
 
 def first(size):
@@ -149,7 +150,7 @@ def inputs(stage):
 
 
 def once(f, both, stage):
-    """-> what it gives, and milliseconds"""
+    """-> its result, and milliseconds"""
     qkv, table, heads, dy = inputs(stage)
     start = time.perf_counter()
     if both:

@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# D-FINE N and S at 640 pixels and RF-DETR N at 384, f32 on two threads: inference of one image against onnxruntime and OpenVINO on
-# the file that is exported (scripts/bench/onnx_runtimes.py) and against PyTorch; a training step of 2 (D-FINE S, RF-DETR N) next to
-# PyTorch. All programs have the weights of one random model of transformers; those of PyTorch run in both layouts.
+# Measures D-FINE N and S at 640 pixels and RF-DETR N at 384, f32 on two threads: inference of one image
+# against onnxruntime and OpenVINO on the exported file (scripts/bench/onnx_runtimes.py) and against PyTorch;
+# and a training step of 2 images (D-FINE S, RF-DETR N) against PyTorch. All programs have the weights of one
+# random model of transformers; those of PyTorch run in both layouts.
 # Usage: scripts/bench/newest_detectors.sh [BUILD] [PYTHON] [PYTHON_OF_RUNTIMES]
-#   PYTHON has torch and transformers, the other onnxruntime and openvino. ROUNDS (3) and TRAINING_STEPS (6) may be set.
+#   PYTHON has torch and transformers, the other onnxruntime and openvino. ROUNDS (3) and TRAINING_STEPS (6)
+#   may be set.
 set -euo pipefail
 build=${1:-build} python=${2:-python3} runtimes=${3:-${2:-python3}}
 rounds=${ROUNDS:-3} steps=${TRAINING_STEPS:-6}

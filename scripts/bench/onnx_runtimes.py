@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Times `saccade bench` beside onnxruntime and OpenVINO on the file that `saccade export` makes of the same checkpoint.
+"""Times `saccade bench` next to onnxruntime and OpenVINO on the file that `saccade export` makes of the same
+checkpoint.
 
-Images of bytes in, logits and boxes (ours: detections) out, f32, one image at a time, the same number of threads. The programs
-take turns, and of each the best round's median counts: on a machine with other work only the ratios mean something.
-Start-up is the time from opening the file to the first result.
+Images of bytes in, logits and boxes (ours: detections) out, f32, one image at a time, with the same number of
+threads. The programs take turns, and the best round's median of each counts: on a machine with other work
+only the ratios are meaningful. Start-up is the time from opening the file to the first result.
 
 Usage: scripts/bench/onnx_runtimes.py [--saccade build/saccade] [--threads 2] [--rounds 5] [--seconds 3] [--height H --width W]
        CHECKPOINT...
@@ -21,7 +22,7 @@ import time
 
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-# What a runtime needs is asked in a process of its own.
+# Each runtime is measured in a process of its own.
 WORKER = """
 import json, resource, sys, time
 import numpy as np
@@ -73,7 +74,7 @@ class Worker:
 
 
 def peak_of(command):
-    """Of one process. RUSAGE_CHILDREN would be the largest of all that have ended, the export among them."""
+    """For one process. RUSAGE_CHILDREN would be the largest of all that have ended, including the export."""
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
@@ -100,7 +101,7 @@ def compare(checkpoint, arguments, folder):
             worker.round(arguments.seconds)
     begin = time.perf_counter()
     peak = peak_of([*bench, "--seconds", "0"])
-    runs = 13 * json.loads(figures.read_text())["latency_ms"]["p50"] / 1e3  # 3 to warm up and 10
+    runs = 13 * json.loads(figures.read_text())["latency_ms"]["p50"] / 1e3  # 3 warm-up runs and 10 more
     startup = max(0, time.perf_counter() - begin - runs)
     print(f"{checkpoint}, {arguments.threads} threads:")
     print(f"  saccade      {min(ours):8.1f} ms, start-up {startup:.2f} s, at most {peak:.0f} MB")

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""The times of docs/gpu.md that follow from counts alone, of an H100, in bf16. The emulated GPU counts, where nothing runs.
+"""Predicts the times of docs/gpu.md from counts alone, for an H100, in bf16. The emulated GPU counts; nothing
+runs there.
 
     ms = sum over ops of max(multiply-accumulates / F, bytes / W)  +  launches * L
 
-Of an op, bytes are those of its inputs and its output. In the backward pass an op reads its inputs and the output's gradient,
-and writes as much as it reads: products twice, as each of their two gradients reads the output's. AdamW touches 38 bytes of a
-parameter. On N GPUs a step also takes what the backward pass does not hide of the sum of the gradients (scaling.py), and the
-gathers of batch norm's statistics, for which all wait. Launches with ranks are counted with two.
+The bytes of an op are those of its inputs and its output. In the backward pass an op reads its inputs and the
+output's gradient, and writes as much as it reads; products do so twice, as each of their two gradients reads
+the output's. AdamW touches 38 bytes per parameter. On N GPUs a step also takes the part of the gradients' sum
+that the backward pass does not hide (scaling.py), and the gathers of batch norm's statistics, which all ranks
+wait for. Launches with ranks are counted with two.
 Usage: predict_gpu.py BUILD     the folder of an emulated build with detector_bench
 """
 import json
@@ -17,13 +19,13 @@ import subprocess
 import sys
 import tempfile
 
-MACS = 0.6 * 989e12 / 2  # F, a second: what large products reach of the card's bf16
+MACS = 0.6 * 989e12 / 2  # F, per second: the share of the card's bf16 that large products reach
 SAMPLED_MACS = 6.8e12    # of deformable attention, whose reads are scattered
-BYTES = 2.4e12           # W, a second: a copy reaches 3.0e12
+BYTES = 2.4e12           # W, per second: a copy reaches 3.0e12
 LAUNCH = 4e-6            # L: the shortest kernels of the profile take 4.6 us
-GATHER = 20e-6           # a small gather over NVLink, from the first rank that comes to the last
+GATHER = 20e-6           # a small gather over NVLink, from the first rank to arrive to the last
 PRODUCTS = ("linear", "conv2d", "conv2d_add_relu", "matmul", "attention")
-ADAMW_BYTES = 28 + 10    # a parameter: four reads and three writes of f32, the copy in bf16 and the gradient's norm
+ADAMW_BYTES = 28 + 10    # per parameter: four reads and three writes of f32, the bf16 copy and the gradient norm
 RANKS, LINK, BLOCK, MESSAGE = 8, 350e9, 4 * 2**20, 1e-6  # NVLink 4, as in scaling.py
 
 
@@ -49,7 +51,7 @@ def seconds(name, macs, bytes_):
 
 
 def reduction(parameters, backward):
-    """What of the sum of the gradients the backward pass does not hide: at least the last block."""
+    """The part of the gradients' sum that the backward pass does not hide: at least the last block."""
     blocks = -(-4 * parameters // BLOCK)
     all_ = 2 * (RANKS - 1) / RANKS * 4 * parameters / LINK + 2 * (RANKS - 1) * blocks * MESSAGE
     return max(all_ - backward, all_ / blocks)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Images per second of configs/bench_small.textproto by one process and by several, a thread each, in turns; and how much of
-the reduction the backward pass hides. The numbers of docs/scaling.md. Leave the machine alone meanwhile.
+"""Images per second of configs/bench_small.textproto by one process and by several, with one thread each, in
+turn; and how much of the reduction the backward pass hides. The numbers of docs/scaling.md. Leave the machine
+idle otherwise.
 Usage: scripts/bench/ranks.py [--program build/saccade] [--ranks 1,2] [--rounds 3] [--steps 40] [--batch 4]
                               [--precision f32] [--set KEY=VALUE]...
 """
@@ -14,7 +15,7 @@ import sys
 import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-SKIP = 5  # steps at the start
+SKIP = 5  # steps at the start that do not count
 TIMES = ("step_ms", "data_ms", "backward_ms", "ranks_ms", "reduction_ms", "reduction_wait_ms")
 
 

@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# The training step of UperNet with Swin-T at 512 pixels on the CPU, ours against transformers', in turns; both memory formats of PyTorch.
+# Times the training step of UperNet with Swin-T at 512 pixels on the CPU, ours against that of transformers,
+# in turn; PyTorch in both memory formats.
 # Needs -DSACCADE_BENCH=ON and a Python with torch and transformers.
-# Usage: scripts/bench/segmenter.sh PYTHON [ROUNDS (2)] [--infer] [--batch N] [--steps N] [--precision f32|bf16]
+# Usage: scripts/bench/segmenter.sh PYTHON [ROUNDS (2)] [--infer] [--batch N] [--steps N]
+#                                   [--precision f32|bf16]
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 python=$1 rounds=2

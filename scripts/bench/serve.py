@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""What `saccade serve` does under load: so many clients, each on a connection of its own, send images one after another.
-Prints how many answers came and were the same for the same image, the times from a request to its answer, and how many
-images the model saw together.
+"""Measures `saccade serve` under load: several clients, each on a connection of its own, send images one
+after another. Prints how many answers arrived and were the same for the same image, the times from a request
+to its answer, and how many images the model received together.
 Usage: scripts/bench/serve.py CHECKPOINT IMAGE... [--program build/saccade] [--clients 8] [--requests 1000] [-- FLAGS]
 """
 import argparse
@@ -30,7 +30,7 @@ def client(address, images, numbers, results):
 
 
 def batch_sizes(metrics):
-    """"1: 12, 2: 30, up to 4: 7": of Prometheus's cumulative buckets."""
+    """Converts Prometheus's cumulative buckets to "1: 12, 2: 30, up to 4: 7"."""
     before, low, words = 0, 0, []
     for bound, count in re.findall(r'saccade_batch_size_bucket\{le="(.+?)"\} (\d+)', metrics):
         if int(count) > before:

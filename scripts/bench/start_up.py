@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""How long `saccade train` takes to its first step on a YOLO set of 5,000 JPEGs, whose sizes have to be read from the
-files, in processor time and by the clock; and, with strace, how many bytes of each file it reads for that. Needs Pillow
-and numpy. The set takes 5 GB.
+"""Measures how long `saccade train` takes to its first step on a YOLO set of 5,000 JPEGs, whose sizes must be
+read from the files, in processor time and by the clock; and, with strace, how many bytes of each file it
+reads for that. Needs Pillow and numpy. The set takes 5 GB.
 Usage: scripts/bench/start_up.py FOLDER [--program build/saccade] [--images 5000] [--rounds 3]
 """
 import argparse
@@ -19,7 +19,8 @@ from PIL import Image
 
 
 def make(folder, images):
-    """40 files of noise in turn: a quarter as a phone's, 3.6 MB with an EXIF block of 40 KB, half 640 x 480, others small."""
+    """40 files of noise in turn: a quarter like a phone's, 3.6 MB with an EXIF block of 40 KB, half 640 x
+    480, others small."""
     random = np.random.default_rng(1)
     for split in ("train", "val"):
         for kind in ("images", "labels"):
@@ -41,7 +42,8 @@ def make(folder, images):
 
 
 def start(command, run):
-    """Runs until the first step is in metrics.jsonl; seconds by the clock and of the processor."""
+    """Runs until the first step is in metrics.jsonl; returns the seconds by the clock and of the
+    processor."""
     begin = time.time()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)
     path = f"{run}/metrics.jsonl"

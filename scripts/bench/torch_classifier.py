@@ -1,5 +1,5 @@
-"""The training step of tests/bench/classifier_bench.cpp in PyTorch: DAT-T from scripts/golden/dat.py, torchvision's Swin-T or
-timm's. Prints {"step_ms": [...], ...}.
+"""The training step of tests/bench/classifier_bench.cpp in PyTorch: DAT-T from scripts/golden/dat.py, or
+Swin-T of torchvision or timm. Prints {"step_ms": [...], ...}.
 """
 import argparse
 import contextlib

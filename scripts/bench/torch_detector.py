@@ -1,8 +1,8 @@
-"""The training step or inference of tests/bench/detector_bench.cpp in PyTorch: transformers' Deformable DETR or DETR
-with a ResNet-50, its RT-DETR with a ResNet-18-vd or -50-vd, its D-FINE N or S (denoising on in training, as published) or its
-RF-DETR N, random weights, all auxiliary losses, random images of one size without padding or padded batches of the sizes in a
-file, ten boxes each.
-Batches of several sizes wait in pinned memory and are copied in their step, as ours are. Prints {"ms": ...,
+"""The training step or inference of tests/bench/detector_bench.cpp in PyTorch: transformers' Deformable DETR
+or DETR with a ResNet-50, its RT-DETR with a ResNet-18-vd or -50-vd, its D-FINE N or S (with denoising in
+training, as published) or its RF-DETR N. Random weights, all auxiliary losses, random images of one size
+without padding or padded batches of the sizes in a file, ten boxes each.
+Batches of several sizes wait in pinned memory and are copied during their step, like ours. Prints {"ms": ...,
 "images_per_second": ..., "peak_bytes": ...}; the clock stops after the GPU has finished the last step.
 """
 import argparse

@@ -1,6 +1,5 @@
-"""The training step, or inference, of tests/bench/segmenter_bench.cpp in PyTorch: transformers' UperNet with a Swin-T,
-random weights,
-images and label maps. Prints {"step_ms": [of each step but the first], ...}.
+"""The training step, or inference, of tests/bench/segmenter_bench.cpp in PyTorch: transformers' UperNet with
+a Swin-T, random weights, images and label maps. Prints {"step_ms": [of each step but the first], ...}.
 """
 import argparse
 import contextlib

@@ -1,7 +1,7 @@
-"""The training step or inference of tests/bench/detector_bench.cpp in torchvision: RetinaNet or Mask R-CNN with a ResNet-50
-and a feature pyramid, random weights, frozen norms, stem and first stage, random images of one size, ten objects each. Its own
-resizing is left out. An inference has as many candidates as Saccade's: 1,000 of each level (RetinaNet) or 4,096 classes of
-regions (Mask R-CNN), of which 100 get masks.
+"""The training step or inference of tests/bench/detector_bench.cpp in torchvision: RetinaNet or Mask R-CNN
+with a ResNet-50 and a feature pyramid, random weights, frozen norms, stem and first stage, random images of
+one size, ten objects each. Its own resizing is left out. An inference has as many candidates as Saccade's:
+1,000 per level (RetinaNet) or 4,096 pairs of a region and a class (Mask R-CNN), of which 100 get masks.
 Prints {"ms": ..., "images_per_second": ..., "peak_bytes": ...}, the last of the whole process or of the GPU.
 
 Usage: python scripts/bench/torchvision_detector.py --model retinanet [--infer] [--batch N] [--height H] [--width W]
@@ -48,7 +48,7 @@ model.to(args.device)
 if not args.contiguous:
     model.to(memory_format=torch.channels_last)
 parameters = [p for p in model.parameters() if p.requires_grad]
-# With a larger rate random weights diverge, and the regions of a step become others.
+# At a larger rate random weights diverge, and the regions of a step change.
 optimizer = torch.optim.SGD(parameters, lr=1e-12, momentum=0.9, weight_decay=1e-4)
 images = [torch.rand(3, args.height, args.width).to(args.device) for _ in range(args.batch)]
 targets = []

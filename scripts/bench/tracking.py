@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""Switches of identity, ours beside those of supervision's ByteTrack, on the same detections of drawn scenes.
+"""Counts identity switches, ours next to those of supervision's ByteTrack, on the same detections of
+synthetic scenes.
 
     scripts/bench/tracking.py [--build build] [--seeds 10]
 
-Needs a build with -DSACCADE_BENCH=ON, and in the Python that runs it supervision 0.25.1 (later ones have no ByteTrack) and
-scipy. The easy scene has six objects that meet in pairs at constant speeds of 2 to 6 pixels a frame, are missed in 5 % of the
-frames, and have scores of 0.3 while another one hides them. In the hard one twenty objects change their direction and speed at
-random, boxes shake by 5 % of their size, 15 % are missed, hidden ones are missed or low, and false alarms appear. IDF1 counts
-the detections whose number is that of their object under the best assignment of numbers to objects (Ristani et al. 2016).
+Needs a build with -DSACCADE_BENCH=ON, and in the Python that runs it supervision 0.25.1 (later versions have
+no ByteTrack) and scipy. The easy scene has six objects that meet in pairs at constant speeds of 2 to 6 pixels
+per frame, are missed in 5 % of the frames, and have scores of 0.3 while another one hides them. In the hard
+one, twenty objects change direction and speed at random, boxes jitter by 5 % of their size, 15 % are missed,
+hidden ones are missed or low, and false alarms appear. IDF1 counts the detections whose number is that of
+their object under the best assignment of numbers to objects (Ristani et al. 2016).
 """
 import argparse
 import os
@@ -31,7 +33,7 @@ def overlap(a, b):
 
 
 def scene(seed, hard):
-    """By frame: (x, y, w, h, score, object), the object -1 for a false alarm."""
+    """By frame: (x, y, w, h, score, object); the object is -1 for a false alarm."""
     rng = random.Random(seed)
     objects = []
     for k in range(20 if hard else 6):
