@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Configures for machines that this one is not: GPUs of other kinds, as a stand-in of nvidia-smi tells them, nvcc in its usual folder but
-# not in PATH, an old or a broken nvcc, none, no headers of cuDNN, cuBLAS and NCCL. Each is configured as it should be, or says in one
-# line why not. Builds nothing.
+# Configures for machines that this one is not: other kinds of GPUs, as reported by a stand-in for nvidia-smi,
+# nvcc in its usual folder but not in PATH, an old, broken or missing nvcc, no headers of cuDNN, cuBLAS and
+# NCCL. Each is configured as it should be, or says in one line why not. Builds nothing.
 # Usage: scripts/checks/check_cuda_builds.sh
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -10,7 +10,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 wrong=0
 
-# Everything of this machine's /usr/bin but what tells of a GPU.
+# Everything in this machine's /usr/bin except the tools that report a GPU.
 mkdir "$work/tools" "$work/machine"
 ln -s /usr/bin/* "$work/tools/"
 rm -f "$work"/tools/nvcc* "$work/tools/nvidia-smi"
@@ -20,12 +20,12 @@ on_machine() { # command...
     PATH="$work/machine:$work/tools" "$@"
 }
 
-# A stand-in of a program.
+# Makes a stand-in for a program.
 stand_in() { # name, text of its script
   printf '#!/bin/sh\n%s\n' "$2" > "$work/machine/$1"
   chmod +x "$work/machine/$1"
 }
-# The compute capabilities of the machine's GPUs; none without any.
+# Sets the compute capabilities of the machine's GPUs; without arguments there are none.
 gpus() {
   if [ $# = 0 ]; then
     stand_in nvidia-smi 'echo "NVIDIA-SMI has failed because it could not communicate with the NVIDIA driver."; exit 9'
@@ -33,7 +33,7 @@ gpus() {
     stand_in nvidia-smi "case \$1 in -L) echo 'GPU 0: stand-in (UUID: none)' ;; *) printf '%s\\n' $* ;; esac"
   fi
 }
-# A line of the output must be so, and the exit status zero or not.
+# A line of the output must match, and the exit status must be zero or not.
 expect() { # what, 0 or 1, regular expression, command...
   local what=$1 status=$2 line=$3 found=0
   shift 3
@@ -64,7 +64,7 @@ if [ ${#nvccs[@]} -gt 0 ]; then
   configured "a GPU that is newer than nvcc" 0 'architectures [0-9]+\)' on
   gpus 8.9
   configured "named architectures" 0 'architectures 80;90\)' on "-DSACCADE_CUDA_ARCHITECTURES=80;90"
-  # None of the libraries' headers is read.
+  # The headers of these libraries are not read.
   mkdir "$work/headers"
   for header in cudnn cudnn_graph cudnn_backend cublas_v2 cublas_api cublasLt nccl; do
     echo "#error \"$header.h is not there\"" > "$work/headers/$header.h"

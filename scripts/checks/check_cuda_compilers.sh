@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Compiles the CUDA backend with toolkits that this machine does not have: CUDA 12.4, the oldest promised (its headers with g++ and clang 19
-# for the host's files, its nvcc and clang 19 for every kernel), and the newest nvcc of PyPI (one kernel, as CMake compiles it, with warnings
-# as errors). What cannot be fetched is said; exit status 77: nothing could. Half an hour.
+# Compiles the CUDA backend with toolkits that this machine does not have: CUDA 12.4, the oldest supported
+# (its headers with g++ and clang 19 for the host's files, its nvcc and clang 19 for every kernel), and the
+# newest nvcc on PyPI (one kernel, as CMake compiles it, with warnings as errors). Reports what cannot be
+# fetched; exit status 77 if nothing could. Takes half an hour.
 # Usage: scripts/checks/check_cuda_compilers.sh
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
@@ -10,7 +11,7 @@ oldest=12.4 cache=.cache/cuda
 failed=0 ran=0
 mkdir -p "$cache"
 
-# Wheels of PyPI into one folder that looks like a toolkit.
+# Unpacks wheels from PyPI into one folder that looks like a toolkit.
 fetch_wheels() { # folder, pip's arguments...
   local folder=$cache/$1 wheels
   shift
@@ -21,13 +22,13 @@ fetch_wheels() { # folder, pip's arguments...
     for wheel in "$wheels"/*.whl; do python3 -m zipfile -e "$wheel" "$wheels/unpacked"; done
     for part in "$wheels"/unpacked/nvidia/*/; do cp -r "$part/." "$folder.part/"; done
     find "$folder.part" -path '*/bin/*' -type f -exec chmod +x {} +
-    mkdir -p "$folder.part/lib64" # clang takes the folder for a toolkit by it
+    mkdir -p "$folder.part/lib64" # clang recognises a toolkit by it
     mv "$folder.part" "$folder"
   fi
   rm -rf "$wheels"
   [ -d "$folder" ]
 }
-# Debian's clang 19 without installing it, unless it is.
+# Fetches Debian's clang 19 without installing it, unless it is installed.
 clang=$(command -v clang++-19)
 fetch_clang() {
   [ -z "$clang" ] || return 0
@@ -44,7 +45,7 @@ fetch_clang() {
   export LD_LIBRARY_PATH=$folder/usr/lib/x86_64-linux-gnu:$folder/usr/lib/llvm-19/lib
   [ -x "$clang" ]
 }
-# nvcc of Debian 13's package, without installing it, into the folder of its headers.
+# Puts nvcc from Debian 13's package into the folder of its headers, without installing it.
 fetch_oldest_nvcc() {
   local folder=$cache/$oldest packages
   [ ! -x "$folder/bin/nvcc" ] || return 0
@@ -66,7 +67,7 @@ fetch_oldest_nvcc() {
   rm -rf "$packages"
   [ -x "$folder/bin/nvcc" ]
 }
-# One file after another; what went wrong is printed.
+# Compiles one file after another; prints what went wrong.
 each() { # what, files until --, command to which the file is added...
   local what=$1 files=() bad=0
   shift

@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# Builds the program in an empty Debian 13, whose compilers, CMake and libraries (oneDNN 3) are newer than CI's: with g++ 13 and this
-# machine's nvcc, where it has one, for sm_90; with Debian's own g++ 14 for the CPU. Each program says what it is, draws images and trains
-# two steps on the CPU; the last line counts the compilers' warnings. Needs root, debootstrap and the network, else exit status 77. An hour.
-# Usage: scripts/checks/check_debian13.sh [ROOT]     a tree that debootstrap has made of trixie: it is used, and stays with its builds
+# Builds the program in an empty Debian 13, whose compilers, CMake and libraries (oneDNN 3) are newer than
+# CI's: with g++ 13 and this machine's nvcc, if it has one, for sm_90; with Debian's own g++ 14 for the CPU.
+# Each program prints its version, draws images and trains two steps on the CPU; the last line counts the
+# compilers' warnings. Needs root, debootstrap and the network, otherwise exit status 77. Takes an hour.
+# Usage: scripts/checks/check_debian13.sh [ROOT]
+#   a tree that debootstrap has made of trixie: it is used, and stays with its builds
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -10,7 +12,7 @@ if [ "$(id -u)" != 0 ] || ! command -v debootstrap > /dev/null; then
   echo "an empty Debian needs root and debootstrap"
   exit 77
 fi
-# In name spaces of its own, whatever is mounted goes with this script.
+# In name spaces of its own, so that all mounts disappear with this script.
 [ -n "${SACCADE_UNSHARED:-}" ] || exec env SACCADE_UNSHARED=1 unshare --mount "$0" "$@"
 mount --make-rprivate /
 root=${1:-$(mktemp -d)}
@@ -56,7 +58,8 @@ build() { # g++, further options of cmake...
   passed+=("$(inside "$compiler" --version | head -n 1)")
 }
 passed=()
-# Debian's libraries are g++ 14's, with whose runtime library the program runs, though g++ 13 links it with its own.
+# Debian's libraries are built by g++ 14, whose runtime library the program runs with, though g++ 13 links it
+# with its own.
 older=-DCMAKE_EXE_LINKER_FLAGS=-Wl,--allow-shlib-undefined
 if [ -n "$nvcc" ]; then
   build g++-13 $older -DSACCADE_CUDA=on -DCMAKE_CUDA_COMPILER=/cuda/bin/nvcc -DSACCADE_CUDA_ARCHITECTURES=90-real

@@ -19,7 +19,7 @@ FENCE = re.compile(r"^\s*```")
 
 
 def prose_lines(text):
-    """The lines outside of code blocks, with their numbers."""
+    """The lines outside code blocks, with their numbers."""
     inside = False
     for number, line in enumerate(text.splitlines(), 1):
         if FENCE.match(line):
@@ -62,7 +62,7 @@ def index_faults(pages):
 
 
 def old_name_faults():
-    """Where a field is called by an old name. Names that another field has now are passed over."""
+    """Where a field is called by an old name. Skips names that another field has now."""
     schema = (ROOT / "configs/saccade.proto").read_text()
     fields = re.findall(r"^  (?:optional|repeated) [\w.]+ (\w+) = \d+ (.*)", schema, re.M)
     old = {name for name, rule in fields if "moved_to" in rule} - {name for name, rule in fields if "moved_to" not in rule}
@@ -76,7 +76,7 @@ def old_name_faults():
             yield f"{where}:{number}: {names[0]} is an old name of the field"
 
 
-# Words that mean something else in English, or that the field has another word for, and what to write.
+# Words with another meaning in English, or for which the field has another word, and what to write instead.
 PRIVATE_WORDS = {
     r"figures": "metrics",
     r"beside": "next to, besides, compared with",
@@ -88,7 +88,7 @@ PRIVATE_WORDS = {
     r"goes on|go on": "continues",
     r"it were|by heart|for ever|lies beside|what else": "plain English",
 }
-# The same of names in the code, and of keys in JSON.
+# The same for names in the code, and for keys in JSON.
 PRIVATE_NAMES = r'\bkMost[A-Z]|\bLeadingGroups\b|\bTogether\b|\bFigureOptions\b|"figures?\\?":'
 
 
@@ -122,7 +122,7 @@ def help_faults(program, command=()):
 
 
 def commands(text):
-    """The calls of the program in code blocks, indented lines and `...`, with their lines' numbers."""
+    """The calls of the program in code blocks, indented lines and `...`, with their line numbers."""
     inside, begun, begun_at = False, "", 0
     for number, line in enumerate(text.splitlines(), 1):
         if FENCE.match(line):
@@ -157,7 +157,7 @@ def command_faults(pages, program):
             words = re.split(r" [|>] ", call.split(" #")[0])[0]
             try:
                 words = shlex.split(words)
-            except ValueError:  # a part of a sentence
+            except ValueError:  # part of a sentence
                 words = words.split()
             command = tuple(words[: 2 if words[0] in ("data", "weights") else 1])
             place = f"{page.relative_to(ROOT)}:{number}"

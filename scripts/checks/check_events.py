@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Reads a run folder's TensorBoard files with TensorBoard itself (pip install tensorboard), which checks every record's
-checksum, and prints each scalar's count and last value and each picture's count and size:
+"""Reads a run folder's TensorBoard files with TensorBoard itself (pip install tensorboard), which checks
+every record's checksum, and prints each scalar's count and last value and each picture's count and size:
 
     scripts/checks/check_events.py RUN
 """

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Fails when a C++ file of the project is not formatted as .clang-format says, or has a comment that is wider than code may be.
-# --fix formats them instead (but wraps no comment).
+# Fails if a C++ file of the project is not formatted as .clang-format says, or has a comment wider than 110
+# columns. --fix formats the files instead (but wraps no comment).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 

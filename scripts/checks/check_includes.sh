@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Fails on an include that runs against the direction of the rooms (docs/architecture.md), on protobuf or the schema anywhere
-# but in train (and tests), and on a header named without its folder. Prints file:line:text.
+# Fails on an include against the direction of the folders (docs/architecture.md), on protobuf or the schema
+# outside train (and tests), and on a header named without its folder. Prints file:line:text.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-# Each room, and the rooms besides itself that it may include ("core" stands for all of its rooms). A file belongs to the longest
-# room that its path begins with.
+# Each folder, and the other folders that it may include ("core" stands for all of its folders). A file
+# belongs to the longest folder that its path begins with.
 library="core autograd layers models data"
 rooms=(
   "core/tensor"

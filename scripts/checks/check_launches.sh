@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Bounds what a step of whole recipes asks of the GPU in bf16: launches (kernels, library calls, copies) and bytes uploaded. It counts on
-# the emulated GPU with SACCADE_EMULATOR_DRY=1, where nothing runs, so that a ResNet-50 takes seconds. Images have 96 x 128 pixels: the
-# launches hardly depend on the size (docs/performance.md has the counts of 800 x 1066 next to these). Of an inference, with its
-# post-processing, the host waits once: for the copy of the detections.
+# Bounds what a step of whole recipes asks of the GPU in bf16: launches (kernels, library calls, copies) and
+# uploaded bytes. Counts on the emulated GPU with SACCADE_EMULATOR_DRY=1, where nothing runs, so that a
+# ResNet-50 takes seconds. Images have 96 x 128 pixels: the launches hardly depend on the size
+# (docs/performance.md lists the counts at 800 x 1066 next to these). In an inference, post-processing
+# included, the host waits only once: for the copy of the detections.
 # Usage: scripts/checks/check_launches.sh BUILD     an emulated build with detector_bench
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -13,13 +14,13 @@ height=96 width=128 failed=0
 check() { # recipe, batch, most launches, more options
   local recipe=$1 batch=$2 most=$3 counts launches waits uploaded
   shift 3
-  # The first steps, which keep what follows from the sizes, are not counted.
+  # The first steps set up what depends on the sizes, and are not counted.
   counts=$(SACCADE_EMULATOR_DRY=1 "$build/detector_bench" --config "configs/$recipe.textproto" --device cuda --precision bf16 \
     --batch "$batch" --height $height --width $width --steps 12 "$@")
   read -r launches waits uploaded < <(
     sed -E 's/.*"launches": ([0-9]+), "host_syncs": ([0-9]+), "uploaded_bytes": ([0-9]+).*/\1 \2 \3/' <<< "$counts")
   echo "$recipe${*:+ $*}, batch $batch: $launches launches (at most $most), $waits waits, $uploaded bytes uploaded"
-  # Images travel as bytes; the targets and all scalars of a step are less than 64 KB.
+  # Images are sent as bytes; the targets and all scalars of a step are less than 64 KB.
   if [ "$launches" -gt "$most" ] || [ "$uploaded" -ge $((batch * height * width * 3 + 65536)) ]; then
     echo "error: check_launches.sh: $recipe asks more of the GPU than that" >&2
     failed=1

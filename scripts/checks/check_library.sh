@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# libsaccade as others use it: its exported symbols are those of train/library/exports.map, the installed files are enough to build the
-# examples (CMake's find_package, and pkg-config), C++, C and Python find the same objects in the same image, and a process opens it at any
-# time. Of a build with CUDA too.
+# Tests libsaccade as others use it: its exported symbols are those of train/library/exports.map, the
+# installed files suffice to build the examples (CMake's find_package, and pkg-config), C++, C and Python find
+# the same objects in the same image, and a process can open it at any time. Works for a build with CUDA too.
 # Usage: scripts/checks/check_library.sh [BUILD]     the build folder, build by default; what is built already
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -24,7 +24,7 @@ quietly cmake --install "$build" --prefix "$work/usr"
 prefix=$work/usr
 quietly cmake -S examples -B "$work/examples" "-DCMAKE_PREFIX_PATH=$prefix" -DCMAKE_BUILD_TYPE=Debug
 quietly cmake --build "$work/examples"
-# The C example once more, without CMake.
+# Builds the C example again, without CMake.
 pc=$(find "$prefix" -name saccade.pc -printf '%h')
 libraries=$(dirname "$pc")
 if command -v pkg-config > /dev/null; then
@@ -51,7 +51,7 @@ import struct
 import sys
 import zlib
 
-# The pixels of the PNG files that saccade writes: RGB, one filter a row.
+# Reads the pixels of the PNG files that saccade writes: RGB, one filter per row.
 data, at, packed = open(sys.argv[1], "rb").read(), 8, b""
 while at < len(data):
     (size,), kind = struct.unpack(">I", data[at : at + 4]), data[at + 4 : at + 8]
@@ -82,7 +82,8 @@ c=$work/detect_c
 [ -x "$c" ] || c=$work/examples/detect_c
 LD_LIBRARY_PATH=$libraries "$c" "$checkpoint" 0 "$work/image.ppm" | diff "$work/found" -
 python3 examples/detect.py "$checkpoint" 0 "$image" "$libraries/libsaccade.so" | diff "$work/found" -
-# Late, as after torch or onnxruntime: libstdc++ and libgomp are there, and others have taken the loader's reserve.
+# Late, as after torch or onnxruntime: libstdc++ and libgomp are loaded, and others have used up the loader's
+# reserve.
 cat > "$work/greedy.c" << 'END'
 static __thread char mine[64] __attribute__((tls_model("initial-exec")));
 char* mine_of_thread(void) { return mine; }
@@ -113,7 +114,7 @@ runpy.run_path(example, run_name="__main__")
 END
 python3 "$work/late.py" "$work/greedy.so" examples/detect.py "$checkpoint" 0 "$image" "$libraries/libsaccade.so" | diff "$work/found" -
 python3 - "$libraries/libsaccade.so" "$checkpoint" "$image" << 'END'
-# The process of the caller: threads that cannot start are an error, and its settings stay.
+# In the caller's process, threads that cannot start are an error, and its settings stay.
 import ctypes
 import resource
 import sys

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The MACs of detectors with a pyramid at 1280 x 800 against the published ones (tables 3 and 4 of the DAT paper, and those of Swin's
-# detectors), which count the norms too: at most 3 % apart.
+# Compares the MACs of pyramid detectors at 1280 x 800 with the published ones (tables 3 and 4 of the DAT
+# paper, and those of Swin's detectors), which include the norms: they may differ by at most 3 %.
 # Usage: scripts/checks/check_macs.sh BUILD
 set -euo pipefail
 build=$(cd "$1" && pwd)

@@ -5,7 +5,7 @@
     scripts/checks/check_mask_metrics.py build/saccade [ROUNDS [FIRST_SEED]]
     scripts/checks/check_mask_metrics.py build/saccade --files annotations.json detections.json
 
-Prints the largest difference of each kind; fails where one is over 1e-9.
+Prints the largest difference of each kind; fails if one is over 1e-9.
 """
 import json
 import subprocess

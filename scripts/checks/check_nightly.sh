@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Prints a line for each part of scripts/nightly.sh that has not run, has failed, or has run more than 60 commits ago; nothing otherwise.
+# Prints a line for each part of scripts/nightly.sh that has not run, has failed, or last ran more than 60
+# commits ago; nothing otherwise.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 table=docs/nightly.md most=60

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Exports models and holds the files against the program itself.
+"""Exports models and compares the files with the program itself.
 
-For every recipe with random weights, or for the given checkpoints and recipes: onnx's checker passes, there are no
-infinities, and onnxruntime's logits and boxes of 8 images of noise are those of `saccade export --sample`, to 1e-4 each (of
-two-stage models as sets of queries, and recipes of such with 20 queries; of R-CNNs as sets of detections, and cascades with
-20 regions). With --openvino a second runtime reads the file too. With --annotations and --images the file of a detector with
-pre- and post-processing inside detects in onnxruntime what `saccade eval --precision f32` does: the APs agree to 1e-3. Needs
-onnx, onnxruntime and numpy, which scripts/setup.sh --checks puts into .cache/onnx (and openvino; for the APs Pillow).
+For every recipe with random weights, or for the given checkpoints and recipes: onnx's checker passes, there
+are no infinities, and onnxruntime's logits and boxes of 8 images of noise equal those of `saccade export
+--sample`, to 1e-4 each (for two-stage models as sets of queries, with 20 queries in recipes; for R-CNNs as
+sets of detections, with 20 regions for cascades). With --openvino a second runtime reads the file too. With
+--annotations and --images, the file of a detector with built-in pre- and post-processing must detect in
+onnxruntime what `saccade eval --precision f32` does: the APs agree to 1e-3. Needs onnx, onnxruntime and
+numpy, which scripts/setup.sh --checks puts into .cache/onnx (and openvino; for the APs Pillow).
 
 Usage: scripts/checks/check_onnx.py [--saccade build/saccade] [--height H --width W] [--batch N|dynamic] [--openvino]
        [--keep DIR] [--annotations A.json --images DIR] [MODEL...]
@@ -28,18 +29,19 @@ import onnxruntime
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TOLERANCE = 1e-4
-MASK_TOLERANCE = 1e-3  # of logits that are sums over hundreds of channels, and of regions' masks (see mask_differences)
+MASK_TOLERANCE = 1e-3  # for logits summed over hundreds of channels, and masks of regions (see mask_differences)
 AP_TOLERANCE = 1e-3
-# Recipes whose queries are tokens, by falling score. Of 900 random scores some lie closer together than rounding errors: their
-# order would be left to chance, and with it the queries'. Of the first few they do not.
+# Recipes whose queries are tokens, by falling score. Among 900 random scores some differ by less than
+# rounding errors, so that their order, and with it that of the queries, would be random. Among the first few
+# none do.
 CHOOSE_TOKENS = ("bccd.", "dino", "rt_detr", "two_stage", "dfine", "rf_detr", "lw_detr")
 QUERIES = 20
-# Where two tokens come so near to each other at the end of the list that either may be the last query, all queries differ; with
-# another number of them the end is elsewhere. What is wrong with the file is wrong then, too.
+# If two tokens at the end of the list are so close that either may be the last query, all queries differ;
+# with another number of queries the end is elsewhere. A real fault of the file shows then, too.
 OTHER_QUERIES = 15
-# Stages that move regions make their rounding errors larger, and of the overlaps of 1000 regions some lie as near to
-# the limit of the suppression (in cascade_mask_rcnn_dat_t 0.499996 here and 0.500004 there): another detection stays.
-# Of the first few none.
+# Stages that move regions amplify rounding errors, and among 1000 regions some overlaps are as close to the
+# suppression threshold (in cascade_mask_rcnn_dat_t 0.499996 here and 0.500004 there): a different detection
+# stays. Among the first few none are.
 MOVE_REGIONS = ("cascade",)
 
 
@@ -86,7 +88,7 @@ def run_openvino(path, images, batch):
 
 
 def detect(path, annotations, images):
-    """COCO's result list of the file's detections, with its own pre- and post-processing."""
+    """The file's detections as COCO's result list, with its own pre- and post-processing."""
     from PIL import Image
 
     options = onnxruntime.SessionOptions()
@@ -132,7 +134,8 @@ def check_ap(model, arguments, folder):
 
 
 def suppression(model):
-    """The largest IoU of two detections of a class and the least score, where the file keeps doubles out; else None."""
+    """The largest IoU of two detections of a class and the lowest score, if the file suppresses duplicates;
+    else None."""
     values = {t.name: onnx.numpy_helper.to_array(t) for t in model.graph.initializer}
     for node in model.graph.node:
         if node.op_type == "NonMaxSuppression":
@@ -141,7 +144,7 @@ def suppression(model):
 
 
 def without_doubles(logits, boxes, nms, least_score, count):
-    """The logits, -inf of what is not kept, as the file has scores of 0."""
+    """The logits, -inf for those not kept, for which the file has scores of 0."""
     kept = np.full_like(logits, -np.inf)
     low, high = boxes[:, :2] - boxes[:, 2:] / 2, boxes[:, :2] + boxes[:, 2:] / 2
     area = boxes[:, 2] * boxes[:, 3]
@@ -158,7 +161,8 @@ def without_doubles(logits, boxes, nms, least_score, count):
 
 
 def postprocessed(logits, boxes, softmax, count):
-    """What the file should make of one image's raw outputs: scores, labels and boxes (x1, y1, x2, y2) of the unit square."""
+    """The expected results for one image's raw outputs: scores, labels and boxes (x1, y1, x2, y2) of the unit
+    square."""
     if softmax:
         exponents = np.exp(logits - logits.max(-1, keepdims=True))
         scores = exponents / exponents.sum(-1, keepdims=True)
@@ -177,7 +181,8 @@ def postprocessed(logits, boxes, softmax, count):
 
 
 def check_postprocess(model, expected, images, arguments, folder):
-    """The largest difference of scores and of boxes as parts of the image. Of nearly equal scores any order is right."""
+    """The largest difference of scores and of boxes relative to the image. Nearly equal scores may be in any
+    order."""
     out = folder / "postprocess.onnx"
     command = [arguments.saccade, "export", str(model), str(out), "--batch", "dynamic", "--postprocess", "--raw-outputs"]
     for flag, value in (("--height", arguments.height), ("--width", arguments.width)):
@@ -219,7 +224,7 @@ def check_postprocess(model, expected, images, arguments, folder):
 
 
 def resized(maps, size, axis):
-    """Bilinear along an axis, cells as areas: what is beyond the outermost centres has their values."""
+    """Bilinear along an axis, cells as areas: positions beyond the outermost centres have their values."""
     cells = maps.shape[axis]
     place = np.clip((np.arange(size) + 0.5) * cells / size - 0.5, 0, cells - 1)
     low = np.minimum(place.astype(int), max(cells - 2, 0))
@@ -235,7 +240,8 @@ def check_label_maps(made):
 
 
 def as_sets(made, expected):
-    """made with each image's queries in the order of those of expected, by nearness; as it is where one is nearest to two."""
+    """made with each image's queries in the order of expected's, by nearness; unchanged if one is nearest to
+    two."""
     rows = {name: np.empty_like(values) for name, values in made.items()}
     count = made["logits"].shape[1]
     for n in range(len(made["logits"])):
@@ -250,8 +256,9 @@ def as_sets(made, expected):
 
 
 def mask_differences(made, expected, boxes, expected_boxes):
-    """Masks [..., S, S] of regions: how far they differ beyond what follows from a region's place. One that is moved by a part
-    of its size, as rounding errors do, moves its mask by as many cells, each time the steepest step between two of them."""
+    """Masks [..., S, S] of regions: how far they differ beyond the effect of a region's place. A region moved
+    by a part of its size, as by rounding errors, moves its mask by as many cells, each time by the steepest
+    step between two of them."""
     steps = [np.abs(np.diff(expected, axis=axis)).max((-2, -1)) for axis in (-2, -1)]
     size = np.maximum(np.abs(expected_boxes[..., 2:] - expected_boxes[..., :2]), 1e-9)
     moved = np.abs(boxes - expected_boxes).reshape(*boxes.shape[:-1], 2, 2).max(-2) / size * expected.shape[-1]
@@ -260,9 +267,10 @@ def mask_differences(made, expected, boxes, expected_boxes):
 
 
 def as_detections(made, expected):
-    """made with each image's detections in the order of those of expected that they are, one to one, by label, score, box and
-    mask: nearly equal scores are in any order. At the end of the list either of two may be the one that is left: such a pair
-    counts as equal, as do unused rows, whose scores are 0. All others stay different. Also how many pairs were at the end."""
+    """made with each image's detections in the order of the matching ones of expected, one to one, by label,
+    score, box and mask: nearly equal scores may be in any order. At the end of the list, either of two may be
+    the one that remains: such a pair counts as equal, as do unused rows, whose scores are 0. All others stay
+    different. Also returns how many pairs were at the end."""
     rows, ends = {name: values.copy() for name, values in made.items()}, 0
     for n, scores in enumerate(expected["scores"]):
         count = len(scores)
@@ -319,8 +327,8 @@ def check(model, arguments, folder, queries=QUERIES):
     runtimes = {"onnxruntime": run_onnxruntime}
     if arguments.openvino:
         runtimes["openvino"] = run_openvino
-    # Queries that are the best tokens: where the scores of two are equal but for rounding errors, either may be the first.
-    finished = "logits" not in expected and "scores" in expected  # by the model itself, as R-CNN's detections
+    # Queries are the best tokens: if two scores are equal except for rounding errors, either may come first.
+    finished = "logits" not in expected and "scores" in expected  # by the model itself, like R-CNN detections
     two_stage = not finished and any(node.op_type == "TopK" for node in proto.graph.node)
     worst = {}
     for runtime, run in runtimes.items():

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# A running process opens libsaccade: it has no thread-local variables of the initial-exec model, and Python opens it bare and after what
-# brings many libraries of its own, where that is installed.
+# Checks that a running process can open libsaccade: it has no thread-local variables of the initial-exec
+# model, and Python opens it first, or after modules that load many libraries of their own, if those are
+# installed.
 # Usage: scripts/checks/check_opening.sh [BUILD]     the build folder, build by default; what is built already
 set -euo pipefail
 cd "$(dirname "$0")/../.."

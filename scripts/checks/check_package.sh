@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# The packages in an empty Debian 12: they install, the example of find_package builds and runs, completion completes, the manual is
-# there, a service answers, and after their removal nothing of them is left. The archive of the program and the wheel, where they are next to
-# the packages, are tried too. Needs root, debootstrap and the network; minutes.
-# Usage: scripts/checks/check_package.sh FOLDER [BASE]     where the .deb files are; a tree that debootstrap has made, which is copied
+# Tests the packages in an empty Debian 12: they install, the find_package example builds and runs, completion
+# works, the manual is there, a service answers, and nothing is left after their removal. Also tries the
+# program's archive and the wheel, if they are next to the packages. Needs root, debootstrap and the network;
+# takes minutes.
+# Usage: scripts/checks/check_package.sh FOLDER [BASE]
+#   where the .deb files are; a tree that debootstrap has made, which is copied
 set -euo pipefail
 packages=$(realpath "${1:?usage: scripts/checks/check_package.sh FOLDER [BASE]}")
 base=${2:-}
@@ -19,7 +21,7 @@ trap leave EXIT
 fail() { echo "error: check_package.sh: $*" >&2; exit 1; }
 inside() { chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 HOME=/root DEBIAN_FRONTEND=noninteractive "$@"; }
 quietly() { "$@" > "$root.log" 2>&1 || { tail -n 20 "$root.log" >&2; fail "$*"; }; }
-# Not what others keep for themselves: man saves the pages that it has shown, apt what it has fetched.
+# Leaves out what others keep for themselves: man caches pages that it has shown, apt what it has fetched.
 files_of_ours() { find "$root" -xdev \( -path "$root/proc" -o -path "$root/check" -o -path "$root/var/cache" \) -prune -o -iname '*saccade*' -print; }
 
 if [ -n "$base" ]; then
@@ -64,7 +66,7 @@ completed=$(inside bash -c '. /usr/share/bash-completion/bash_completion; _compl
 [[ $(inside man saccade-data-shapes 2> /dev/null) == *synthetic* ]] || fail "the page of the manual does not show"
 echo "completion completes, the manual shows"
 
-# The example that has trained wrote a checkpoint; the program serves it.
+# The example's training wrote a checkpoint; the program serves it.
 chroot "$root" saccade serve /check/run/checkpoints/last.safetensors --port 0 --threshold 0 > "$root/check/serve.log" 2>&1 &
 service=$!
 for ((i = 0; i < 100; ++i)); do

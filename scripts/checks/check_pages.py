@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Opens report pages in headless Chromium and reads its log of the network: a page must request nothing.
+"""Opens report pages in headless Chromium and reads its network log: a page must request nothing.
 
     scripts/checks/check_pages.py PROGRAM                  pages of a short training and of its data set
-    scripts/checks/check_pages.py --pictures DIR PAGE...   these pages, and pictures of them: wide, narrow, dark
+    scripts/checks/check_pages.py --pictures DIR PAGE...   these pages, and pictures of them: wide, narrow,
+                                                           dark
 
-Two planted pages show that a request would be seen: with the page's policy (Content-Security-Policy) an image of
-another host is blocked, without it the log has the request. Exits with 77 if there is no Chromium.
+Two planted pages show that a request would be noticed: with the page's policy (Content-Security-Policy) an
+image from another host is blocked, without it the log shows the request. Exits with 77 if there is no
+Chromium.
 """
 
 import argparse
@@ -34,7 +36,7 @@ def open_page(browser, page, picture=None, form="wide"):
         text = log.read_text()
     try:
         events = json.loads(text)
-    except json.JSONDecodeError:  # it was not closed
+    except json.JSONDecodeError:  # the log was not closed
         events = json.loads(text.rstrip().rstrip(",") + "]}")
     begin = events["constants"]["logEventTypes"]["URL_REQUEST_START_JOB"]
     found = [e.get("params", {}) for e in events["events"] if e["type"] == begin]

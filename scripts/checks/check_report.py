@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Compares the figures that `saccade report --json` has written with pycocotools' and scikit-learn's:
+"""Compares the metrics that `saccade report --json` has written with those of pycocotools and scikit-learn:
 
     pip install pycocotools scikit-learn
     saccade eval --checkpoint RUN/checkpoints/best.safetensors --annotations A --images D --detections detections.json
     saccade report RUN --annotations A --images D --json metrics.json
     scripts/checks/check_report.py A detections.json metrics.json
 
-Prints the largest difference of each kind; fails where one is over 1e-9.
+Prints the largest difference of each kind; fails if one is over 1e-9.
 """
 import json
 import sys
@@ -41,7 +41,7 @@ for mine, their in zip(ours["classes"], theirs["classes"], strict=True):
             compare(key, mine[iou][key], their[iou][key])
         best = mine[iou]["best"]
         compare("best F1", best["f1"], their[iou]["best_f1"])
-        if best["f1"] >= 0:  # the point of the threshold is one of the curve
+        if best["f1"] >= 0:  # the threshold's point is one of the curve's
             at = mine[iou]["scores"].index(best["threshold"])
             compare("best F1", best["f1"], best_f1(their[iou]["precision"][at:at + 1], their[iou]["recall"][at:at + 1], 1))
 for kind, difference in largest.items():

@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
-"""Looks at the machine code that nvcc made of the tuned kernels (core/kernels/*/*_cuda*.cu) without a GPU:
+"""Inspects the machine code that nvcc made of the tuned kernels (core/kernels/*/*_cuda*.cu) without a GPU:
 
     scripts/checks/check_sass.py BUILD            checks the objects of a CUDA build
     scripts/checks/check_sass.py BUILD --counts   and prints a kernel's instructions and loops
     scripts/checks/check_sass.py BUILD --only layer_norm   the files whose names begin so
 
-No tuned kernel may use stack or local memory. Beyond that check_sass.tsv here holds, by file and kernel (names with * and
-?, the first line that fits), the most registers of a thread, the most bytes of stack where some are allowed, the fewest
-128-bit loads and stores of global memory, and the most instructions of the longest innermost loop ("-": not checked). All are
-figures of sm_90, and every line must meet a kernel. Without cuobjdump (CUDA toolkit, or PyPI's nvidia-cuda-cuobjdump and
-nvidia-cuda-nvdisasm, which scripts/setup.sh --checks puts into .cache) or code for sm_90 it says so and checks nothing.
+No tuned kernel may use stack or local memory. Beyond that check_sass.tsv here lists, by file and kernel
+(names with * and ?, the first line that fits), the most registers of a thread, the most bytes of stack where
+some are allowed, the fewest 128-bit loads and stores of global memory, and the most instructions of the
+longest innermost loop ("-": not checked). All values are for sm_90, and every line must match a kernel.
+Without cuobjdump (CUDA toolkit, or PyPI's nvidia-cuda-cuobjdump and nvidia-cuda-nvdisasm, which
+scripts/setup.sh --checks puts into .cache) or code for sm_90 it says so and checks nothing.
 """
 import argparse
 import collections
@@ -40,7 +41,7 @@ def run(*command, text=None):
 
 
 def short(name):
-    """A demangled kernel without return type, namespaces and parameters."""
+    """The demangled name of a kernel without return type, namespaces and parameters."""
     name = re.sub(r"\((anonymous namespace|unnamed)\)::|\b(saccade|kernels|on_cuda|cuda)::", "", name)
     name = re.sub(r"^void ", "", name)
     depth = 0
@@ -62,12 +63,13 @@ class Kernel:
         return self.count(r"(LDL|STL)\b")
 
     def size(self):
-        """Without the slow paths of collectives and divisions behind the last EXIT, and the padding."""
+        """The code without the slow paths of collectives and divisions after the last EXIT, and the
+        padding."""
         ends = [i for i, (_, op, _) in enumerate(self.code) if op == "EXIT"]
         return (ends[-1] + 1 if ends else len(self.code))
 
     def loops(self):
-        """The innermost ones: (instructions, their kinds)."""
+        """The innermost loops: (instructions, their kinds)."""
         ranges = []
         place = {address: i for i, (address, _, _) in enumerate(self.code)}
         for i, (_, op, rest) in enumerate(self.code[:self.size()]):

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fails on what shellcheck finds in the shell scripts, and ruff (ruff.toml) in the Python scripts.
+# Fails on anything that shellcheck finds in the shell scripts, and ruff (ruff.toml) in the Python scripts.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -7,9 +7,9 @@ for tool in shellcheck .cache/ruff/bin/ruff; do
   command -v "$tool" > /dev/null || { echo "error: check_scripts.sh: no $tool; run scripts/setup.sh --checks" >&2; exit 1; }
 done
 mapfile -t shell < <(git ls-files -- .ci/run '*.sh')
-# SC2317, code that is never reached: it does not see functions that are called by their name in a variable.
+# SC2317, unreachable code: it does not see functions that are called through a variable.
 shellcheck --exclude=SC2317 "${shell[@]}"
-# `local word= quote=` sets both to nothing, and a backslash in quotes is itself.
+# `local word= quote=` sets both to nothing, and a backslash in quotes stands for itself.
 shellcheck --shell=bash --exclude=SC1003,SC1007 train/commands/shell/completion.bash
 mapfile -t python < <(git ls-files -- '*.py')
 .cache/ruff/bin/ruff check -q "${python[@]}"

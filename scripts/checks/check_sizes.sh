@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Fails on a source file of over 400 lines (tests and tables of data apart), on a folder with over 22 source files, and on a page
-# that is longer than people read. What is larger for a reason stands below with it; an exception that is no longer needed is an
-# error too.
+# Fails on a source file of over 400 lines (tests and data tables excepted), on a folder with over 22 source
+# files, and on a page that is longer than people read. Justified exceptions are listed below; an exception
+# that is no longer needed is an error too.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -36,7 +36,7 @@ exceptions=$(printf '%s\n' "${exceptions[@]}") awk '
     for (i = 1; i < ARGC; ++i) {
       folder = ARGV[i]
       sub("/[^/]*$", "", folder)
-      # A header and its source are one thing.
+      # A header and its source count as one.
       thing = ARGV[i]
       sub(/\.[a-z]+$/, "", thing)
       if (!(thing in seen)) ++things[folder]

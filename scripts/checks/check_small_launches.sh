@@ -1,13 +1,17 @@
 #!/usr/bin/env bash
-# Looks at the kernels that a step of whole recipes runs on a GPU, alone and with two ranks, without one (SACCADE_EMULATOR_DRY=small):
-#   * no launch of fewer than 1,024 threads touches memory more than 1,000 times in a thread: that is a millisecond in which the GPU
-#     idles. What may do so stands in tests/cuda/small_launches.tsv with its reason.
-#   * the generic kernels, which are written for one thread an index and not for coalesced access, are those of
-#     tests/cuda/generic_kernels.tsv, by recipe. A new one on a step's path wants a tuned kernel, or a line there.
-# Usage: scripts/checks/check_small_launches.sh BUILD [--write | --all [RECIPE...]]     an emulated build with detector_bench
-#   --write: writes generic_kernels.tsv; --all: every detector's recipe, or these, on larger images, held to the first of the two rules
+# Checks the kernels that a step of whole recipes runs on a GPU, alone and with two ranks, without a GPU
+# (SACCADE_EMULATOR_DRY=small):
+#   * no launch of fewer than 1,024 threads accesses memory more than 1,000 times per thread: that is a
+#     millisecond in which the GPU idles. Exceptions are listed in tests/cuda/small_launches.tsv with their
+#     reasons.
+#   * the generic kernels, which are written with one thread per index and not for coalesced access, are those
+#     of tests/cuda/generic_kernels.tsv, by recipe. A new one in a step needs a tuned kernel, or a line there.
+# Usage: scripts/checks/check_small_launches.sh BUILD [--write | --all [RECIPE...]]
+#   an emulated build with detector_bench
+#   --write: writes generic_kernels.tsv; --all: every detector's recipe, or these, on larger images, held to
+#   the first of the two rules
 set -euo pipefail
-export LC_ALL=C  # one order of lines
+export LC_ALL=C  # so that the order of lines is the same everywhere
 cd "$(dirname "$0")/../.."
 
 build=${1:?the folder of an emulated build}
@@ -31,7 +35,7 @@ step() { # recipe, batch, ranks, more options
   done
   for ((rank = 0; rank < ranks; ++rank)); do wait -n; done
   port=$((port + 1))
-  # Names of generic kernels are the places of their launches, whose lines change.
+  # The names of generic kernels are the places of their launches, whose line numbers change.
   sed -E -i 's#^([0-9]+ [0-9]+ [0-9]+) .*(core/[^:]+):[0-9]+$#\1 \2#' "$log"
   awk -v name="$name" '$4 ~ /^core\// { print name "\t" $4 }' "$log" >> "$work/generic"
   awk -v name="$name" '$2 > 0 && $3 > 1000 { print $4 "\t" name ": " $2 " threads, one of them with " $3 " accesses" }' "$log" \

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# The Python module (train/python) with a library and a program that are built: tests/python/module_test.py. What a test is skipped for
-# stands in what it prints. Exit status 77: no Python here has numpy.
-# Usage: scripts/checks/check_wheel.sh [BUILD]           the build folder, build by default; what is built already
-#        scripts/checks/check_wheel.sh --wheel [WHEEL]   a wheel, by default one that is built first, in an empty environment
+# Tests the Python module (train/python) with a library and a program that are already built:
+# tests/python/module_test.py, which prints why it skips a test. Exit status 77 if no Python here has numpy.
+# Usage: scripts/checks/check_wheel.sh [BUILD]           BUILD: the build folder, already built (build)
+#        scripts/checks/check_wheel.sh --wheel [WHEEL]   WHEEL: tested in an empty environment; by default
+#                                                        one that is built first
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 test=$PWD/tests/python/module_test.py
@@ -37,7 +38,7 @@ python3 -m venv "$work/venv"
 "$work/venv/bin/pip" install -q --disable-pip-version-check pillow supervision ||
   echo "Pillow and supervision cannot be fetched: their tests are skipped"
 package=$("$work/venv/bin/python" -c 'import saccade; print(saccade.__path__[0])')
-# All libraries are the wheel's own, but for libc's and the compiler's.
+# All libraries must be the wheel's own, except those of libc and the compiler.
 for file in "$package/bin/saccade" "$package/lib/libsaccade.so"; do
   foreign=$(env -i ldd -r "$file" 2>&1 | awk -v folder="$package/" \
     '/not found|undefined/ || ($3 ~ /^\// && index($3, folder) != 1 && $3 !~ /\/(libc|libm|libdl|librt|libpthread|libstdc\+\+|libgcc_s)\.so/)' |

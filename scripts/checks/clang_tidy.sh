@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# clang-tidy with the checks of .clang-tidy over all sources but the tests and the CUDA ones, a file at a time; takes some ten
-# minutes on two cores, so CI does not run it. Installs clang-tidy 14 where it is missing.
+# Runs clang-tidy with the checks of .clang-tidy over all sources except tests and CUDA, one file at a time;
+# takes some ten minutes on two cores, so CI does not run it. Installs clang-tidy 14 if it is missing.
 # Usage: scripts/checks/clang_tidy.sh [REGEX]     only files whose path matches
 set -euo pipefail
 cd "$(dirname "$0")/../.."

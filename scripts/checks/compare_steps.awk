@@ -1,7 +1,9 @@
 #!/usr/bin/awk -f
-# Prints the steps of .ci/run with their processor time and clock, and says which has grown by more than a fifth since .ci/steps.tsv was
-# recorded. Machines differ by a factor of three: a step is compared with what all steps together took, here and there.
-# Usage: compare_steps.awk RECORDED.tsv NOW.tsv     lines of STEP, seconds of processor time, seconds by the clock; tabs between
+# Prints the steps of .ci/run with their processor time and wall-clock time, and says which have grown by more
+# than a fifth since .ci/steps.tsv was recorded. Machines differ by a factor of three, so a step is compared
+# with the time of all steps together, here and there.
+# Usage: compare_steps.awk RECORDED.tsv NOW.tsv
+#   lines of STEP, seconds of processor time, seconds by the clock; tabs between
 BEGIN { FS = "\t" }
 FILENAME == ARGV[1] {
   before[$1] = $2
@@ -23,7 +25,7 @@ END {
   printf "%9s %9s %10s  (of a machine %.2f times as slow as that of .ci/steps.tsv)\n", "processor", "clock", "recorded", scale
   for (i = 1; i <= count; ++i) {
     old = name[i] in before ? sprintf("%8.0f s", before[name[i]] * scale) : "       new"
-    # Five seconds are noise.
+    # Differences of five seconds are noise.
     grown = name[i] in before && now[i] > 1.2 * before[name[i]] * scale + 5
     printf "%7d s %7d s %s  %s%s\n", now[i], clock[i], old, name[i], grown ? "   !!!! more than a fifth longer" : ""
   }

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Line coverage of the program's C++ by its tests on the CPU: builds with gcc's --coverage, runs the tests, asks gcov, and
-prints a table of the folders (docs/reliability.md) and the files with the most lines that no test runs.
+"""Line coverage of the program's C++ by its tests on the CPU: builds with gcc's --coverage, runs the tests,
+reads gcov, and prints a table of the folders (docs/reliability.md) and the files with the most lines that no
+test runs.
 
 Usage: scripts/checks/coverage.py [--build DIR] [--tests NAME...] [--only-report] [--lines FILE...]
   --tests        test programs in place of all: core autograd layers models data train

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""Do the tests notice when the program is wrong? Changes hundreds of places of the sources, one at a time, and runs the tests.
+"""Do the tests notice when the program is wrong? Changes hundreds of places in the sources, one at a time,
+and runs the tests.
 
-All changes (mutants) are in one build, each behind a question for the environment's SACCADE_MUTANT (tests/mutants/mutants.h):
-signs turned, terms and statements dropped, bounds off by one, conditions turned or dropped, max for min, constants doubled,
-other results. What does not compile is left out. A run with all of them off says which tests come through which mutant; these
-tests then run with the mutant on, quick ones first, until one fails, crashes or takes ten times its time (with 10 s more).
+All changes (mutants) are in one build, each behind a check of the environment's SACCADE_MUTANT
+(tests/mutants/mutants.h): flipped signs, dropped terms and statements, bounds off by one, inverted or dropped
+conditions, max for min, doubled constants, other results. What does not compile is left out. A run with all
+of them off records which tests reach which mutant; these tests then run with the mutant on, quick ones first,
+until one fails, crashes or takes ten times its time (plus 10 s).
 
 Usage: scripts/checks/mutate.py [--each N] [--seed N] [--minutes N] [--again] [--only GROUP...] [--tests NAME...] [--as-built]
-Results are kept in build-mutants/results.jsonl, where the next call goes on. CPU only; needs about 3 GB.
+Results are kept in build-mutants/results.jsonl, where the next call continues. CPU only; needs about 3 GB.
 """
 
 import argparse
@@ -32,7 +34,7 @@ WORK = ROOT / "build-mutants"
 TREE, BUILD = WORK / "tree", WORK / "build"
 TESTS = ["core", "autograd", "layers", "models", "data", "train"]
 
-# Places by what they do; the first pattern that fits is a file's group.
+# Groups of places by purpose; the first pattern that fits gives a file's group.
 GROUPS = {
     "matcher": r"models/detection/(matcher|assignment)\.cpp|core/kernels/(match_cost|matched_iou)/",
     "losses": r"models/detection/|core/kernels/losses/|autograd/ops/losses/",
@@ -48,14 +50,14 @@ GROUPS = {
 }
 NOT_HERE = re.compile(r"cuda|column_tiles\.h|mma_|distributed/|_ranks|names\.cpp|function_list")
 
-# A line with one of these is left alone: not run, or text for people.
+# A line with one of these is left alone: it does not run, or is text for people.
 LEAVE = re.compile(r"^\s*#|constexpr|static_assert|\b(template|using|case|throw|namespace|struct|class|asm|requires)\b"
                    r"|\bfail\w*\(|SACCADE_\w+\(|^\s*(static )?const char|fmt::|register|kernel_|operator|\[\["
                    r"|^[\w:].*\) (const )?{")
 
 
 def masked(text):
-    """The text with comments, strings and what the preprocessor reads as spaces, at the same places."""
+    """The text with comments, strings and preprocessor lines replaced by spaces, at the same places."""
     pattern = re.compile(r'R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'(?!\d)|//[^\n]*|/\*.*?\*/'
                          r"|^[ \t]*#(?:\\\n|[^\n])*", re.S | re.M)
     return pattern.sub(lambda m: re.sub(r"[^\n]", "\x01" if m[0][0] in "R\"'" else " ", m[0]), text)
@@ -72,7 +74,8 @@ def closing(text, start):
 
 
 def candidates(line, before, rng):
-    """All changes of a masked line: (what, [(place, characters to drop, text)]), {} in the text standing for the number."""
+    """All changes of a masked line: (what, [(place, characters to drop, text)]); {} in the text stands for
+    the number."""
     found = []
     if LEAVE.search(line):
         return found
@@ -121,12 +124,13 @@ def tracked_files():
 
 
 def find_mutants(seed, each):
-    """Each group's lines in the order of the seed, one mutant a line; no more than `each` of a group, and few of a file."""
+    """Each group's lines in the order of the seed, one mutant per line; at most `each` of a group, and few of
+    a file."""
     rng = random.Random(seed)
     groups = collections.defaultdict(list)
     for name in sorted(tracked_files()):
         group = next((g for g, pattern in GROUPS.items() if re.match(pattern, name)), None)
-        # Headers outside the kernels are part of most files, also of the tests.
+        # Headers outside the kernels are included by most files, also by the tests.
         is_own = name.endswith(".cpp") or (name.endswith(".h") and name.startswith("core/kernels/"))
         if not group or not is_own or NOT_HERE.search(name):
             continue
@@ -139,7 +143,7 @@ def find_mutants(seed, each):
                 text = (ROOT / name).read_text().splitlines()[number].strip()
                 places.append({"group": group, "file": name, "line": number + 1, "text": text, "what": what, "edits": edits})
         rng.shuffle(places)
-        # Their rank within the file: a group is filled by all its files in turn.
+        # The rank within its file: a group is filled from all its files in turn.
         groups[group] += [((rank + rng.random()) / max(len(places), 8), place) for rank, place in enumerate(places)]
     chosen = []
     for group in GROUPS:
@@ -201,7 +205,7 @@ def build(mutants):
         for mutant in mutants:
             places[mutant["file"]][mutant["line"]] = mutant
         bad = set()
-        # The places of an error: of the error itself, else those that its message names (templates).
+        # The places of an error: its own, or those that its message names (templates).
         for message in re.split(r"\n(?=\S+:\d+:\d+: error:)", "\n" + run.stdout)[1:]:
             named = re.findall(re.escape(str(TREE)) + r"/(\S+?):(\d+)(?::\d+)?", message)
             named += re.findall(r"\.\./tree/(\S+?):(\d+)", message)
@@ -222,7 +226,8 @@ def limits():
 
 
 def run_tests(program, tests, mutant, seconds, trace=None):
-    """Runs tests of a program: (passed, the first that failed or the last that began, the output's end)."""
+    """Runs tests of a program: (passed, the first that failed or the last that began, the end of the
+    output)."""
     environment = {**os.environ, "SACCADE_MUTANT": str(mutant), "OMP_NUM_THREADS": "1", "SACCADE_FAST": "1"}
     if tests:
         environment["GTEST_FILTER"] = ":".join(tests)
@@ -233,7 +238,7 @@ def run_tests(program, tests, mutant, seconds, trace=None):
         arguments = [BUILD / f"test_{program}", *([] if trace else ["--gtest_fail_fast"])]
         process = subprocess.Popen(arguments, env=environment, cwd=BUILD, stdin=subprocess.DEVNULL, stdout=out,
                                    stderr=subprocess.STDOUT, preexec_fn=limits)
-        # Time in which this script or the test stands still (a stopped job) does not count.
+        # Time in which this script or the test is stopped (a stopped job) does not count.
         counted, last = 0.0, time.monotonic()
         while process.poll() is None and counted < seconds and out.tell() < 1 << 30:
             time.sleep(0.02)
@@ -260,7 +265,7 @@ def run_tests(program, tests, mutant, seconds, trace=None):
 
 
 def trace_program(program):
-    """Runs a test program with all mutants off and writes down which test comes through which mutant, unless known."""
+    """Runs a test program with all mutants off and records which test reaches which mutant, unless known."""
     file, done = WORK / f"trace-{program}", WORK / f"trace-{program}.json"
     if done.exists() and done.stat().st_mtime > (BUILD / f"test_{program}").stat().st_mtime:
         return json.loads(done.read_text())

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""Trains for long with every option on: memory must not grow, steps not slow down, and resumed pieces end with the same bytes.
+"""Trains for long with every option on: memory must not grow, steps must not slow down, and resumed pieces
+end with the same bytes.
 
 Usage: scripts/checks/soak.py [--program build/saccade] [--steps 5000] [--keep FOLDER]
 
-Two small trainings, one of padded batches and one of square ones in changing sizes; each once whole and once in ten pieces.
-Prints a row for each tenth: resident memory, open descriptors, processor time a step. Strong augmentation ends within the first
-tenth, so that the others have equal work. Exit status 1 when the last tenth has 2 % (and 2 MB) more memory than the second, or
-another number of descriptors, when its steps take 5 % more processor time than the median of the other tenths (which wants a
-machine that does nothing else), or when a byte differs."""
+Two small trainings, one of padded batches and one of square ones in changing sizes; each once in one piece
+and once in ten. Prints a row for each tenth: resident memory, open descriptors, processor time per step.
+Strong augmentation ends within the first tenth, so that the others have equal work. Exit status 1 if the last
+tenth has 2 % (and 2 MB) more memory than the second, or another number of descriptors, if its steps take 5 %
+more processor time than the median of the other tenths (which requires an otherwise idle machine), or if a
+byte differs."""
 
 import argparse
 import json
@@ -77,7 +79,7 @@ def must_end_well(process, folder, run):
 
 
 def last_step(path):
-    """The step of the last whole line of metrics.jsonl, and 0 before there is one."""
+    """The step of the last whole line of metrics.jsonl; 0 before there is one."""
     try:
         lines = path.read_bytes().rsplit(b"\n", 2)
     except FileNotFoundError:

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Threads under ThreadSanitizer: the teams of the CPU, the loader, the matcher's pool, the logger next to the training, libsaccade,
-# and the connections and the queue of `saccade serve`.
-# oneDNN is not instrumented, so what it does inside is not seen.
+# Runs the threaded code under ThreadSanitizer: the CPU's thread teams, the loader, the matcher's pool, the
+# logger next to the training, libsaccade, and the connections and the queue of `saccade serve`. oneDNN is not
+# instrumented, so its internals are not checked.
 # Usage: scripts/checks/thread_sanitizer.sh [BUILD]     build-tsan by default
 set -euo pipefail
 cd "$(dirname "$0")/../.."

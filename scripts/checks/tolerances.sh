@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# Measures the errors of the op table over many seeds and writes tests/autograd/largest_errors.inc, five times whose numbers the tests
-# allow. Lines of ops that are gone go; a number falls only with --anew, as other machines and builds have met it.
-# Usage: scripts/checks/tolerances.sh [--anew] [--seeds N (40)] [test_autograd ...]   (default build/test_autograd; those of emulated builds too)
+# Measures the errors of the op table over many seeds and writes tests/autograd/largest_errors.inc; the tests
+# allow five times these numbers. Lines of removed ops are deleted; a number falls only with --anew, since
+# other machines and builds have reached it.
+# Usage: scripts/checks/tolerances.sh [--anew] [--seeds N (40)] [test_autograd ...]
+#   (default build/test_autograd; those of emulated builds too)
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Ends trainings in every bad way and resumes them: the run that went on must end with the bytes of one that never stopped.
+"""Ends trainings in every bad way and resumes them: the resumed run must end with the bytes of one that never
+stopped.
 
 Usage: scripts/checks/torture.py [--program build/saccade] [--model mask_rcnn] [--trials 100] [--seed 1] [--keep FOLDER]
 
-The faults, in turn: SIGKILL at a random moment; SIGKILL inside the k-th system call that writes, syncs, renames, links or
-removes a file (half of a write is done); SIGKILL, or a signal that saves, while every such call is slow; chains of these;
-damage to the newest checkpoint after a kill. Prints a table; exit status 1 when a byte was lost."""
+The faults, in turn: SIGKILL at a random moment; SIGKILL within the k-th system call that writes, syncs,
+renames, links or removes a file (half of a write is done); SIGKILL, or a signal that saves, while every such
+call is slow; chains of these; damage to the newest checkpoint after a kill. Prints a table; exit status 1 if
+a byte was lost."""
 
 import argparse
 import collections
@@ -41,7 +43,8 @@ schedule { type: "cosine" warmup_steps: 3 }
 train { epochs: 5 eval_every_epochs: 2 log_every: 1 checkpoint_every_steps: 2 ema_decay: 0.9 }
 """
 
-# Loaded before the program: counts the calls that change files, makes them slow, and kills the process inside of one.
+# Loaded before the program: counts the calls that change files, makes them slow, and kills the process within
+# one.
 SHIM = r"""
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -122,7 +125,7 @@ class Torture:
         if number != signal.SIGKILL and process.returncode not in (0, 128 + number, -number):
             raise AssertionError(f"exit status {process.returncode} after signal {number}")
 
-    # ---- the faults -------------------------------------------------------------------------------------------------------
+    # ---- the faults ----------------------------------------------------------------------------------------
 
     def killed(self, run):
         self.kill(run, signal.SIGKILL)
@@ -158,7 +161,7 @@ class Torture:
         last.unlink()
         last.write_bytes(data)
 
-    # ---- what must hold after them ----------------------------------------------------------------------------------------
+    # ---- what must hold after them -------------------------------------------------------------------------
 
     def lines(self, run):
         text = (self.folder / run / "metrics.jsonl").read_text()
