@@ -1,4 +1,5 @@
-"""Cascade Mask R-CNN in plain PyTorch, written from mmdetection 2's rules: detections, losses, gradients, 30 steps.
+"""Cascade Mask R-CNN in plain PyTorch, written from mmdetection 2's rules: detections, losses, gradients, 30
+steps.
 
   stock.weights.safetensors, papers.weights.safetensors   random weights under mmdetection's names: two linear layers and one
                        box for all classes, learned by smooth L1; four convolutions with batch norms, a linear layer and a
@@ -7,7 +8,8 @@
                        f64 found.{scores, boxes, labels, masks} [2, D, ..] in evaluation, loss.NAME, grad.NAME, and curve [30]
                        of SGD with rate [1]
 
-All candidates are learned from, so chance plays no part. Means are ours: over the regions of an image, then over the images.
+All candidates are used for learning, so chance plays no part. Means are ours: over the regions of an image,
+then over the images.
 Usage: python scripts/golden/cascade.py [--search SEEDS]        needs torch, torchvision
 """
 import argparse
@@ -32,7 +34,7 @@ STAGES = ((0.5, (0.1, 0.1, 0.2, 0.2), 1), (0.6, (0.05, 0.05, 0.1, 0.1), 0.5), (0
 CANVAS, SIZES = (96, 128), ((90, 120), (64, 96))
 
 
-# ---- the network -------------------------------------------------------------------------------------------------------
+# ---- the network -------------------------------------------------------------------------------------------
 
 class Conv(nn.Module):
     def __init__(self, inputs, outputs, size, norm=False):
@@ -120,7 +122,7 @@ class Cascade(nn.Module):
         return self.neck(maps)
 
 
-# ---- boxes -------------------------------------------------------------------------------------------------------------
+# ---- boxes -------------------------------------------------------------------------------------------------
 
 def decode(boxes, deltas, deviations=(1, 1, 1, 1)):
     d = deltas * torch.tensor(deviations, dtype=deltas.dtype)
@@ -142,7 +144,8 @@ def cut(boxes, size):
 
 
 def assign(boxes, objects, positive, negative, least=None):
-    """-> the object of each, -1 background, -2 ignored; least: objects also take what overlaps them best, from this IoU on"""
+    """-> the object of each, -1 background, -2 ignored; least: objects also take the boxes that overlap them
+    best, from this IoU on"""
     out = torch.full((len(boxes),), -1)
     if len(objects) == 0:
         return out
@@ -158,7 +161,7 @@ def assign(boxes, objects, positive, negative, least=None):
 
 
 def anchors_of(size, dtype):
-    """of each level [rows, columns, 3, 4]; an image reaches to the next multiple of 32"""
+    """of each level [rows, columns, 3, 4]; an image extends to the next multiple of 32"""
     levels = []
     reach = [-(-s // 32) * 32 for s in size]
     for stride in STRIDES:
@@ -171,12 +174,12 @@ def anchors_of(size, dtype):
 
 
 def own_cells(maps, n, anchors):
-    """what an image's anchors say: [anchors, columns] of each level"""
+    """the outputs for an image's anchors: [anchors, columns] of each level"""
     return [m[n, :, :a.shape[0], :a.shape[1]].permute(1, 2, 0).reshape(-1, m.shape[1] // 3) for m, a in zip(maps, anchors)]
 
 
 def crop(levels, boxes, n, size):
-    """boxes of image n cut out of the first four levels"""
+    """regions of boxes in image n, cut out of the first four levels"""
     out = levels[0].new_zeros(len(boxes), CHANNELS, size, size)
     side = ((boxes[:, 2:] - boxes[:, :2]).prod(1)).sqrt()
     own = (side / 56 + 1e-6).log2().floor().clamp(0, 3)
@@ -187,7 +190,7 @@ def crop(levels, boxes, n, size):
     return out
 
 
-# ---- what it does ------------------------------------------------------------------------------------------------------
+# ---- what it does ------------------------------------------------------------------------------------------
 
 @torch.no_grad()
 def propose(logits, deltas, n, size, training):
@@ -206,7 +209,7 @@ def propose(logits, deltas, n, size, training):
 
 
 def likely(logits, deltas, labels=None):
-    """the deltas of the likeliest class, or of the known one"""
+    """the deltas of the most likely class, or of the known one"""
     if deltas.shape[1] == 1:
         return deltas[:, 0]
     best = logits[:, :-1].argmax(1)
@@ -246,7 +249,7 @@ def find(model, images):
 def rpn_loss(logits, deltas, targets):
     total = [0, 0]
     for n, (size, (_, objects, _)) in enumerate(zip(SIZES, targets)):
-        anchors = anchors_of(size, torch.float32)  # whose rounding decides which of many equal overlaps are the best
+        anchors = anchors_of(size, torch.float32)  # its rounding decides which equal overlaps are best
         a = torch.cat([x.reshape(-1, 4) for x in anchors])
         inside = (a[:, 0] >= 0) & (a[:, 1] >= 0) & (a[:, 2] < size[1]) & (a[:, 3] < size[0])
         stands = assign(a[inside], objects, 0.7, 0.3, 0.3)
@@ -305,7 +308,7 @@ def losses(model, images, targets):
 
 
 def rate_of(papers):
-    """Low behind norms of the batch, where f32 and f64 part sooner."""
+    """Low behind batch norms, where f32 and f64 diverge sooner."""
     return 3e-4 if papers else 1e-3
 
 
@@ -322,7 +325,7 @@ def train(model, images, targets):
     return torch.tensor(curve, dtype=torch.float64)
 
 
-# ---- files -------------------------------------------------------------------------------------------------------------
+# ---- files -------------------------------------------------------------------------------------------------
 
 @torch.no_grad()
 def draw(papers, seed):
@@ -340,7 +343,8 @@ def draw(papers, seed):
 
 
 def draw_images(seed):
-    """noise with brighter ellipses -> [2, 3, H, W], and of each the classes, boxes and masks of its objects"""
+    """noise with brighter ellipses -> [2, 3, H, W], and for each image the classes, boxes and masks of its
+    objects"""
     g = torch.Generator().manual_seed(seed)
     images, targets = torch.zeros(len(SIZES), 3, *CANVAS), []
     for n, (size, count) in enumerate(zip(SIZES, (4, 2))):

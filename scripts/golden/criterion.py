@@ -1,7 +1,8 @@
 """Matching and losses of Deformable DETR and DETR in plain PyTorch (see small_deformable_detr.py and small_detr.py).
 
-Targets: one (labels [T], boxes [T, 4]) for each image. `softmax` chooses DETR's classification: the last class is "no
-object", the matcher's cost is minus the probability, the loss a cross entropy whose mean is weighted by class.
+Targets: one (labels [T], boxes [T, 4]) for each image. `softmax` selects DETR's classification: the last
+class is "no object", the matcher's cost is minus the probability, and the loss is a cross entropy whose mean
+is weighted by class.
 """
 import torch
 import torch.nn.functional as F
@@ -18,7 +19,7 @@ def corners(boxes):
 
 
 def giou(a, b):
-    """a [..., 4], b [..., 4] corner boxes that broadcast: generalised intersection over union."""
+    """a [..., 4], b [..., 4] corner boxes that broadcast -> generalised intersection over union."""
     overlap = (torch.minimum(a[..., 2:], b[..., 2:]) - torch.maximum(a[..., :2], b[..., :2])).clamp(min=0).prod(-1)
     union = (a[..., 2:] - a[..., :2]).prod(-1) + (b[..., 2:] - b[..., :2]).prod(-1) - overlap
     hull = (torch.maximum(a[..., 2:], b[..., 2:]) - torch.minimum(a[..., :2], b[..., :2])).prod(-1)
@@ -85,8 +86,8 @@ def layer_losses(logits, boxes, targets, objects, softmax=False):
 
 
 def criterion(layers, encoder_output, targets, softmax=False):
-    """-> the total loss, its parts by name (without weights; "_0", ... for the layers before the last, "_enc" for the
-    encoder's proposals, whose only class is "an object"), and the pairs by layer"""
+    """-> the total loss, its parts by name (without weights; "_0", ... for the layers before the last, "_enc"
+    for the encoder's proposals, whose only class is "an object"), and the pairs by layer"""
     objects = max(1, sum(len(labels) for labels, _ in targets))
     total, parts, pairs = 0, {}, {}
     predictions = [("" if i == len(layers) - 1 else f"_{i}", *layer, targets) for i, layer in enumerate(layers)]

@@ -1,6 +1,7 @@
-"""DAT (Xia et al. 2022, "Vision Transformer with Deformable Attention") in PyTorch, written from the paper and from the
-published facts about its CVPR 2022 models; independent of the C++ code. Maps are [N, H, W, C] throughout, which PyTorch's
-convolutions and grid_sample take as channels_last views. Parameter names are the official ones.
+"""DAT (Xia et al. 2022, "Vision Transformer with Deformable Attention") in PyTorch, written from the paper
+and from the published facts about its CVPR 2022 models; independent of the C++ code. Maps are [N, H, W, C]
+throughout, which PyTorch's convolutions and grid_sample take as channels_last views. Parameter names are the
+official ones.
 """
 import math
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ class Config:
     image_size: int = 224
     classes: int = 1000
     drop_path: float = 0.0
-    outputs: tuple = ()  # stages with a norm of their own, from 1
+    outputs: tuple = ()  # stages with their own norm, counted from 1
     # Deformable attention's switches (Table 6 of the paper).
     offsets: bool = True
     position: str = "relative"  # none, fixed, depthwise, relative
@@ -77,7 +78,7 @@ class Window(nn.Module):
         self.register_buffer("index", index, persistent=False)
 
     def mask(self, rows, columns, like):
-        """-100 between tokens of one window that are no neighbours in the map. [windows, 1, w * w, w * w]"""
+        """-100 between tokens of one window that are not neighbours in the map. [windows, 1, w * w, w * w]"""
         w, s = self.window, self.shift
 
         def bands(size):
@@ -111,7 +112,8 @@ class Window(nn.Module):
 
 
 class SpatialReduction(nn.Module):
-    """PVT's attention in 1x1 convolutions, of row P of Table 6. Zeros fill up maps that the reduction does not divide."""
+    """PVT's attention in 1x1 convolutions, for row P of Table 6. Zeros pad maps that the reduction does not
+    divide."""
 
     def __init__(self, dim, heads, reduction):
         super().__init__()
@@ -162,7 +164,7 @@ class DMHA(nn.Module):
             nn.init.trunc_normal_(self.rpe_table, std=0.01)
 
     def references(self, h, w, like):
-        """[h, w, 2] as (y, x): where keys without offsets are"""
+        """[h, w, 2] as (y, x): the positions of keys without offsets"""
         return cell_centres(h, w, like)
 
     def queries(self, h, w, like):

@@ -1,5 +1,5 @@
-"""DAT++ (Xia et al. 2023) in PyTorch, written from the paper and from the published facts about its models; independent of the
-C++ code. Maps are [N, H, W, C] as in dat.py. Parameter names are the official ones.
+"""DAT++ (Xia et al. 2023) in PyTorch, written from the paper and from the published facts about its models;
+independent of the C++ code. Maps are [N, H, W, C] as in dat.py. Parameter names are the official ones.
 
     python3 scripts/golden/dat_pp.py     # the parameters of the published sizes
 """
@@ -16,14 +16,14 @@ from dat import DMHA, Norm, channels_first, channels_last
 class Config:
     dims: tuple = (64, 128, 256, 512)
     heads: tuple = (2, 4, 8, 16)
-    blocks: tuple = ("ND", "NDND", "ND" * 9, "DD")  # a letter a block: neighbourhood, deformable
+    blocks: tuple = ("ND", "NDND", "ND" * 9, "DD")  # a letter per block: neighbourhood, deformable
     groups: tuple = (1, 2, 4, 8)
     kernels: tuple = (9, 7, 5, 3)
     strides: tuple = (8, 4, 2, 1)
     window: int = 7
     image_size: int = 224
     classes: int = 1000
-    outputs: tuple = ()  # stages with a norm of their own, from 1
+    outputs: tuple = ()  # stages with their own norm, counted from 1
 
 
 T = Config()
@@ -45,7 +45,7 @@ class Neighbourhood(nn.Module):
         self.proj = nn.Linear(dim, dim)
 
     def seen(self, size, device):
-        """[size, window]: the places that each place of an axis sees"""
+        """[size, window]: the positions that each position of an axis sees"""
         first = (torch.arange(size, device=device) - self.window // 2).clamp(0, size - self.window)
         return first[:, None] + torch.arange(self.window, device=device)
 
@@ -68,7 +68,7 @@ class Neighbourhood(nn.Module):
 
 
 class Deformable(DMHA):
-    """As DAT's, in other coordinates and without tanh."""
+    """Like DAT's, but in other coordinates and without tanh."""
 
     def __init__(self, dim, heads, groups, kernel, stride, size):
         super().__init__(dim, heads, groups, kernel, stride, size, offset_range=-1.0)

@@ -1,4 +1,5 @@
-"""The noise of Saccade's denoising queries, a second implementation: Philox4x32-10 counted by image, group, object and sign."""
+"""Saccade's denoising noise, a second implementation: Philox4x32-10 indexed by image, group, object and
+sign."""
 import numpy as np
 
 MASK32, MASK64 = 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF
@@ -34,7 +35,7 @@ def uniform(bits):
 
 
 def make_denoising(targets, ids, classes, step_key, queries, label_noise, box_noise, padding_box):
-    """targets: (labels, boxes) an image, ids: theirs.
+    """targets: (labels, boxes) per image, ids: of the images.
     -> labels [N, D], boxes [N, D, 4], groups, pairs (image, query, object)"""
     most = max((len(labels) for labels, _ in targets), default=0)
     if most == 0:

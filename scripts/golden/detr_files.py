@@ -46,7 +46,8 @@ def batch_arrays(batch, inputs="input.", goals="target."):
 
 
 def write(path, config, state, batch, values):
-    """config: small_detr.Config; state: {official name: tensor}; values: {name: tensor} of the model's outputs."""
+    """config: small_detr.Config; state: {official name: tensor}; values: {name: tensor} of the model's
+    outputs."""
     metadata = {"config": model_config(config), "made_by": f"PyTorch {torch.__version__}"}
     save(path + ".weights.safetensors", {k: v.detach().float().numpy() for k, v in state.items()}, metadata)
     arrays = batch_arrays(batch)

@@ -1,7 +1,8 @@
 """DINO in plain PyTorch: the independent second implementation that Saccade is compared with.
 
-Written from the paper (Zhang et al. 2023, arXiv:2203.03605) and its published settings; backbone, encoder layer and deformable
-attention are those of small_deformable_detr.py. Names and shapes are those of the official weights.
+Written from the paper (Zhang et al. 2023, arXiv:2203.03605) and its published settings; backbone, encoder
+layer and deformable attention come from small_deformable_detr.py. Names and shapes are those of the official
+weights.
 """
 import math
 

@@ -1,8 +1,9 @@
-"""Evaluation as the official PyTorch pipeline does it, beside `saccade convert` and `saccade eval`.
+"""Evaluation as in the official PyTorch pipeline, next to `saccade convert` and `saccade eval`.
 
-The pipeline: Pillow reads and resizes (short side 800, long side at most 1333, bilinear), images are normalised, padded to the
-largest of their batch and masked; the models are the independent ones beside this script, whose names are official; boxes
-and scores follow the official post-processing. The weights are random (seeded, scaled so that scores and boxes vary).
+The pipeline: Pillow reads and resizes (short side 800, long side at most 1333, bilinear); images are
+normalised, padded to the largest of their batch and masked; the models are the independent ones in this
+folder, whose names are official; boxes and scores follow the official post-processing. The weights are random
+(seeded, scaled so that scores and boxes vary).
 
   check   writes checkpoints as torch.save does, converts and evaluates them with the program on coco_cc_mini and bccd at
           batch sizes 1 and 4, and prints the greatest differences of boxes (pixels) and scores
@@ -32,11 +33,11 @@ GOLDEN = os.path.join(ROOT, "tests", "golden", "eval")
 BOX_TOLERANCE, SCORE_TOLERANCE = 0.01, 1e-4  # pixels, probability
 
 
-# ---- models -----------------------------------------------------------------------------------------------------------
+# ---- models ------------------------------------------------------------------------------------------------
 
 @torch.no_grad()
 def draw(model, seed):
-    """All tensors at random; values that bf16 can hold, so that the files can be small."""
+    """All tensors random, with values that bf16 can hold, so that the files can be small."""
     g = torch.Generator().manual_seed(seed)
     seen = set()
     for name, t in model.state_dict().items():
@@ -52,8 +53,8 @@ def draw(model, seed):
             value = torch.randn(t.shape, generator=g) * (1.4 / (t[0].numel() ** 0.5))
         else:
             value = torch.randn(t.shape, generator=g) * 0.3
-        # Smoother than chance: with larger weights here PyTorch's f32 boxes are 0.01 pixels from its own f64 ones, since
-        # the pixels of random features have nothing to do with their neighbours.
+        # Smoother than random: with larger weights PyTorch's f32 boxes are 0.01 pixels from its own f64 ones,
+        # since neighbouring pixels of random features are unrelated.
         if "output_proj.weight" in name or "bbox_embed" in name and "layers.2.weight" in name:
             value = value * 0.3
         t.copy_(value.to(torch.bfloat16).to(t.dtype))
@@ -80,7 +81,7 @@ def write(model, path, legacy):
     torch.save({"model": state, "epoch": 49, "args": arguments}, path, _use_new_zipfile_serialization=not legacy)
 
 
-# ---- the pipeline -----------------------------------------------------------------------------------------------------
+# ---- the pipeline ------------------------------------------------------------------------------------------
 
 def load(path):
     """-> normalised [3, H, W], (height, width) of the file"""
@@ -130,7 +131,8 @@ def detect(model, kind, annotations, folder, batch_size, ids, count=None):
 
 
 def compare(ours, theirs):
-    """-> greatest difference of a box, of a score, and detections without a partner (but for ties at the cut)"""
+    """-> largest difference of a box, of a score, and detections without a partner (except ties at the
+    cut)"""
     box = score = 0.0
     alone = 0
     grouped = collections.defaultdict(list)
@@ -152,7 +154,7 @@ def compare(ours, theirs):
     return box, score, alone + len(grouped)
 
 
-# ---- check ------------------------------------------------------------------------------------------------------------
+# ---- check -------------------------------------------------------------------------------------------------
 
 # data set, annotations, model, outputs, arguments of convert next to the file
 CASES = [
@@ -195,7 +197,7 @@ def check(a):
     raise SystemExit(failed)
 
 
-# ---- make -------------------------------------------------------------------------------------------------------------
+# ---- make --------------------------------------------------------------------------------------------------
 
 def make(a):
     os.makedirs(GOLDEN, exist_ok=True)

@@ -53,7 +53,7 @@ def randn(g, *shape, scale=1.0):
 
 
 def shake(module, g):
-    """Noise on every parameter; the values stay exact in f32."""
+    """Adds noise to every parameter; the values stay exact in f32."""
     with torch.no_grad():
         for name, p in module.named_parameters():
             scale = 0.5 if "table" in name or "rpb" in name or name.endswith("conv_offset.3.weight") else 0.05

@@ -1,10 +1,11 @@
-"""Writes tests/golden/losses/extreme.safetensors: the set criterion on batches at the edges of what may come.
+"""Writes tests/golden/losses/extreme.safetensors: the set criterion on extreme batches.
 
     /tmp/venv/bin/python scripts/golden/make_extreme_losses.py
 
-For each case and class loss (focal, softmax): logits [N, Q, K], boxes [N, Q, 4], I.labels and I.boxes of image I, all exact in
-f32; `loss`, the weighted total of criterion.py in f64, and the gradients of logits and boxes. Where an edge of a box lies on
-another's, or a size is 0, PyTorch's choice between two slopes is its own: such cases have the loss alone.
+For each case and class loss (focal, softmax): logits [N, Q, K], boxes [N, Q, 4], I.labels and I.boxes of
+image I, all exact in f32; `loss`, the weighted total of criterion.py in f64, and the gradients of logits and
+boxes. If an edge of a box lies on another's, or a size is 0, PyTorch's choice between two slopes is
+arbitrary: such cases have only the loss.
 """
 import os
 
@@ -21,7 +22,7 @@ def uniform(g, shape, low, high):
 
 
 def case(g, objects, queries=4, classes=5):
-    """objects: how many each image has. The last class is left to "no object" of the softmax loss."""
+    """objects: how many each image has. The last class is reserved for "no object" of the softmax loss."""
     images = len(objects)
     targets = [(torch.randint(0, max(1, classes - 1), (n,), generator=g), uniform(g, (n, 4), 0.2, 0.5)) for n in objects]
     return {"logits": uniform(g, (images, queries, classes), -3, 3), "boxes": uniform(g, (images, queries, 4), 0.2, 0.5),

@@ -1,4 +1,5 @@
-"""Writes golden files of full-size models from code that Saccade's authors did not write, and has Saccade compare itself.
+"""Writes golden files of full-size models from code that Saccade's authors did not write, and compares
+Saccade with them.
 
     /tmp/venv/bin/python scripts/golden/make_full_size.py FOLDER [--height 800 --width 1066] [--only NAME]
     SACCADE_GOLDEN=FOLDER build/test_train --gtest_filter='GoldenFolder.*'
@@ -38,7 +39,8 @@ def make_resnet(c, images):
     for name, m in model.named_modules():
         if isinstance(m, torch.nn.BatchNorm2d):
             m.momentum = 1.0
-            # Small steps of the residual stream: otherwise a hundred random layers amplify rounding beyond 1e-4.
+            # Small steps of the residual stream: otherwise a hundred random layers amplify rounding beyond
+            # 1e-4.
             torch.nn.init.uniform_(m.weight, *((0.1, 0.3) if name.endswith("bn3") else (0.5, 1.0)))
             torch.nn.init.normal_(m.bias, 0, 0.1)
     with torch.no_grad():

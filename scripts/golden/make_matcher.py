@@ -3,8 +3,8 @@
 
     python3 scripts/golden/make_matcher.py tests/golden/matcher/cases.txt
 
-One problem a line: rows columns cost v v v ... (row-major; "inf" forbids a pair). Small integers make ties, a few
-problems are wide as those of the matcher are.
+One problem per line: rows columns cost v v v ... (row-major; "inf" forbids a pair). Small integers make ties;
+a few problems are as wide as those of the matcher.
 """
 import sys
 

@@ -40,7 +40,8 @@ def run(make):
     norms = []
     for step in range(STEPS):
         for n, p in params.items():
-            # The bias has no gradient at step 3, "never" at no step. Step 5's gradients are far below the clip.
+            # The bias has no gradient at step 3, and "never" has none at all. Step 5's gradients are far
+            # below the clipping norm.
             p.grad = None
             if n == "never.weight" or (n == "head.bias" and step == 3):
                 continue

@@ -1,4 +1,5 @@
-"""Writes tests/golden/vision_tables/tables.safetensors: positions of one image size and what they are for another.
+"""Writes tests/golden/vision_tables/tables.safetensors: positions for one image size and their values for
+another.
 
     python scripts/golden/make_position_tables.py
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Golden data of what cuts regions out of maps, from torchvision and PyTorch: roi_align (f64) on four levels with its gradients
-(adaptive and two samples a side, aligned and not), nms by groups, nearest and bilinear resizing, a transposed convolution.
-Writes
-tests/golden/regions/*.safetensors. Made with PyTorch 2.15.0 and torchvision 0.29.2:
+"""Golden data of ops on regions of maps, from torchvision and PyTorch: roi_align (f64) on four levels with
+its gradients (adaptive and two samples per side, aligned and not), nms by groups, nearest and bilinear
+resizing, a transposed convolution. Writes tests/golden/regions/*.safetensors. Made with PyTorch 2.15.0 and
+torchvision 0.29.2:
 
     python3 scripts/golden/make_regions.py
 """

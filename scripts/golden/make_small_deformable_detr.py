@@ -75,7 +75,8 @@ def make_model(config, g):
 
 
 def make_batch(sizes, counts, g):
-    """Images of the given sizes, padded to the largest, with blobs of colour; and as many random objects each."""
+    """Images of the given sizes, padded to the largest, with blobs of colour; and as many random objects
+    each."""
     h, w = max(s[0] for s in sizes), max(s[1] for s in sizes)
     images = torch.zeros(len(sizes), 3, h, w)
     mask = torch.ones(len(sizes), h, w, dtype=torch.bool)
@@ -130,7 +131,8 @@ def deviation(a, b):
 
 
 def steady(model, batch, result, g):
-    """Whether the values are the same in f32 (to 3e-5), hardly move under noise, and no assignment changes."""
+    """Whether the values are the same in f32 (to 3e-5), hardly change under noise, and no assignment
+    changes."""
     if "output.enc_logits" in result[0]:
         top = result[0]["output.enc_logits"][..., 0].sort(-1, descending=True)[0][:, :model.c.queries + 1]
         gap = float((top[:, :-1] - top[:, 1:]).min())
@@ -179,7 +181,7 @@ def batch_arrays(prefix, batch):
 
 
 def make_training(model, seed):
-    """-> (batches, losses, gradient norms), or None where f32 strays from f64"""
+    """-> (batches, losses, gradient norms), or None if f32 deviates from f64"""
     g = torch.Generator().manual_seed(1000 + seed)
     batches = [make_batch([(48, 64), other], counts, g) for other, counts in
                (((48, 64), [3, 2]), ((40, 64), [5, 1]), ((48, 56), [2, 0]), ((44, 52), [1, 4]))]
@@ -215,7 +217,7 @@ def write(name, seed, before, after, batch, result, training):
 
 
 def make(name, seed):
-    """Writes the files of one variant, or returns False where the seed is not a steady one."""
+    """Writes the files of one variant, or returns False if the seed is unstable."""
     config, size, padded = VARIANTS[name]
     torch.manual_seed(seed)
     g = torch.Generator().manual_seed(seed)

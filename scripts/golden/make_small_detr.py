@@ -109,7 +109,7 @@ def train(model, batches, dtype):
 
 
 def write_training(path, own, g):
-    """False where f32 strays from f64."""
+    """False if f32 deviates from f64."""
     batches = [detr_files.make_images([(48, 64), other], counts, g) for other, counts in
                (((48, 64), [3, 2]), ((40, 64), [5, 1]), ((48, 50), [2, 0]), ((36, 52), [1, 4]))]
     losses, norms = train(own, batches, torch.float64)
@@ -125,7 +125,7 @@ def write_training(path, own, g):
 
 
 def make(name, seed):
-    """Writes the files of one variant, or returns False where the seed is not a steady one."""
+    """Writes the files of one variant, or returns False if the seed is unstable."""
     config, sizes = VARIANTS[name]
     torch.manual_seed(seed)
     g = torch.Generator().manual_seed(seed)
@@ -152,7 +152,7 @@ def make(name, seed):
     path = os.path.join(FOLDER, name)
     if name == "sine" and not write_training(path, own, g):
         return False
-    if name in ("learned", "dc5"):  # outputs alone: pre_norm and the small Deformable DETR have these gradients
+    if name in ("learned", "dc5"):  # outputs only: pre_norm and the small Deformable DETR have these gradients
         values = {k: v for k, v in values.items() if k.startswith("output.")}
     detr_files.write(path, config, state, batch, values)
     return True

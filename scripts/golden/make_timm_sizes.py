@@ -1,10 +1,11 @@
-"""Writes files of full size (some GB, not for the repository) of the large classifiers beside timm's models, with random
-weights:
+"""Writes full-size files (several GB, not for the repository) of the large classifiers next to timm's models,
+with random weights:
 
     python scripts/golden/make_timm_sizes.py FOLDER [NAME...]
     SACCADE_VISION_GOLDEN=FOLDER build/test_train --gtest_filter='*Vision*'    # compares and prints the greatest differences
 
-They hold what those of make_vision.py hold, but that both images are of the model's own size. Everything was computed in f64.
+They hold the same as those of make_vision.py, except that both images have the model's own size. Everything
+was computed in f64.
 """
 import argparse
 import os

@@ -1,4 +1,5 @@
-"""Writes the golden files of tests/golden/vision/ (safetensors): Swin, ViT, DeiT and PVT beside transformers' models.
+"""Writes the golden files of tests/golden/vision/ (safetensors): Swin, ViT, DeiT and PVT next to
+transformers' models.
 
     python scripts/golden/make_vision.py [--full FOLDER] [NAME...]
 
@@ -119,7 +120,7 @@ def pixels(images):
 
 
 def classify(c, classifier, x):
-    """A fresh copy: transformers' Swin keeps the window that one image size led it to."""
+    """A fresh copy: transformers' Swin keeps the window chosen for the first image size."""
     if c["type"] == "swin":
         return copy.deepcopy(classifier)(x).logits
     if c["type"] == "pvt":

@@ -1,10 +1,11 @@
-"""torchvision's Mask R-CNN beside Saccade's, with random weights: a photograph in, boxes, scores and masks out.
+"""torchvision's Mask R-CNN next to Saccade's, with random weights: a photograph in, boxes, scores and masks
+out.
 
   make    writes tests/golden/mask_rcnn: a small Mask R-CNN of torchvision's own parts (weights.pth) and its detections in three
           photographs of coco_cc_mini (detections.json), whose masks are run lengths
   check   the same with maskrcnn_resnet50_fpn itself, in a folder of its own: converts, evaluates and compares
 
-Photographs are resized by Pillow, as Saccade does it; torchvision's own resizing is left out.
+Pillow resizes the photographs, as in Saccade; torchvision's own resizing is left out.
 
 Usage: python scripts/golden/mask_rcnn.py make|check [--data ../shared/data] [--saccade build/saccade]
                                                     needs torch, torchvision, Pillow, pycocotools
@@ -42,7 +43,7 @@ def small_model(classes):
 
 @torch.no_grad()
 def draw(model, seed):
-    """All tensors at random, in numbers that bf16 can hold; scores spread as a trained model's."""
+    """All tensors random, in numbers that bf16 can hold; scores spread like a trained model's."""
     g = torch.Generator().manual_seed(seed)
     for name, t in model.state_dict().items():
         value = random_like(name, t, g)

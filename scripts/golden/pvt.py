@@ -1,4 +1,5 @@
-"""PVT as in transformers (PvtForImageClassification), made to compute what the official code does, with its names.
+"""PVT as in transformers (PvtForImageClassification), made to compute what the official code does, with its
+names.
 
 transformers differs from github.com/whai362/PVT in three places, which are put right here: the norms of patches and reductions
 have eps 1e-5; positions are resized from their own grid; the detection variant has no class token and no last norm. Zeros fill

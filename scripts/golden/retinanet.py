@@ -1,11 +1,13 @@
-"""torchvision's RetinaNet beside Saccade's, with random weights: a photograph in, boxes and scores out; losses, gradients.
+"""torchvision's RetinaNet next to Saccade's, with random weights: a photograph in, boxes and scores out;
+losses, gradients.
 
   make    writes tests/golden/retinanet: a small RetinaNet of torchvision's own parts (weights.pth), its detections in
           three photographs of coco_cc_mini (detections.json), and one training step of it (step.safetensors)
   check   the same with retinanet_resnet50_fpn itself, in a folder of its own: converts, evaluates and compares
 
-Photographs are resized by Pillow, as Saccade does it; torchvision's own resizing is left out. Losses are mmdetection's: its
-assignment, the sum over all images divided by their positives, written here in plain PyTorch, with torchvision's focal loss.
+Pillow resizes the photographs, as in Saccade; torchvision's own resizing is left out. Losses are
+mmdetection's: its assignment, and the sum over all images divided by their positives, written here in plain
+PyTorch, with torchvision's focal loss.
 
 Usage: python scripts/golden/retinanet.py make|check [--data ../shared/data] [--saccade build/saccade]
                                                              needs torch, torchvision, Pillow
@@ -40,7 +42,8 @@ def small_model(classes):
 
 @torch.no_grad()
 def draw(model, seed, image):
-    """All tensors at random, in numbers that bf16 can hold; logits and deltas of an image spread as a trained model's."""
+    """All tensors random, in numbers that bf16 can hold; logits and deltas of an image spread like a trained
+    model's."""
     g = torch.Generator().manual_seed(seed)
     for name, t in model.state_dict().items():
         value = random_like(name, t, g)
@@ -74,10 +77,10 @@ def detect(model, annotations, folder):
     return out
 
 
-# ---- a training step ---------------------------------------------------------------------------------------------------
+# ---- a training step ---------------------------------------------------------------------------------------
 
 def anchors_of(size, whole_pixels):
-    """[levels] of [rows, columns, 9, 4] in f32, of an image whose sides are multiples of 32"""
+    """[levels] of [rows, columns, 9, 4] in f32, for an image whose sides are multiples of 32"""
     levels = []
     for stride in (8, 16, 32, 64, 128):
         high = torch.sqrt(torch.tensor([0.5, 1, 2]))
@@ -111,7 +114,7 @@ def assign(anchors, boxes):
 
 
 def losses(model, images, targets, whole_pixels, canvas):
-    """images: [3, H, W] normalised, of sizes that are multiples of 32 -> class and box loss, positives of each image"""
+    """images: [3, H, W] normalised, sizes multiples of 32 -> class and box loss, positives of each image"""
     batch = torch.zeros(len(images), 3, *canvas, dtype=images[0].dtype)
     for n, x in enumerate(images):
         batch[n, :, :x.shape[1], :x.shape[2]] = x
@@ -130,7 +133,7 @@ def losses(model, images, targets, whole_pixels, canvas):
             own_logits.append(cells.reshape(-1, logits[l].shape[-1]))
             own_deltas.append(deltas[l][n].reshape(rows, columns, 9, 4)[:a.shape[0], :a.shape[1]].reshape(-1, 4))
         a = torch.cat([v.reshape(-1, 4) for v in levels])
-        stands = assign(a, boxes)  # in f32, whose rounding decides which of many equal overlaps are the best
+        stands = assign(a, boxes)  # in f32: its rounding decides which equal overlaps are best
         a = a.to(x.dtype)
         z, d = torch.cat(own_logits), torch.cat(own_deltas)
         positive = stands >= 0
@@ -174,7 +177,7 @@ def make_step(model, seed):
           for k, v in arrays.items()})
 
 
-# ---- commands ----------------------------------------------------------------------------------------------------------
+# ---- commands ----------------------------------------------------------------------------------------------
 
 def write_weights(model, path):
     torch.save({k: v.to(torch.bfloat16) for k, v in model.state_dict().items()}, path, _use_new_zipfile_serialization=False)

@@ -43,7 +43,7 @@ class Config:
     frozen_stages: int = 2     # of (stem, layer1, ...): their convolutions are not trained
 
 
-# ---- backbone ---------------------------------------------------------------------------------------------------------
+# ---- backbone ----------------------------------------------------------------------------------------------
 
 class FrozenBatchNorm2d(nn.Module):
     """y = x * scale + shift with constant statistics; epsilon goes in before the root."""
@@ -146,7 +146,7 @@ class Backbone(nn.Module):
         self.body = ResNet(c)
 
 
-# ---- positions --------------------------------------------------------------------------------------------------------
+# ---- positions ---------------------------------------------------------------------------------------------
 
 def frequencies(count, like):
     """10000^(2 floor(i / 2) / count) for i in [0, count)."""
@@ -174,7 +174,7 @@ def inverse_sigmoid(x, eps=1e-5):
     return torch.log(x.clamp(min=eps) / (1 - x).clamp(min=eps))
 
 
-# ---- attention and layers ---------------------------------------------------------------------------------------------
+# ---- attention and layers ----------------------------------------------------------------------------------
 
 def sample(value, shapes, location, weights):
     """value [N, S, h, c]; location [N, Q, h, L, P, 2] in (0, 1); weights [N, Q, h, L, P] -> [N, Q, h c]"""
@@ -264,7 +264,7 @@ class DecoderLayer(nn.Module):
 
 
 class Stack(nn.Module):
-    """`layers`; in the decoder also the heads that it uses between them."""
+    """`layers`; in the decoder also the heads that are used between them."""
 
     def __init__(self, layers):
         super().__init__()
@@ -281,7 +281,7 @@ class Mlp(nn.Module):
 
 
 def decode(delta, reference):
-    """Box of a head's output and the reference (2 or 4 numbers) that it was made from."""
+    """The box of a head's output and the reference (2 or 4 numbers) that it is relative to."""
     base = inverse_sigmoid(reference)
     if base.shape[-1] == 2:
         return torch.cat((delta[..., :2] + base, delta[..., 2:]), -1).sigmoid()
@@ -317,7 +317,7 @@ class Transformer(nn.Module):
         position = torch.cat([sine_positions(m, self.c.d, like.dtype).flatten(1, 2) + e
                               for m, e in zip(masks, self.level_embed)], 1)
         padding = torch.cat([m.flatten(1) for m in masks], 1)
-        # What part of each level is image, (x, y): [N, L, 2]
+        # The part of each level that is image, (x, y): [N, L, 2]
         ratios = torch.stack([torch.stack(((~m[:, 0, :]).sum(1) / m.shape[2], (~m[:, :, 0]).sum(1) / m.shape[1]), -1)
                               for m in masks], 1).to(like.dtype)
         reference = []
@@ -398,8 +398,8 @@ class DeformableDetr(nn.Module):
             return head
 
         if c.refine:
-            # The heads of later layers correct the box before them, so only the first starts from a size; with two stages
-            # the proposals give it.
+            # The heads of later layers correct the box before them, so only the first starts from a size;
+            # with two stages the proposals provide it.
             first_class, first_box = new_class(), new_box(0.0)
             self.class_embed = nn.ModuleList([copy.deepcopy(first_class) for _ in range(heads)])
             self.bbox_embed = nn.ModuleList([copy.deepcopy(first_box) for _ in range(heads)])

@@ -36,7 +36,8 @@ class Config:
 
 
 def sine_positions(mask, d, dtype, offset=0.0):
-    """Cells counted from one over the unpadded ones only, scaled to (0, 2 pi]; offset -0.5: their centres.
+    """Cells counted from one over the unpadded ones only, scaled to (0, 2 pi]; with offset -0.5: their
+    centres.
     -> [N, H * W, d], rows then columns."""
     inside = (~mask).to(dtype)
     rows, columns = inside.cumsum(1), inside.cumsum(2)
@@ -196,8 +197,8 @@ class Detr(nn.Module):
         return layers
 
     def decode_anchors(self, memory, position, padding):
-        """DAB-DETR (Liu et al. 2022): what a layer looks around are the boxes of the one before. Boxes are constants where
-        positions are made of them."""
+        """DAB-DETR (Liu et al. 2022): a layer looks around the boxes of the previous one. Boxes are constants
+        where positions are made from them."""
         decoder, d = self.transformer.decoder, self.c.d
         box = self.query_embed.weight[None].expand(len(memory), -1, -1)
         x, layers = memory.new_zeros(*box.shape[:2], d), []

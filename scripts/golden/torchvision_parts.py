@@ -1,4 +1,4 @@
-"""What the goldens of torchvision's detectors share."""
+"""Parts shared by the goldens of torchvision's detectors."""
 import torch
 from torchvision.models.resnet import BasicBlock, ResNet
 from torchvision.ops import FrozenBatchNorm2d
@@ -7,7 +7,7 @@ MEAN, STD = torch.tensor([0.485, 0.456, 0.406]), torch.tensor([0.229, 0.224, 0.2
 
 
 class SmallBody(ResNet):
-    """torchvision's ResNet of basic blocks, one a stage, with few channels."""
+    """torchvision's ResNet of basic blocks, one per stage, with few channels."""
 
     def __init__(self, width):
         super().__init__(BasicBlock, [1, 1, 1, 1], norm_layer=FrozenBatchNorm2d)
@@ -23,7 +23,8 @@ def in_bf16(x):
 
 
 def random_like(name, t, generator):
-    """A value for the tensor of this name: norms that do something, weights that keep the spread of what they see."""
+    """A value for the tensor of this name: norms that have an effect, weights that keep the spread of their
+    input."""
     if name.endswith("running_var") or ("bn" in name or "downsample.1" in name) and name.endswith("weight"):
         return torch.rand(t.shape, generator=generator) + 0.5
     if t.dim() >= 2:

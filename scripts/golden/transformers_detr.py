@@ -54,14 +54,15 @@ def build(c, timm=False):
                         attn_implementation="eager")
     config.num_labels = c.classes
     model = DetrForObjectDetection(config).eval()
-    # transformers' small initial weights leave layer norms with next to no variance; the official ones do not.
+    # transformers' small initial weights leave layer norms with almost no variance; the official ones do not.
     for name, p in model.named_parameters():
         if "query_position" in name:
             torch.nn.init.normal_(p)
         elif p.dim() > 1 and "backbone" not in name:
             torch.nn.init.xavier_uniform_(p)
     if c.dilation and not timm:
-        # transformers' own ResNet has no dilation: the last stage's strides are taken away as torchvision does it.
+        # transformers' own ResNet has no dilation: the last stage's strides are removed as torchvision does
+        # it.
         stage = model.model.backbone.model.encoder.stages[3]
         for name, module in stage.named_modules():
             if isinstance(module, torch.nn.Conv2d):
@@ -73,7 +74,7 @@ def build(c, timm=False):
 
 
 def train_as_official(model, frozen_stages=2):
-    """Which backbone weights are trained: all convolutions behind `frozen_stages` of {stem, stage 1, ...}."""
+    """Which backbone weights are trained: all convolutions after `frozen_stages` of {stem, stage 1, ...}."""
     for name, p in model.named_parameters():
         stage = re.search(r"layer(\d)\.|$", official_name(name))[1]
         p.requires_grad_(not official_name(name).startswith("backbone.0.") or int(stage or 0) >= frozen_stages)

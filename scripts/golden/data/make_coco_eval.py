@@ -3,8 +3,8 @@
 
     pip install pycocotools && python3 scripts/golden/data/make_coco_eval.py tests/golden/coco_eval
 
-Writes NAME.gt.json, NAME.dt.json and NAME.expected.json. Boxes lie on a coarse grid and scores are rounded, so
-that overlaps exactly at a threshold and tied scores are frequent.
+Writes NAME.gt.json, NAME.dt.json and NAME.expected.json. Boxes lie on a coarse grid and scores are rounded,
+so that overlaps exactly at a threshold and tied scores are frequent.
 """
 import json
 import random
@@ -20,7 +20,7 @@ from pycocotools.cocoeval import COCOeval
 
 KEYS = ["AP", "AP50", "AP75", "AP_small", "AP_medium", "AP_large",
         "AR_1", "AR_10", "AR_100", "AR_small", "AR_medium", "AR_large"]
-# Other parameters than the default ones: ranges that leave some areas out, overlap and are empty, and maxDets.
+# Parameters other than the defaults: area ranges that omit some areas, overlap and are empty, and maxDets.
 OWN_RANGES = {"tiny": (0, 128), "mid": (128, 4000.5), "most": (64, 1e10), "none": (3, 3)}
 OWN_DETECTIONS = 30
 
@@ -133,7 +133,7 @@ def main():
         expected = figures(out / f"{name}.gt.json", out / f"{name}.dt.json")
         (out / f"{name}.expected.json").write_text(json.dumps(expected, indent=0) + "\n")
         print(name, len(gt["annotations"]), len(dt), np.round(list(expected["stats"].values()), 3))
-    # One list of masks, whose metrics are those of masks and, in a file of their own, of boxes.
+    # One list of masks, with the metrics of masks and, in a separate file, of boxes.
     gt, dt = mask_cases.make(seed=13, images=8, objects=4, detections=9)
     for kind, value in (("gt", gt), ("dt", dt)):
         (out / f"masks.{kind}.json").write_text(json.dumps(value, separators=(",", ":")) + "\n")

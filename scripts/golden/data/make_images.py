@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes tests/golden/images/: small files of every kind that is read, and what Pillow makes of them:
+"""Writes tests/golden/images/: small files of every kind that is read, and Pillow's results for them:
 ImageOps.exif_transpose(Image.open(f)).convert("RGB").
 
 Needs Pillow and, for make_resize.py, torchvision (pip install pillow torchvision). cases.txt has a line a file:
@@ -40,7 +40,7 @@ def adam7(rgb, width, height):
 
 
 def bmp(width, height, bits, rows, extra=b"", compression=0, header=40, palette=b""):
-    """rows as they lie in the file, padded here; height may be negative."""
+    """rows as in the file, padded here; height may be negative."""
     data = b"".join(row + bytes(-len(row) % 4) for row in rows)
     at = 14 + header + len(extra) + len(palette)
     if header == 12:
@@ -51,7 +51,7 @@ def bmp(width, height, bits, rows, extra=b"", compression=0, header=40, palette=
 
 
 def tiff(width, height, bits, photometric, pieces, order="<", planar=1, tile=0, rows=None, extra=()):
-    """pieces: the strips or tiles as they lie in the file; extra: entries of tag, type and words."""
+    """pieces: the strips or tiles as in the file; extra: entries of tag, type and words."""
     samples = len(bits)
     data, offsets = b"", []
     for piece in pieces:
@@ -75,7 +75,7 @@ def tiff(width, height, bits, photometric, pieces, order="<", planar=1, tile=0, 
 
 
 def tiles_of(rows, pixel, side, width):
-    """Rows of pixels of so many bytes in squares, filled up with zeros."""
+    """Rows of pixels of `pixel` bytes, cut into squares and padded with zeros."""
     rows = rows + [bytes(len(rows[0]))] * (-len(rows) % side)
     return [b"".join(row[x * pixel:(x + side) * pixel].ljust(side * pixel, b"\0") for row in rows[y:y + side])
             for y in range(0, len(rows), side) for x in range(0, width, side)]
@@ -188,7 +188,7 @@ def main():
     expected["grey16.tif"] = bytes(words[i // 3][1] for i in range(3 * HEIGHT * WIDTH))
     (FOLDER / "white_is_0.tif").write_bytes(tiff(WIDTH, HEIGHT, [8], 0, [rgb[:WIDTH * HEIGHT]]))
     expected["white_is_0.tif"] = bytes(255 - rgb[i // 3] for i in range(3 * HEIGHT * WIDTH))
-    # Multiplied by alpha, which viewers divide by.
+    # Multiplied by alpha; viewers divide by it again.
     alpha = rgba.getchannel("A").tobytes()
     pixels = [(rgb[3 * i] * alpha[i] // 255, rgb[3 * i + 1] * alpha[i] // 255, rgb[3 * i + 2] * alpha[i] // 255, alpha[i])
               for i in range(WIDTH * HEIGHT)]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes tests/golden/jpeg/: small JPEG files and what Pillow's open(..).convert("RGB") gives for them.
+"""Writes tests/golden/jpeg/: small JPEG files and the results of Pillow's open(..).convert("RGB") for them.
 
 Needs Pillow (pip install pillow). cases.txt has a line a file:
   name height width fnv1a64-of-the-RGB-bytes

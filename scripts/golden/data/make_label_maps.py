@@ -1,5 +1,5 @@
-"""Label maps as Pillow writes them, and mmsegmentation's metrics (0.29, core/evaluation/metrics.py) counted with numpy on
-random cases.
+"""Label maps written by Pillow, and mmsegmentation's metrics (0.29, core/evaluation/metrics.py) computed with
+numpy on random cases.
 
     python scripts/golden/data/make_label_maps.py tests/golden/segmentation
 
@@ -34,7 +34,7 @@ def write_maps(folder):
 
 
 def figures(classes, found, truth):
-    """intersect_and_union and total_area_to_metrics of mmsegmentation."""
+    """mmsegmentation's intersect_and_union and total_area_to_metrics."""
     mask = truth != IGNORED
     found, truth = found[mask], truth[mask]
     both = found[found == truth]
@@ -50,11 +50,11 @@ def write_cases(folder):
     lines = []
     for case in range(24):
         classes = int(rng.integers(1, 12))
-        there = rng.permutation(classes)[: max(1, classes - case % 4)]  # the others are in no true map
+        there = rng.permutation(classes)[: max(1, classes - case % 4)]  # the others occur in no true map
         size = int(rng.integers(1, 200))
         truth = rng.choice(there, size).astype(np.int64)
         found = np.where(rng.random(size) < 0.6, truth, rng.integers(0, classes, size))
-        if case % 3 == 1:  # a class that nobody has, neither found nor true
+        if case % 3 == 1:  # a class that occurs in neither found nor true
             found, truth = found % max(1, classes - 1), truth % max(1, classes - 1)
         truth[rng.random(size) < (case % 5) * 0.1] = IGNORED
         truth[0] = 0

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes tests/golden/masks/coco.json: an instances file with masks of every form, each with the area and the box that
-pycocotools finds for it.
+"""Writes tests/golden/masks/coco.json: an instances file with masks of every form, each with the area and the
+box that pycocotools computes for it.
 
     pip install numpy pycocotools && python3 scripts/golden/data/make_mask_sets.py
 """

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Writes tests/golden/masks/cases.txt: random masks and what pycocotools and Pillow make of them.
+"""Writes tests/golden/masks/cases.txt: random masks and the results of pycocotools and Pillow for them.
 
     pip install numpy pillow pycocotools && python3 scripts/golden/data/make_masks.py
 
-A line makes a mask, whose number is that of the masks before it, or does something with masks of these numbers. Behind "="
-is what comes out, last of it the compressed text, of a mask that is made its area and box (x, y, width, height) before it:
+A line makes a mask, numbered by the masks before it, or applies an operation to masks of these numbers. After
+"=" comes the result: the compressed text last, for a new mask preceded by its area and box (x, y, width,
+height):
   polygons height width count (coordinates coordinate ...) ... | box height width x y w h | counts height width count count ...
   iou detection object crowd = value | or a b | and a b | flip a | crop a y x height width | resize a height width
 """
@@ -19,7 +20,8 @@ from pycocotools import mask
 
 SIZES = [(1, 1), (1, 9), (7, 1), (5, 4), (16, 24), (24, 16), (33, 47), (60, 80), (90, 70)]
 
-# In an image of 12 x 12: a lattice point of the outline lies halfway, and fused multiply-adds round it to the other side.
+# In an image of 12 x 12: a lattice point of the outline lies halfway, and fused multiply-adds round it to the
+# other side.
 HALFWAY = [
     [3.4, 5.2, 7, 4.8, -0.6, -0.2], [4, 11.8, 10.2, -0.8, -2, 6.4], [7, 10.8, 7.2, 3.2, 1.6, -0.4],
     [1.4, -1.8, 1.6, 1, -0.8, 8.2], [0.6, 10.6, 9.6, 0.6, 10, -0.8], [8, -1.4, -1.8, 8.4, 3.2, 2.2],

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes tests/golden/resize/: what Pillow's Image.resize gives, bilinear and bicubic, for pictures that a formula makes.
+"""Writes tests/golden/resize/: the results of Pillow's Image.resize, bilinear and bicubic, for pictures made
+by a formula.
 
 Needs Pillow and torchvision (pip install pillow torchvision). cases.txt has a line a case:
   filter height width new_height new_width seed fnv1a64-of-the-result

@@ -1,5 +1,6 @@
-"""Random evaluation cases whose objects and detections have masks in every form that COCO's files know: polygons, lists of run
-lengths and their compressed text; crowds, empty masks, masks that touch, and detections with and without a box of their own."""
+"""Random evaluation cases whose objects and detections have masks in every form of COCO's files: polygons,
+lists of run lengths and their compressed text; crowds, empty masks, masks that touch, and detections with and
+without a box of their own."""
 import math
 import random
 
@@ -8,7 +9,7 @@ from pycocotools import mask as masks
 
 
 def polygon(r, width, height):
-    """A star around a point, which may reach outside of the image."""
+    """A star around a point, which may extend beyond the image."""
     x, y = r.uniform(0, width), r.uniform(0, height)
     radius, points = r.uniform(1, 0.4 * width), r.randrange(3, 9)
     out = []
@@ -49,7 +50,8 @@ def moved(bitmap, x, y):
 
 
 def make(seed, images=6, categories=3, objects=5, detections=10, width=48, height=36, crowd=0.2, decimals=1, scale=8):
-    """Sizes are in `scale` pixels, so that all area ranges have objects and what moves does so by many."""
+    """Sizes are in units of `scale` pixels, so that all area ranges have objects and shifts are by many
+    pixels."""
     r = random.Random(seed)
     width, height = width * scale, height * scale
     ids = [7 * i + 1 for i in range(images)]
@@ -97,7 +99,7 @@ def make(seed, images=6, categories=3, objects=5, detections=10, width=48, heigh
             dt.append({"image_id": image, "category_id": category, "score": round(r.random(), decimals),
                        "segmentation": text_runs(bitmap)})
     r.shuffle(dt)
-    # pycocotools asks the first entry alone whether there are boxes: areas are those of masks then.
+    # pycocotools only checks whether the first entry has a box; if not, areas are those of masks.
     for entry in dt[1:]:
         if r.random() < 0.3:
             entry["bbox"] = [round(r.uniform(low, side / 2), 1) for low in (0, 1) for side in (width, height)]

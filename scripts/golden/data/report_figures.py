@@ -1,11 +1,13 @@
-"""the metrics of `saccade report` from pycocotools and scikit-learn, for make_report.py and scripts/checks/check_report.py."""
+"""Metrics of `saccade report` from pycocotools and scikit-learn, for make_report.py and
+scripts/checks/check_report.py."""
 import numpy as np
 from make_coco_eval import KEYS, evaluate
 from pycocotools import mask
 from sklearn.metrics import confusion_matrix, precision_recall_curve
 
 def curve(ev, k, t, objects):
-    """Of category number k at IoU threshold number t: scores falling, precision and recall of what has at least that score."""
+    """For category k at IoU threshold t: falling scores, and precision and recall of detections with at least
+    that score."""
     return points(*joined_cells(ev, k, t), objects)
 
 
@@ -21,7 +23,7 @@ def points(scores, hits, objects):
 
 
 def joined_cells(ev, k, t):
-    """Of category number k at IoU threshold number t: scores of the detections that count, and which of them hit."""
+    """For category k at IoU threshold t: scores of the detections that count, and which of them are hits."""
     images, areas = len(ev.params.imgIds), len(ev.params.areaRng)
     cells = [e for e in ev.evalImgs[k * areas * images:k * areas * images + images] if e]  # area 0: all
     def joined(key):
@@ -32,7 +34,7 @@ def joined_cells(ev, k, t):
 
 
 def best_of_all(ev, t, objects):
-    """The best F1 of one threshold for all categories, and of the thresholds that have it the largest."""
+    """The best F1 of one threshold for all categories, and the largest of the thresholds that have it."""
     cells = [joined_cells(ev, k, t) for k in range(len(ev.params.catIds))]
     scores, p, r = points(*(np.concatenate(parts) for parts in zip(*cells, strict=True)), objects)
     f1 = np.round([best_f1([a], [b], objects) for a, b in zip(p, r)], 12)
@@ -53,7 +55,8 @@ def overlaps(boxes, annotations, crowd):
 
 
 def confusions(ev, threshold, min_iou=0.5):
-    """Pairs by falling overlap, then score; the labels of all pairs and of what is in none go to scikit-learn."""
+    """Pairs by falling overlap, then score; the labels of all pairs, and of those in no pair, go to
+    scikit-learn."""
     gt, dt, cats = ev.cocoGt, ev.cocoDt, ev.params.catIds
     background, true, predicted = len(cats), [], []
     for image in ev.params.imgIds:

@@ -1,6 +1,7 @@
-"""Small classifiers with random weights from timm, torchvision and transformers as their users save them, with the best five
-classes of one picture, for tests/train/checkpoints/classifiers_test.cpp: tests/golden/classifiers/NAME.{safetensors,pth} and
-expected.txt with a line NAME FILE CLASS SCORE CLASS SCORE ... each
+"""Small classifiers with random weights from timm, torchvision and transformers as their users save them,
+with the best five classes of one picture, for tests/train/checkpoints/classifiers_test.cpp:
+tests/golden/classifiers/NAME.{safetensors,pth} and expected.txt with a line NAME FILE CLASS SCORE CLASS SCORE
+... for each.
 
 Usage: python scripts/golden/published/classifiers.py        needs torch, torchvision, transformers, timm, safetensors, Pillow
 """
@@ -37,7 +38,7 @@ def randomise(model, seed):
 
 
 def picture(side, center, bicubic):
-    """As torchvision and timm evaluate: the short side resized, the centre cut out."""
+    """As torchvision and timm evaluate: resizes the short side, then cuts out the centre."""
     image = Image.open(os.path.join(FOLDER, "picture.png"))
     scaled = max(side, int(side / center))
     w, h = image.size

@@ -1,4 +1,4 @@
-"""Small files of torch.save in its formats, for tests/core/torch_file_test.cpp, and what they hold.
+"""Small files of torch.save in its formats, for tests/core/torch_file_test.cpp, and their contents.
 
 Writes tests/golden/torch_files:
   zip.pth         zip container, tensors under "model", beside an optimizer, a scheduler, a Namespace and other objects

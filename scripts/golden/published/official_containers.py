@@ -84,7 +84,7 @@ def renamed(tensors, rules):
 
 
 def joined(tensors, parts, name_of, biases=True):
-    """Query, key and value in one tensor."""
+    """Query, key and value as one tensor."""
     out = {}
     for name, values in tensors.items():
         found = re.match(rf"(.*)\.{parts[0]}\.weight$", name)
@@ -112,7 +112,7 @@ def save_d_fine(folder):
     source = load_file(folder + "/d_fine/small.safetensors")
     weights = joined(renamed(source, D_FINE), ("q_proj", "k_proj", "v_proj"), in_projection)
     weights["decoder.anchors"], weights["decoder.valid_mask"] = torch.zeros(1, 84, 4), torch.ones(1, 84, 1, dtype=torch.bool)
-    # Those of the last step are not taken; some of them will do.
+    # Those of the last step are not used; some of them suffice.
     last = {name: torch.zeros((), dtype=t.dtype).expand(t.shape) for name, t in list(weights.items())[:100]}
     os.makedirs(folder + "/d_fine/official", exist_ok=True)
     torch.save({"date": "2026-01-01T00:00:00", "last_epoch": 131, "model": last, "optimizer": optimizer_state(weights),

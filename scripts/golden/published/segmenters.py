@@ -42,12 +42,12 @@ from torchvision_parts import SmallBody  # noqa: E402
 GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "tests", "golden", "segmenters")
 CLASSES, IGNORED = 5, -1
 CLASS_WEIGHTS = [0.5, 1, 1.5, 2, 0.25]  # of semantic FPN
-# Of each model; HEIGHT x WIDTH that leave something over everywhere for semantic FPN.
+# For each model; HEIGHT x WIDTH leave a remainder everywhere for semantic FPN.
 SIZES = {"swin": (3, 96, 96), "pvt": (3, 64, 64), "fpn": (2, 70, 90)}
 
 
 def images_of(count, height, width):
-    """[N, 3, H, W] in [-2, 2), of the place in memory of [N, H, W, 3]"""
+    """[N, 3, H, W] in [-2, 2), following the positions in memory of [N, H, W, 3]"""
     i = np.arange(count * height * width * 3, dtype=np.uint64)
     bits = (i * 2654435761 % 2 ** 32 ^ i * 40503 % 2 ** 16) >> 8
     x = bits.astype(np.float32) / np.float32(2 ** 22) - np.float32(2)
@@ -84,7 +84,7 @@ class PvtMaps(nn.Module):
 
 
 class UperNet(nn.Module):
-    """transformers' heads on maps of another backbone."""
+    """transformers' heads on the maps of another backbone."""
 
     def __init__(self, backbone, config, channels):
         super().__init__()
@@ -119,7 +119,7 @@ class Body(SmallBody):
 
 
 def replace_norms(module):
-    """Batch norms that are trained, in the place of constants."""
+    """Batch norms that are trained, in place of constants."""
     for name, child in module.named_children():
         if type(child).__name__ == "FrozenBatchNorm2d":
             setattr(module, name, nn.BatchNorm2d(len(child.weight)))
@@ -194,7 +194,7 @@ def make_model(name):
 
 @torch.no_grad()
 def draw(model, seed):
-    """Every tensor at random, in numbers that bf16 can hold, to keep files small."""
+    """Every tensor random, in numbers that bf16 can hold, to keep files small."""
     g = torch.Generator().manual_seed(seed)
     for name, t in model.state_dict().items():
         if not t.is_floating_point():

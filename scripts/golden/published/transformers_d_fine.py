@@ -61,7 +61,7 @@ def draw_all(model, seed):
             t.copy_(torch.tensor([1 / n for n in POINTS for _ in range(n)]))
 
 
-# ---- the losses, image by image -----------------------------------------------------------------------------------------
+# ---- the losses, image by image ----------------------------------------------------------------------------
 def corners_of(boxes):
     c, s = boxes[..., :2], boxes[..., 2:]
     return torch.cat([c - s / 2, c + s / 2], -1)
@@ -230,7 +230,7 @@ def main():
     trained = make_model(NOISE_QUERIES)
     trained.load_state_dict(model.state_dict(), strict=False)
     with torch.no_grad():
-        trained.model.denoising_class_embed.weight.normal_(generator=g)[CLASSES] = 0  # what stands for no object
+        trained.model.denoising_class_embed.weight.normal_(generator=g)[CLASSES] = 0  # stands for no object
     arrays["denoising"] = trained.model.denoising_class_embed.weight.detach().clone()
     trained.double().train()
     total, parts = losses_of(trained, data[0][0].double(), wide(data[0][1]))

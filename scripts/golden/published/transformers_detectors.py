@@ -1,7 +1,7 @@
-"""transformers' Deformable DETR, in all variants, and DETR as the references that nobody here wrote; their weights in files.
+"""transformers' Deformable DETR, in all variants, and DETR as independent references; their weights in files.
 
-For each variant a random model is made in PyTorch (all tensors are re-drawn, so that no zero initialisation hides an
-error), run on a padded batch, and written to FOLDER:
+For each variant a random model is made in PyTorch (all tensors are redrawn, so that no zero initialisation
+hides an error), run on a padded batch, and written to FOLDER:
 
   VARIANT.safetensors       as save_pretrained writes it, with Hugging Face's names
   VARIANT.zip.pth           under official names in the zip container of torch.save, with "args" and an optimizer beside it
@@ -101,7 +101,7 @@ def make_model(c):
 
 
 class DilatedBackbone(torch.nn.Module):
-    """transformers' interface of a backbone over timm's layers."""
+    """transformers' backbone interface over timm's layers."""
 
     def __init__(self, c):
         super().__init__()
@@ -125,9 +125,10 @@ class DilatedBackbone(torch.nn.Module):
 
 @torch.no_grad()
 def draw(model, seed, full):
-    """Every tensor at random, so that scores and boxes vary; f32 values that bf16 can hold, to keep files small."""
-    # At full size, small steps of the backbone's residual stream and smaller weights behind it: otherwise a hundred random
-    # layers amplify rounding beyond 1e-4, PyTorch's own too.
+    """Every tensor random, so that scores and boxes vary; f32 values that bf16 can hold, to keep files
+    small."""
+    # At full size, small steps of the backbone's residual stream and smaller weights after it: otherwise a
+    # hundred random layers amplify rounding beyond 1e-4, also in PyTorch.
     step = re.compile(r"(layer\.2\.normalization|bn3)\.weight")
     g = torch.Generator().manual_seed(seed)
     for name, t in model.state_dict().items():
@@ -162,7 +163,7 @@ def resnet_name(name):
 
 
 def official(state):
-    """The official names, by the rules of transformers' own conversion script read backwards."""
+    """The official names, by the rules of transformers' own conversion script in reverse."""
     out = {}
     for name, t in state.items():
         if name.endswith("num_batches_tracked"):
@@ -211,7 +212,7 @@ def batches(kind):
 def run(model, images, mask):
     """transformers -> (logits, boxes) [L, N, Q, .]"""
     out = model(pixel_values=images, pixel_mask=mask.long(), return_dict=True)
-    # The layers' outputs, through the heads as the model does it for its auxiliary losses.
+    # The outputs of the layers, passed through the heads as the model does for its auxiliary losses.
     hidden, reference = out.intermediate_hidden_states, out.intermediate_reference_points
     logits, boxes = [], []
     for i in range(hidden.shape[1]):

@@ -52,7 +52,7 @@ SHARE = 16  # cells of a mask for a point
 
 
 def windows_of(embeddings, tokens, height, width):
-    """In the place of RF-DETR's partition: [CLS] and the patches of each window."""
+    """In place of RF-DETR's partition: [CLS] and the patches of each window."""
     n, rows, columns = tokens.config.num_windows, height // tokens.patch_size, width // tokens.patch_size
     cls, grid = embeddings[:, :1], embeddings[:, 1:]
     grid = grid.unflatten(1, (n, rows // n, n, columns // n)).transpose(2, 3).flatten(3, 4)
@@ -99,7 +99,7 @@ def prepare(model, seed):
 
 
 def class_loss(logits, boxes, pairs, target):
-    """IA-BCE: of a match p^0.25 IoU^0.75 (at least 0.01) is the target, of all else p^2 the weight."""
+    """IA-BCE: the target of a match is p^0.25 IoU^0.75 (at least 0.01), and the weight of all others p^2."""
     p, goal = logits.sigmoid(), torch.zeros_like(logits)
     is_match = torch.zeros_like(logits, dtype=torch.bool)
     for q, o in pairs:
@@ -147,7 +147,7 @@ def sampled(maps, points, mode):
 
 
 def mask_losses(logits, truth):
-    """Of rows of points: mean cross entropy and Dice."""
+    """For rows of points: mean cross entropy and Dice."""
     p = logits.sigmoid()
     dice = 1 - (2 * (p * truth).sum(-1) + 1) / (p.sum(-1) + truth.sum(-1) + 1)
     return F.binary_cross_entropy_with_logits(logits, truth, reduction="none").mean(-1), dice
@@ -212,7 +212,7 @@ def losses_of(model, images, targets):
 
 
 def with_masks(generator, targets):
-    """An ellipse in each box, over 64 x 64 pixels, and another one in the middle of nowhere."""
+    """An ellipse in each box, over 64 x 64 pixels, and another one outside all boxes."""
     y, x = torch.meshgrid(torch.arange(64) + 0.5, torch.arange(64) + 0.5, indexing="ij")
     for t in targets:
         masks = []

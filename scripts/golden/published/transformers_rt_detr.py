@@ -1,4 +1,4 @@
-"""transformers' RT-DETR and RT-DETRv2 as references that nobody here wrote.
+"""transformers' RT-DETR and RT-DETRv2 as independent references.
 
 For each variant a small random model is made (every tensor is drawn anew, batch norm's statistics too, so that nothing
 hides behind a zero), and written to FOLDER:
@@ -65,7 +65,7 @@ def make_model(version, layer_type, frozen, expansion, encoder_dim, width, denoi
 
 @torch.no_grad()
 def draw(model, seed):
-    """Every tensor at random; f32 values that bf16 can hold, to keep files small."""
+    """Every tensor random; f32 values that bf16 can hold, to keep files small."""
     g = torch.Generator().manual_seed(seed)
     for name, t in model.state_dict().items():
         if not t.is_floating_point() or name.endswith("n_points_scale"):
@@ -144,13 +144,13 @@ def targets_of(generator, count):
 
 
 def our_noise(targets, num_classes, num_queries, class_embed, num_denoising_queries, label_noise_ratio, box_noise_scale):
-    """In the place of transformers' get_contrastive_denoising_training_group."""
+    """In place of transformers' get_contrastive_denoising_training_group."""
     labels, boxes, groups, pairs = make_denoising(
         [(t["class_labels"].tolist(), t["boxes"].float().numpy()) for t in targets], range(len(targets)), num_classes,
         NOISE_KEY, num_denoising_queries, label_noise_ratio, box_noise_scale, 0)
     count = labels.shape[1]
     group = torch.arange(count + num_queries) // (count // groups)
-    group[count:] = -1  # the queries that everybody sees
+    group[count:] = -1  # the queries that all others see
     hidden = (group != group[:, None]) & (group != -1)
     mask = torch.zeros(hidden.shape, dtype=class_embed.weight.dtype).masked_fill(hidden, -torch.inf)
     positive = [torch.tensor([query for image, query, _ in pairs if image == n], dtype=torch.int64)
@@ -254,7 +254,7 @@ def make_training(model, path, seed):
     trained = make_model(**VARIANTS["basic"], denoising=NOISE_QUERIES)
     trained.load_state_dict(model.state_dict(), strict=False)
     with torch.no_grad():
-        trained.model.denoising_class_embed.weight.normal_(generator=g)[CLASSES] = 0  # what stands for no object
+        trained.model.denoising_class_embed.weight.normal_(generator=g)[CLASSES] = 0  # stands for no object
     arrays["denoising"] = trained.model.denoising_class_embed.weight.detach().clone()
     trained.double().train()
     total, parts = losses_of(trained, data[0][0].double(), wide(data[0][1]))
