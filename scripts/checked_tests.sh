@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Builds the preset `checked` and runs its tests: the CUDA backend on the emulated GPU of tests/cuda_emulator, whose hooks see every
-# access of device code, and what handles bytes of others and raw memory under AddressSanitizer and UndefinedBehaviorSanitizer. Every
-# kernel of the sources must have run. Then the launches of whole recipes are counted, and looked at.
+# Builds the preset `checked` and runs its tests: the CUDA backend on the emulated GPU of tests/cuda_emulator,
+# whose hooks see every access of device code, and the code for foreign bytes and raw memory under
+# AddressSanitizer and UndefinedBehaviorSanitizer. Every kernel in the sources must have run. Then counts and
+# inspects the launches of whole recipes.
 # Usage: scripts/checked_tests.sh [FOLDER]     the build folder, build-checked if none is named
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -9,7 +10,7 @@ cd "$(dirname "$0")/.."
 build=${1:-build-checked}
 cmake --preset checked -B "$build" -DSACCADE_BENCH=ON
 cmake --build "$build" --target saccade detector_bench test_{core,cuda,autograd,layers,models,data,train,fuzz}
-# The test programs list the kernels that they ran; the last test wants all of the sources.
+# The test programs list the kernels that they ran; the last test requires all kernels of the sources.
 kernels=$(mktemp)
 trap 'rm -f "$kernels"' EXIT
 # Tests take smaller samples when SACCADE_FAST is set.

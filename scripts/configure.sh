@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Configures the release build for this machine: with code for its GPUs where there are some, since that takes most of a build. Stops,
-# saying what is missing, where a GPU would be left out for want of it. A folder that was configured with SACCADE_CUDA=on stays so.
+# Configures the release build for this machine: with code for its GPUs if there are any, since that takes
+# most of a build. Stops, saying what is missing, if a GPU could not be used because of it. A folder that was
+# configured with SACCADE_CUDA=on stays so.
 # Usage: scripts/configure.sh [--cpu] [FOLDER]     --cpu: without the GPU; FOLDER: build if none is named
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -14,7 +15,7 @@ for argument in "$@"; do
   esac
 done
 
-# A folder's cached value of a variable.
+# The cached value of a variable in the folder.
 cached() { sed -n "s/^$1:[A-Z]*=//p" "$folder/CMakeCache.txt" 2> /dev/null || true; }
 configure() { cmake --preset release -B "$folder" "$@"; }
 list_gpus() { { nvidia-smi -L || /usr/lib/wsl/lib/nvidia-smi -L; } 2> /dev/null | grep '^GPU' || true; }

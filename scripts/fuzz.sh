@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# Fuzzes the readers of outside files with libFuzzer, AddressSanitizer and UndefinedBehaviorSanitizer; needs clang 16 or newer (exit
-# status 77 without it). Runs as many targets at a time as there are processors. Findings are in build-fuzz/TARGET-crash-*, the corpus
-# of a target is in build-fuzz/corpus/TARGET, where the next call continues.
-# Usage: scripts/fuzz.sh [SECONDS a target (60)] [TARGET...]   (image, coco, formats, weights, config, run_log, request)
+# Fuzzes the readers of outside files with libFuzzer, AddressSanitizer and UndefinedBehaviorSanitizer; needs
+# clang 16 or newer (exit status 77 without it). Runs as many targets at a time as there are processors. The
+# findings of a target are in build-fuzz/TARGET-*, its corpus is in build-fuzz/corpus/TARGET, where the next
+# call continues.
+# Usage: scripts/fuzz.sh [SECONDS a target (60)] [TARGET...]
+#   (image, coco, formats, weights, config, run_log, request)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -11,7 +13,7 @@ shift || true
 [ $# -gt 0 ] || set -- image coco formats weights config run_log request
 build="build-fuzz"
 mkdir -p "$build"
-# clang may be there without its run time, and clang 14 cannot read libstdc++'s source_location.
+# clang may be installed without its run-time libraries, and clang 14 cannot read libstdc++'s source_location.
 cat > "$build/empty.cpp" << 'CODE'
 #include <omp.h>
 #include <source_location>

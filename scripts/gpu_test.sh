@@ -1,11 +1,14 @@
 #!/usr/bin/env bash
-# The tests of the CUDA backend on the GPU of this machine, in stages of at most nine minutes each: raw kernels, every op, every
-# attention layer and tiny models of every kind against the CPU, whole training steps in f32, tf32 and bf16, the detections of a checkpoint,
-# two runs with equal bits, and the op table once more under compute-sanitizer where that is installed. Runs from the folder that
-# scripts/package.sh makes, or from a checkout with a build in build/ (BUILD=...). Tests run in several processes at once, so that a
-# crash costs one test; what fails is run again alone (scripts/gpu/run_tests.py, which needs python3). All stages run, also
-# after one that fails. At the end, also of a run that is cut short, stands a table; the exit status is 0 when all passed.
-# Usage: scripts/gpu_test.sh [--log FOLDER] [--quick | --rehearse] [--plant] [--jobs 8] [--limit 540] [STAGE...]
+# Runs the tests of the CUDA backend on this machine's GPU, in stages of at most nine minutes each: raw
+# kernels, every op, every attention layer and tiny models of every kind against the CPU, whole training steps
+# in f32, tf32 and bf16, the detections of a checkpoint, two runs with equal bits, and the op table again
+# under compute-sanitizer if that is installed. Runs from the folder that scripts/package.sh makes, or from a
+# checkout with a build in build/ (BUILD=...). Tests run in several processes at once, so that a crash costs
+# one test; failed tests run again alone (scripts/gpu/run_tests.py, which needs python3). All stages run, also
+# after a failed one. A table follows at the end, also of an interrupted run; the exit status is 0 if all
+# passed.
+# Usage: scripts/gpu_test.sh [--log FOLDER] [--quick | --rehearse] [--plant] [--jobs 8]
+#                            [--limit 540] [STAGE...]
 #   --log: keeps the table and every log there     --limit: seconds a stage
 #   --quick: without compute-sanitizer             --rehearse: small samples and models, for the emulated GPU
 #   --plant: with a test that fails and one that crashes, to see that they are told
@@ -43,7 +46,7 @@ work=$(mktemp -d)
 [ -n "$log" ] || log=$work/log
 mkdir -p "$log"
 summary=() status=0
-# Also when the call is cut short: what has been found must not be lost.
+# Also if the call is interrupted: findings must not be lost.
 finish() {
   printf '\n== %d s\n' "$SECONDS"
   [ ${#summary[@]} -eq 0 ] || printf '%s\n' "${summary[@]}" | tee "$log/table.txt"
@@ -52,7 +55,7 @@ finish() {
 trap finish EXIT
 trap 'summary+=("cut short in stage $stage"); exit 130' INT TERM HUP
 
-# A test that is skipped has not passed, and neither has a filter that finds none: on this machine the GPU is what is tested.
+# A skipped test has not passed, nor has a filter that matches none: this machine's GPU is what is tested.
 tests() { # name, program, filter, more arguments of run_tests.py
   local share=$((begin + limit - SECONDS))
   python3 scripts/gpu/run_tests.py --name "$1" --log "$log" --jobs "$jobs" --limit "$share" "${@:4}" "$bin/$2" "$3"
@@ -72,7 +75,8 @@ run() { # name, device, precision
     { tail -n 5 "$log/$1.log"; return 1; }
   cp "$work/$1/metrics.jsonl" "$log/$1.jsonl"
 }
-# With the recipe's rate of 1e-3 two CPUs, with and without AVX-512, are 1.8e-3 apart after 20 steps; with 1e-4, 2.8e-4 after 50.
+# With the recipe's rate of 1e-3, two CPUs with and without AVX-512 differ by 1.8e-3 after 20 steps; with
+# 1e-4, by 2.8e-4 after 50.
 losses() { sed -n 's/.*"loss": \([-0-9.e+]*\),.*/\1/p' "$work/$1/metrics.jsonl"; }
 compare() { # two runs, the largest relative difference of their losses that is allowed
   paste <(losses "$1") <(losses "$2") | awk -v limit="$3" -v names="$1, $2" -v steps="$steps" '
@@ -90,7 +94,7 @@ steps() {
   else
     status=1
   fi
-  # tf32 keeps 10 bits of a product's factors, bf16 7 of everything: the curves stay near, no more.
+  # tf32 keeps 10 bits of a product's factors, bf16 keeps 7 of everything: the curves stay close, but no more.
   { run tf32 cuda tf32 && compare gpu tf32 0.02; } || status=1
   { run cpu16 cpu bf16 && run gpu16 cuda bf16 && compare cpu16 gpu16 0.05; } || status=1
   return "$status"
@@ -100,7 +104,7 @@ sanitize() { # tool
   SACCADE_FAST=1 tests "$1" test_autograd '*.cuda:MsDeformAttnOnGpu.EqualsTheCpu' --prefix "$sanitizer --tool $1 $2" \
     --bad '^=========  *(Invalid|Error|Race|Misaligned|Program hit|Warning)'
 }
-# Queries of events that have not happened yet are no errors.
+# Queries of events that have not happened yet are not errors.
 memcheck() { sanitize memcheck '--report-api-errors no'; }
 racecheck() { sanitize racecheck ''; }
 

@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# What .ci/run has no time for at each change, one part after another, also after one that fails; hours. Each part that has run gets a
-# row in docs/nightly.md with its date, commit and machine, the other rows stay: commit that file. .ci/run warns when a row is older than
-# 60 commits. The log of each part is in build-nightly/PART.log.
-# Usage: scripts/nightly.sh [--short] [PART...]     --short: fewer seeds, mutants, trials and seconds; PART: these alone
+# Runs what .ci/run has no time for at each change, one part after another, also after a failed one; takes
+# hours. Each part that has run gets a row in docs/nightly.md with its date, commit and machine, the other
+# rows stay: commit that file. .ci/run warns if a row is older than 60 commits. The log of each part is in
+# build-nightly/PART.log.
+# Usage: scripts/nightly.sh [--short] [PART...]
+#   --short: fewer seeds, mutants, trials and seconds; PART: these alone
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
@@ -14,7 +16,7 @@ for argument in "$@"; do
     *) wanted+=("$argument") ;;
   esac
 done
-# A number for a whole run, one for a short run.
+# Chooses a number for a whole run or for a short one.
 pick() { if [ $short = 1 ]; then echo "$2"; else echo "$1"; fi; }
 
 logs=build-nightly table=docs/nightly.md

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Makes one folder, and one compressed archive of it, that run on another Linux x86-64 machine (glibc 2.36 or newer, AVX2): the
-# program, the test programs, the benchmarks, their scripts and every library that is neither libc's nor NVIDIA's. On a GPU it wants
-# a driver for the CUDA that built it (nvcc 12.8 or newer), and cuBLAS and cuDNN 9 in the usual places or inside a Python
-# environment's nvidia packages.
-# Usage: scripts/package.sh [--architecture 90] [--output dist/saccade-sm_90]     and the same name with .tar.xz
+# Makes one folder, and one compressed archive of it, that run on another Linux x86-64 machine (glibc 2.36 or
+# newer, AVX2): the program, the test programs, the benchmarks, their scripts and every library except those
+# of libc and NVIDIA. On a GPU it needs a driver for the CUDA that built it (nvcc 12.8 or newer), and cuBLAS
+# and cuDNN 9 in the usual places or inside a Python environment's nvidia packages.
+# Usage: scripts/package.sh [--architecture 90] [--output dist/saccade-sm_90]
+#   and the same name with .tar.xz
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -35,7 +36,7 @@ for program in "${programs[@]}"; do strip -o "$output.part/bin/$(basename "$prog
 for library in libsaccade.so libsaccade_gtest.so; do
   strip --strip-unneeded -o "$output.part/lib/$library" "$build/$library"
 done
-# Everything that the loader finds, but libc's own parts.
+# Everything that the loader finds, except libc's own parts.
 ldd "$build/libsaccade.so" | awk '$3 ~ /^\// { print $3 }' |
   grep -Ev '/(libc|libm|libdl|librt|libpthread|ld-linux[^/]*)\.so' |
   while read -r library; do cp -L "$library" "$output.part/lib/"; done
@@ -44,7 +45,7 @@ cp -r scripts/bench scripts/gpu scripts/gpu_test.sh "$output.part/scripts/"
 cp docs/new_attention_layer.md "$output.part/docs/"
 cp README.md "$output.part/"
 
-# Every program must start with nothing but the folder and libc,
+# Every program must start with only the folder and libc,
 for program in "$output.part"/bin/*; do
   missing=$(env -i ldd -r "$program" 2>&1 | awk -v folder="$(realpath "$output.part")/" \
     '/not found|undefined/ || ($3 ~ /^\// && index($3, folder) != 1 && $3 !~ /\/(libc|libm|libdl|librt|libpthread)\.so/)')

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# From a fresh clone to a trained detector: installs what is missing, builds the program, draws a synthetic data set,
-# trains on it (about five minutes on two cores), prints the COCO metrics and writes pictures of the detections.
-# A second run reuses all of it; --force trains anew. Where there is a GPU it must be used; --cpu continues without it.
+# From a fresh clone to a trained detector: installs what is missing, builds the program, draws a synthetic
+# data set, trains on it (about five minutes on two cores), prints the COCO metrics and writes pictures of the
+# detections. A second run reuses all of it; --force trains again. If there is a GPU it must be used; --cpu
+# continues without it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -23,13 +24,13 @@ say "Set-up and build"
 scripts/setup.sh
 scripts/configure.sh "${configure[@]}"
 cmake --build --preset release --target saccade
-# With code for this machine's GPU, what else it lacks is an error and not a reason to take the CPU.
+# If there is code for this machine's GPU, anything else missing is an error and not a reason to use the CPU.
 if grep -q '^SACCADE_CUDA:STRING=auto' build/CMakeCache.txt && grep -q '^SACCADE_CUDA_MISSING:INTERNAL=$' build/CMakeCache.txt; then
   device=cuda
   echo "On the GPU. scripts/quickstart.sh --cpu runs without it."
 fi
 
-# Draws a split once: a folder appears under its name only when it is complete.
+# Draws a split once: a folder gets its name only when it is complete.
 draw() { # name, images, seed
   if [ ! -f "$data/$1/annotations.json" ]; then
     rm -rf "$data/$1.part"
@@ -42,7 +43,7 @@ say "Data: $data (4000 images to train on, 200 others to validate)"
 draw train 4000 1
 draw val 200 2
 
-# What the run was begun with, and that it came to its end, are kept next to it.
+# The settings of the run, and that it is finished, are kept next to it.
 begun=$run.textproto
 finished=$run.finished
 say "Training: $run"

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Makes a release of the commit that is checked out, for processors with AVX2, in dist/saccade-VERSION, with SHA-256 sums: the source, the
-# program with the library as an archive and as packages for Debian, and the Python wheel; where nvcc is found, archive and packages with
-# CUDA, too, in the folder cuda. The working tree must be clean and CHANGELOG.md must have the version.
+# Makes a release of the checked-out commit, for processors with AVX2, in dist/saccade-VERSION, with SHA-256
+# sums: the source, the program with the library as an archive and as packages for Debian, and the Python
+# wheel; if nvcc is found, also archive and packages with CUDA, in the folder cuda. The working tree must be
+# clean and CHANGELOG.md must contain the version.
 # Usage: scripts/release.sh [--cuda auto|off|on] [--architectures LIST] [--no-wheel] [--try] [--draft]
 #   --architectures  of GPUs, for example "80-real;90": as SACCADE_CUDA_ARCHITECTURES
 #   --try            afterwards, in an empty Debian (scripts/checks/check_package.sh; as root)
@@ -28,7 +29,7 @@ case $cuda in
   *) fail "--cuda $cuda: expected auto, off or on" ;;
 esac
 
-# cpack reads from the binaries which packages they need.
+# cpack determines the packages that the binaries need.
 tools=(cmake ninja git xz file dpkg-shlibdeps)
 [ $try = 0 ] || tools+=(debootstrap)
 for tool in "${tools[@]}"; do

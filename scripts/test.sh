@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Sets the machine up, builds everything and runs all tests.
+# Sets up the machine, builds everything and runs all tests.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# The suite of faults: ranks, disks, streams and signals (tests), a hundred killed and damaged trainings (scripts/checks/torture.py),
-# and 5,000 steps with every option on (scripts/checks/soak.py). Prints a table of each. Hours on a slow machine; --trials and --steps
-# make it shorter. Usage: scripts/torture.sh [--build build] [--seed 1] [--trials 100] [--steps 5000]
+# The suite of faults: ranks, disks, streams and signals (tests), a hundred killed and damaged trainings
+# (scripts/checks/torture.py), and 5,000 steps with every option on (scripts/checks/soak.py). Prints a table
+# of each. Takes hours on a slow machine; --trials and --steps make it shorter.
+# Usage: scripts/torture.sh [--build build] [--seed 1] [--trials 100] [--steps 5000]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds the Python wheel (docs/python.md) and names it after the oldest glibc that it runs on. Needs pip and its index.
+# Builds the Python wheel (docs/python.md) and names it after the oldest glibc that it runs on. Needs pip and
+# its index.
 # Usage: scripts/wheel.sh [--cuda off|auto|on] [--march x86-64-v3] [--output dist]
 set -euo pipefail
 cd "$(dirname "$0")/.."

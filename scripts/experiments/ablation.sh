@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# The ablations of the DAT paper (Xia et al. 2022) on a small set: Table 6, offsets on and off, the kinds of position
-# encoding, and PVT's attention in the stages without offsets (row P), and Table 7, which stages are deformable. Trains configs/sign_digits.textproto in every variation, one after the
-# other, and prints the table. Usage: scripts/experiments/ablation.sh [--data FOLDER] [--steps N] [--seeds N] [--output FOLDER]
-# FOLDER of the data holds train/ and val/ with one sub-folder of images per class.
+# The ablations of the DAT paper (Xia et al. 2022) on a small set: Table 6 (offsets on and off, the kinds of
+# position encoding, and PVT's attention in the stages without offsets, row P) and Table 7 (which stages are
+# deformable). Trains configs/sign_digits.textproto in every variation, one after the other, and prints the
+# table.
+# Usage: scripts/experiments/ablation.sh [--data FOLDER] [--steps N] [--seeds N] [--output FOLDER]
+# The data folder holds train/ and val/ with one sub-folder of images per class.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Builds the program with code for every GPU architecture that is meant (docs/performance.md says what that took), and looks
-# whether the code is there. For nights: a plain build takes the GPU of the machine, or sm_90 and PTX.
+# Builds the program with code for every supported GPU architecture (docs/performance.md says what that took),
+# and checks that the code is there. For nightly runs: a plain build is for the GPU of the machine, or sm_90
+# and PTX.
 # Usage: scripts/experiments/architectures.sh [BUILD-FOLDER]
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 build=${1:-build-architectures}
 architectures=(80 86 89 90 100 120)
-# Code for each, and the PTX of the last for what comes after it.
+# Code for each, and the PTX of the last for newer GPUs.
 list=$(printf '%s-real;' "${architectures[@]}")${architectures[-1]}-virtual
 
 scripts/setup.sh
@@ -17,8 +18,9 @@ begin=$SECONDS
 cmake --build "$build" --target saccade
 echo "built in $((SECONDS - begin)) s"
 
-# What is in the program: the headers of its fat binaries (magic, version, header size, size; then for each part its kind,
-# header size, size and at byte 28 the architecture), since cuobjdump is not everywhere.
+# Reads the architectures in the program from the headers of its fat binaries (magic, version, header size,
+# size; then for each part its kind, header size, size and at byte 28 the architecture), since cuobjdump is
+# not always available.
 objcopy -O binary --only-section=.nv_fatbin "$build/saccade" "$build/fatbin"
 python3 - "$build/fatbin" "${architectures[@]}" << 'END'
 import collections, struct, sys

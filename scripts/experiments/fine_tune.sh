@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# Does fine-tuning pay? The quick start's model on BCCD (or another folder), from a checkpoint of the drawn shapes and from random
-# weights, the same steps; prints AP of both. The checkpoint is by default that of scripts/quickstart.sh.
-# Usage: scripts/experiments/fine_tune.sh FOLDER [CHECKPOINT [STEPS]]        SACCADE: the program, SACCADE_ARGS: more arguments of train
+# Does fine-tuning pay? Trains the quick start's model on BCCD (or another folder) from a checkpoint of the
+# synthetic shapes and from random weights, for the same number of steps, and prints both APs. By default the
+# checkpoint is that of scripts/quickstart.sh.
+# Usage: scripts/experiments/fine_tune.sh FOLDER [CHECKPOINT [STEPS]]
+#   SACCADE: the program, SACCADE_ARGS: more arguments of train
 set -euo pipefail
 data=$1 from=${2:-runs/quickstart/checkpoints/best.safetensors} steps=${3:-735}
 saccade=${SACCADE:-build/saccade}

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Plants errors in the labels of a COCO list, and counts which of them `saccade report --label-errors` finds.
+"""Plants errors in the labels of a COCO list, and counts how many of them `saccade report --label-errors`
+finds.
 
 label_errors.py plant LABELS.json PLANTED.json [--seed S] [--count N]
 label_errors.py count PLANTED.json label_errors.json
 
-N labels are dropped, N moved by half of their side along one axis, N given another class. A planted error counts as found
-where it is named as what it is: a dropped label by a missing one at an IoU of 0.5 and more, the others by their annotation.
-docs/labels.md has the numbers.
+N labels are dropped, N moved by half of their side along one axis, N given another class. A planted error
+counts as found if it is reported as what it is: a dropped label by a missing one at an IoU of at least 0.5,
+the others by their annotation. docs/labels.md has the numbers.
 """
 
 import argparse

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# The table of docs/scaling.md: by how much the losses of 2 and 4 processes differ from those of one, for every family of models; the
-# largest relative difference of 50 steps.
-# Usage: scripts/experiments/rank_curves.sh [BUILD [STEPS [SEED]]]     the build folder (build) with test_train, the steps (50), the seed (42)
+# Prints the table of docs/scaling.md: how much the losses of 2 and 4 processes differ from those of one, for
+# every family of models, as the largest relative difference in 50 steps.
+# Usage: scripts/experiments/rank_curves.sh [BUILD [STEPS [SEED]]]
+#   the build folder (build) with test_train, the steps (50), the seed (42)
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 printf '| model | 2 ranks | 4 ranks |\n| --- | --- | --- |\n'

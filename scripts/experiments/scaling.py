@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""The table of docs/scaling.md: what adding up the gradients of N GPUs costs a step, on paper.
+"""Prints the table of docs/scaling.md: the cost of summing the gradients of N GPUs in a step, on paper.
 
     t(N) = 2 (N - 1) / N * G / w  +  2 (N - 1) B a
 
-G: bytes of the gradients; w: bytes a second that a GPU sends over the slowest link between the ranks; B: blocks; a: what one
-message costs before its first byte. The first term is the bandwidth, that of a ring; the second the messages: in each of two
-phases a rank sends N - 1 of them a block. What is longer than the backward pass is not hidden.
+G: bytes of the gradients; w: bytes per second that a GPU sends over the slowest link between the ranks; B:
+blocks; a: the cost of one message before its first byte. The first term is the bandwidth, that of a ring; the
+second the messages: in each of two phases a rank sends N - 1 of them per block. What takes longer than the
+backward pass is not hidden.
 """
 
 PARAMETERS = 42e6

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# First call on a new GPU: is it right? Three ops first, and the whole test only if they pass. Usage: scripts/gpu/1_correct.sh LOGS
+# First call on a new GPU: is it right? Runs three ops first, and the whole test only if they pass.
+# Usage: scripts/gpu/1_correct.sh LOGS
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit
 logs=${1:?}

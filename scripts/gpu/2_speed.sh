@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Second call: training against PyTorch, at one size and over padded batches, and deformable attention alone. The folder of an
-# earlier call's logs may be given again: the table then shows both. Usage: scripts/gpu/2_speed.sh LOGS
+# Second call: training against PyTorch, at one size and over padded batches, and deformable attention alone.
+# The log folder of an earlier call may be given again: the table then shows both.
+# Usage: scripts/gpu/2_speed.sh LOGS
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit
 export OMP_WAIT_POLICY=passive

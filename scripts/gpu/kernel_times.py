@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The time of each kernel, largest first, from what ncu --metrics gpu__time_duration.sum --print-summary per-kernel printed:
-kernel_times.py FILE [MOST]. One line a kernel: microseconds of all its launches, launches, the mean; launches of one kernel
-with several grids are added up."""
+"""Prints the time of each kernel, largest first, from the output of ncu --metrics gpu__time_duration.sum
+--print-summary per-kernel: kernel_times.py FILE [MOST]. One line per kernel: microseconds of all its
+launches, launches, the mean; launches of one kernel with several grids are added up."""
 import collections
 import re
 import sys

@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
-"""Runs the tests of a GoogleTest program in several processes at once and never loses a result: a test that crashes or hangs
-costs itself alone (the ones after it in its process run in the next), and every test that failed is run again alone, with
-launches that wait (SACCADE_CUDA_SYNC=1), so that a kernel is named and what only follows from another failure is told apart.
+"""Runs the tests of a GoogleTest program in several processes at once and never loses a result: a test that
+crashes or hangs costs only itself (later ones of its process run in the next), and every failed test is run
+again alone, with launches that wait (SACCADE_CUDA_SYNC=1), so that the kernel is named and consequences of
+other failures are told apart.
 
     run_tests.py [--jobs 8] [--limit 540] [--test-limit 120] [--log FOLDER] [--prefix COMMAND] [--bad REGEX] [--plant]
                  PROGRAM FILTER
 
-Prints the failures with their first lines and ends with one line: how many passed, failed and were not run. Exits with 0 when
-all passed; a skipped test has not passed, and neither has a filter that finds none. FOLDER keeps each process's whole output.
---prefix: a tool to run the program under (compute-sanitizer), --bad: what it prints when it finds something, so that the test
-that ran then has failed. --plant: also the program's tests Planted.DISABLED_*, which fail
-and crash, to see that this is told.
+Prints the failures with their first lines and ends with one line: how many passed, failed and were not run.
+Exits with 0 if all passed; a skipped test has not passed, nor has a filter that matches none. FOLDER keeps
+each process's whole output. --prefix: a tool to run the program under (compute-sanitizer), --bad: what it
+prints when it finds something, in which case the test that ran then has failed. --plant: also the program's
+tests Planted.DISABLED_*, which fail and crash, to check that this is reported.
 """
 import argparse
 import collections
@@ -40,13 +41,13 @@ args = parser.parse_args()
 deadline = time.monotonic() + args.limit
 name = args.name or os.path.basename(args.program)
 command = shlex.split(args.prefix) + [args.program, "--gtest_color=no", "--gtest_also_run_disabled_tests"]
-SHARE_ALONE = 0.25  # of the time, kept for running failures alone
+SHARE_ALONE = 0.25  # share of the time kept for running failures alone
 log_lock = threading.Lock()
 processes = set()
 
 
 def stop(*_):
-    """The time is up at once; what has been found is still told."""
+    """Ends the time at once; findings so far are still reported."""
     global deadline
     deadline = 0
     for process in list(processes):
@@ -85,14 +86,16 @@ def list_tests(pattern):
     return tests
 
 
-# After one of these a process can do nothing more on the GPU: its later tests would fail for no fault of theirs.
+# After one of these a process can do nothing more on the GPU: its later tests would fail through no fault of
+# their own.
 STICKY = re.compile("illegal memory access|misaligned address|unspecified launch failure|illegal instruction|"
                     "device-side assert")
 Outcome = collections.namedtuple("Outcome", "verdict seconds text")  # verdict: passed, failed, skipped, crashed, hung
 
 
 def run(tests, share, environment=None):
-    """One process over `tests`, until this share of the time is over. Returns the outcomes of those that began."""
+    """One process over `tests`, until this share of the time is over. Returns the outcomes of the tests that
+    began."""
     process = subprocess.Popen(command + ["--gtest_filter=" + ":".join(tests)], stdout=subprocess.PIPE,
                                stderr=subprocess.STDOUT, env={**os.environ, **(environment or {})}, start_new_session=True)
     processes.add(process)
@@ -183,7 +186,8 @@ def first_lines(text):
         print("    " + line)
 
 
-# The suspects again, one process each, with nothing next to them. For some minutes at most: a table comes first.
+# Runs the suspects again, one process each, with nothing beside them. For some minutes at most: a table comes
+# first.
 bad = [test for test in tests if test in outcomes and outcomes[test].verdict in ("failed", "crashed", "hung")]
 only_beside_others, skipped = [], []
 for test in bad:
