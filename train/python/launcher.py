@@ -1,5 +1,5 @@
 #!python
-"""The program `saccade`: that of the installed module, which is found but not loaded."""
+"""The program `saccade`: runs that of the installed module, which is found but not loaded."""
 
 import importlib.util
 import os

@@ -1,4 +1,4 @@
-"""python -m saccade: the program."""
+"""python -m saccade: runs the program."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""What a model finds in an image."""
+"""The results of a model for an image."""
 
 from typing import Any, List, Optional, Tuple
 

@@ -15,7 +15,8 @@ Image = Union[np.ndarray, "os.PathLike[str]", str, bytes, bytearray, memoryview,
 
 MOST_PIXELS = 178_956_970  # kMaxImagePixels
 EXPECTED = "a uint8 array (height, width, 3) or (height, width), a PIL image, a path, or the bytes of an image file"
-# What PIL makes RGB of without a loss that the library's own reader would not have: alpha is dropped.
+# Modes that PIL converts to RGB without a loss that the library's own reader would not have: alpha is
+# dropped.
 PIL_MODES = ("1", "P", "PA", "LA", "RGBA", "RGBX", "CMYK", "YCbCr")
 
 
@@ -52,7 +53,7 @@ class Picture:
             raise InputError(f"{name}: {array.dtype} pixels, expected uint8, 0 to 255")
         if 0 in array.shape:
             raise InputError(f"{name}: {array.shape[1]} x {array.shape[0]} pixels, expected at least 1 x 1")
-        if np.ma.is_masked(array):  # what is under a mask has no value
+        if np.ma.is_masked(array):  # values under a mask are undefined
             raise InputError(f"{name}: a masked array, expected one without masked pixels; image.filled(0) makes them black")
         side = 1 if array.ndim == 2 else 3
         rows = array.strides[0] >= array.shape[1] * side and array.strides[1:] == ((1,) if side == 1 else (3, 1))

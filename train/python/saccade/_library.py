@@ -1,4 +1,5 @@
-"""libsaccade by ctypes: where it is found, its structs and functions (saccade.h), statuses as exceptions."""
+"""libsaccade by ctypes: how it is found, its structs and functions (saccade.h), and statuses as
+exceptions."""
 
 import ctypes
 import functools
@@ -31,7 +32,7 @@ class Encoded(ctypes.Structure):
     _fields_ = [("data", c_char_p), ("size", c_size_t), ("name", c_char_p)]
 
 
-# Of the functions that are used here: what they return and take.
+# The functions that are used here: their results and arguments.
 FUNCTIONS = {
     "saccade_last_error": (c_char_p, []),
     "saccade_set_threads": (c_int32, [c_int32]),
@@ -88,7 +89,7 @@ def library() -> ctypes.CDLL:
 
 
 def check_processor() -> None:
-    """The wheel's library is for processors with AVX2; another one would end the process."""
+    """The wheel's library is for processors with AVX2; on others it would end the process."""
     needed = {"avx2", "fma", "bmi2", "f16c", "movbe"}
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
@@ -101,7 +102,7 @@ def check_processor() -> None:
 
 
 def check(status: int) -> None:
-    """Raises what a function's status means, with the text of the calling thread's last error."""
+    """Raises the exception for a function's status, with the text of the calling thread's last error."""
     if status == 0:
         return
     text = library().saccade_last_error().decode("utf-8", "replace")

@@ -19,7 +19,7 @@ PREDICTION = np.dtype([("label", "i4"), ("reserved", "i4"), ("score", "f8"), ("x
 
 
 class Handle:
-    """The library's model. Whoever calls it holds it; it is freed by close(), when the last caller has left."""
+    """The library's model. Callers hold it; after close() it is freed when the last caller has left."""
 
     def __init__(self, checkpoint: bytes, device: bytes) -> None:
         self.pointer = ctypes.c_void_p()
@@ -31,7 +31,7 @@ class Handle:
 
     @contextmanager
     def held(self) -> Iterator[ctypes.c_void_p]:
-        if os.getpid() != self.process:  # its threads are not here, and a call would wait for them for ever
+        if os.getpid() != self.process:  # its threads are missing here, so a call would wait forever
             raise InputError("model: loaded before this process was forked, expected one that it has loaded itself")
         with self.lock:
             if self.closed:
@@ -186,7 +186,7 @@ class Model:
     def _predict(self, pointer: ctypes.c_void_p, pictures: List[Picture], threshold: float) -> List[Detections]:
         result = ctypes.c_void_p()
         pixels = (Pixels * len(pictures))(*[picture.pixels for picture in pictures])
-        # What a detector finds below the threshold is not needed; of the others all classes are.
+        # A detector's results below the threshold are not needed; other models need all classes.
         least = threshold if self._task == "detection" else 0.0
         check(library().saccade_predict(pointer, pixels, len(pictures), least, ctypes.byref(result)))
         try:
@@ -232,7 +232,8 @@ class Model:
         batch: Union[int, str, None] = None,
         **flags: Any,
     ) -> str:
-        """Writes an ONNX file by `saccade export`, whose other flags are taken as postprocess=True, input="bytes".
+        """Writes an ONNX file by `saccade export`, whose other flags are given as postprocess=True,
+        input="bytes".
 
         Args:
             output: the file to write, *.onnx.

@@ -1,4 +1,4 @@
-"""The program `saccade`: where it is found, flags from keywords, its errors as exceptions."""
+"""The program `saccade`: how it is found, flags from keywords, its errors as exceptions."""
 
 import os
 import shutil
@@ -12,7 +12,7 @@ from ._library import FOLDER
 
 
 def program() -> str:
-    """That of $SACCADE_PROGRAM, else that of the wheel, else the one on PATH."""
+    """The program of $SACCADE_PROGRAM, else that of the wheel, else the one on PATH."""
     bundled = FOLDER / "bin" / "saccade"
     path = os.environ.get("SACCADE_PROGRAM") or (str(bundled) if bundled.exists() else shutil.which("saccade"))
     if not path:
@@ -21,7 +21,8 @@ def program() -> str:
 
 
 def flags_of(flags: Dict[str, Any]) -> List[str]:
-    """max_steps=20 as --max-steps=20, resume=True as --resume. Lists and dicts repeat a flag: set={"seed": 7}. None is none."""
+    """max_steps=20 as --max-steps=20, resume=True as --resume. Lists and dicts repeat a flag: set={"seed":
+    7}. None omits it."""
     words: List[str] = []
     for keyword, value in flags.items():
         name = "--" + keyword.replace("_", "-")
@@ -73,7 +74,7 @@ def run_program(command: str, arguments: Sequence[str], flags: Dict[str, Any]) -
 
 
 def raise_failure(command: str, status: int, errors: bytes) -> None:
-    """What the program's exit status and what it printed mean."""
+    """Interprets the program's exit status and output."""
     if status == 0:
         return
     lines = [line for line in errors.decode("utf-8", "replace").splitlines() if line.strip()]

@@ -1,4 +1,4 @@
-"""Training, by the program: its metrics as it goes."""
+"""Training, by the program: yields its metrics as it runs."""
 
 import json
 import os
@@ -65,7 +65,7 @@ class Training:
         self._offset = 0
         self._lines: Deque[Dict[str, Any]] = deque()
         self._stopped = self._failed = False
-        # A group of its own: Ctrl-C reaches it through this process alone, so once.
+        # In a group of its own, so that Ctrl-C reaches it only through this process, and only once.
         self._process = start_program(
             "train", words, stdout=subprocess.DEVNULL if quiet else None, stderr=subprocess.PIPE, start_new_session=True
         )
@@ -90,7 +90,7 @@ class Training:
     def __next__(self) -> Dict[str, Any]:
         try:
             while not self._lines:
-                running = self.running  # asked first: what it wrote last is then there
+                running = self.running  # asked first, so that its last lines are there
                 self._read()
                 if self._lines:
                     break
@@ -140,7 +140,7 @@ class Training:
         raise_failure("train", status, b"".join(self._errors))
 
     def _read(self) -> None:
-        # Until the first line of this start, lines of an earlier one may go, so all is read again.
+        # Until the first line of this start, lines of an earlier one may be removed, so all is read again.
         text = self._bytes(self._offset)
         for line in text.splitlines(True):
             if not line.endswith(b"\n"):

@@ -1,3 +1,3 @@
-"""That of CMakeLists.txt; scripts/checks/check_wheel.sh compares them."""
+"""The version of CMakeLists.txt; scripts/checks/check_wheel.sh compares them."""
 
 __version__ = "0.2.0"
