@@ -1,4 +1,4 @@
-// What a test asks of hostile input: the one line that the user reads.
+// What tests check of hostile input: the one line that the user reads.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace saccade {
 
-// The message of the InputError that f throws; "no error" when it throws none.
+// The message of the InputError that f throws; "no error" if it throws none.
 template <class F>
 std::string input_error(F&& f) {
   try {

@@ -1,4 +1,4 @@
-// Values that tests of kernels compute with.
+// Values for tests of kernels.
 #pragma once
 
 #include "core/tensor/philox.h"
@@ -6,7 +6,7 @@
 
 namespace saccade {
 
-// f32, standard normal.
+// Returns f32 values of a standard normal distribution.
 inline Tensor normal_tensor(Rng& rng, const Shape& shape) {
   Tensor t = Tensor::empty(shape);
   for (int64_t i = 0; i < t.numel(); ++i) t.data<float>()[i] = static_cast<float>(rng.normal());

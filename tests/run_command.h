@@ -1,4 +1,4 @@
-// Commands run inside a test program, and what they left in a run folder.
+// Runs commands inside a test program, and reads the results from a run folder.
 #pragma once
 
 #include <fstream>
@@ -10,14 +10,14 @@
 
 namespace saccade {
 
-// `saccade WORDS...` in this process; its exit status.
+// Runs `saccade WORDS...` in this process; returns the exit status.
 inline int run_command(const std::vector<std::string>& words) {
   std::vector<const char*> argv{"saccade"};
   for (const std::string& word : words) argv.push_back(word.c_str());
   return run_command_line(static_cast<int>(argv.size()), argv.data());
 }
 
-// A number of the lines of metrics.jsonl that have it.
+// Returns a number from each line of metrics.jsonl that has it.
 inline std::vector<double> logged_numbers(const std::string& run_folder, const std::string& name) {
   std::vector<double> out;
   std::ifstream file(run_folder + "/metrics.jsonl");

@@ -1,4 +1,4 @@
-// Folders and files of tests.
+// Folders and files for tests.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -14,21 +14,21 @@
 
 namespace saccade {
 
-// Makes an empty folder that nobody else has. The number of the process would not do: a killed process leaves
-// its folders, and numbers come again.
+// Makes an empty folder of its own. The process number would not be unique: a killed process leaves its
+// folders, and numbers are reused.
 inline std::string make_folder(const std::string& name) {
   std::string path = (std::filesystem::temp_directory_path() / (name + "_XXXXXX")).string();
   if (::mkdtemp(path.data()) == nullptr) throw std::runtime_error("cannot make " + path);
   return path;
 }
 
-// An empty folder of one test, removed at its end.
+// An empty folder for one test, removed at its end.
 class TestFolder {
  public:
   TestFolder() {
     const auto* info = testing::UnitTest::GetInstance()->current_test_info();
     std::string name = std::string("saccade_") + info->test_suite_name() + "_" + info->name();
-    std::replace(name.begin(), name.end(), '/', '_');  // of parameterised tests
+    std::replace(name.begin(), name.end(), '/', '_');  // in the names of parameterised tests
     path_ = make_folder(name);
   }
   ~TestFolder() {
@@ -49,7 +49,7 @@ inline std::string read_bytes(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(in), {}};
 }
-// A new file: to cut and write an old one again makes some file systems wait for the disk.
+// Writes a new file: truncating and rewriting an old one makes some file systems wait for the disk.
 inline void write_bytes(const std::string& path, const std::string& bytes) {
   std::filesystem::remove(path);
   std::ofstream(path, std::ios::binary) << bytes;

@@ -23,7 +23,7 @@ class Golden {
   SafetensorsReader file_;
 };
 
-// Largest difference in units of the rms of what was expected.
+// Largest difference in units of the rms of the expected values.
 inline double error_of(const Tensor& got, const Tensor& expected) {
   EXPECT_EQ(got.shape(), expected.shape());
   auto a = got.to(Device::kCpu).to_vector<double>(), b = expected.to_vector<double>();

@@ -29,24 +29,24 @@ struct Sample {
   Tensors inputs;  // f64, contiguous; an undefined one is passed as an undefined Var
   std::function<Var(const Vars&)> fn;
   std::function<Tensor(const Tensors&)> reference;  // f64 in, f64 out, plain loops
-  std::vector<int> constant = {};                   // inputs that take no gradient
+  std::vector<int> constant = {};                   // inputs without a gradient
   std::vector<int> keep_f32 = {};                   // inputs that stay f32 when the others become bf16
-  // For an op whose gradient takes a part of it as constant: what finite differences are taken of, in f64,
-  // with that part from the inputs `at` which the gradient was taken. Empty: of fn.
+  // For an op whose gradient treats a part of it as constant: the function that finite differences are taken
+  // of, in f64, with that part computed from the inputs `at` of the gradient. If empty, fn.
   std::function<Tensor(const Tensors& at, const Tensors& in)> frozen = {};
 };
 
-// How bf16 is tried. In each case the inputs are first rounded to bf16, and the f32 run gets the same values.
+// How bf16 is tested. Inputs are always rounded to bf16 first, and the f32 run gets the same values.
 enum class Bf16 {
   kNone,     // the op has no bf16 form
-  kInputs,   // inputs given as bf16 (Cast::kSame, kWidest); the result must be near the f32 one and not
-             // equal to it
+  kInputs,   // inputs given as bf16 (Cast::kSame, kWidest); the result must be near the f32 one but not equal
+             // to it
   kCompute,  // inputs f32 under execution().compute = bf16 (Cast::kCompute); as above
   kExact,    // inputs given as bf16, every result equals the f32 one: views, maximum, Cast::kF32
 };
 
-// What rounds in an op, printed with a failure. How much it may is measured: five times the largest error
-// that scripts/checks/tolerances.sh met (largest_errors.inc), as |got - expected| / (|expected| +
+// What rounds in an op, printed with a failure. The allowed error is measured: five times the largest one
+// that scripts/checks/tolerances.sh found (largest_errors.inc), as |got - expected| / (|expected| +
 // rms(expected) + magnitude).
 struct Rounding {
   const char* why;

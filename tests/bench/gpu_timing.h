@@ -1,4 +1,4 @@
-// The time of work on the GPU, for the benchmarks.
+// Times work on the GPU, for the benchmarks.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ inline void synchronize() {
   one.to(Device::kCpu);
 }
 
-// Microseconds of a call of f: the median over rounds of so many calls, after one that warms up.
+// Microseconds of a call of f: the median over rounds of `calls` calls, after one warm-up round.
 template <class F>
 double median_of(int rounds, int calls, const F& f) {
   std::vector<double> times;

@@ -1,4 +1,4 @@
-// What the emulator's own tests share.
+// Shared by the emulator's own tests.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 
 namespace saccade {
 
-// Device memory of n floats, all written.
+// Device memory of n floats, all of them written.
 struct Buffer {
   explicit Buffer(int n, bool written = true) : count(n) {
     EXPECT_EQ(cudaMallocAsync(&data, static_cast<size_t>(n) * sizeof(float), cuda::stream()), cudaSuccess);

@@ -1,5 +1,5 @@
-// What the stand-in of cuBLASLt keeps of layouts, products and preferences. What the library refuses is
-// refused, and some things more that it lets pass but that we must not do (see cublasLt.cpp).
+// What the stand-in for cuBLASLt keeps of layouts, products and preferences. It refuses what the library
+// refuses, and some things that the library allows but that we must not do (see cublasLt.cpp).
 #pragma once
 
 #include "core/runtime/cuda/libraries/cublaslt_api.h"
@@ -30,8 +30,8 @@ using EmulatedMatmulPreference = cublasLtMatmulPreferenceOpaque_t;
 
 namespace saccade::emulator {
 
-// For tests: how many products ran, how often the heuristic was asked,
-// and whether the library says that it has no algorithm.
+// For tests: how many products ran, how often the heuristic was asked, and whether the library reports that
+// it has no algorithm.
 uint64_t products_run();
 uint64_t product_heuristics();
 void refuse_products(bool refuse);

@@ -1,5 +1,5 @@
-// What the kernels and core/cuda use of the CUDA runtime, on the emulated GPU. Found before the toolkit's
-// header of the same name when SACCADE_EMULATOR is defined; g++ compiles the same sources against it.
+// The part of the CUDA runtime that the kernels and core/cuda use, on the emulated GPU. Found before the
+// toolkit's header of the same name if SACCADE_EMULATOR is defined; g++ compiles the same sources against it.
 #pragma once
 
 #include <cstddef>
@@ -174,7 +174,7 @@ inline const char* cudaGetErrorString(cudaError_t status) {
 inline cudaError_t emulated_status() {
   return ::saccade::emulator::fault().empty() ? cudaSuccess : cudaErrorLaunchFailure;
 }
-// What a call gives that has failed, and leaves for cudaGetLastError().
+// Returns the status of a failed call, and leaves it for cudaGetLastError().
 inline cudaError_t emulated_failure(cudaError_t status) {
   ::saccade::emulator::leave_error(status);
   return status;
@@ -242,7 +242,7 @@ inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
 inline ::saccade::emulator::Stream& emulated_stream(cudaStream_t stream) {
   return stream ? *stream : ::saccade::emulator::default_stream();
 }
-// False, with a report, while the stream is captured.
+// Returns false, with a report, while the stream is captured.
 inline bool emulated_call(cudaStream_t stream, const char* call) {
   return ::saccade::emulator::may_call(emulated_stream(stream), call);
 }

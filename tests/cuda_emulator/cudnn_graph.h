@@ -78,13 +78,13 @@ struct Convolution {
 };
 
 inline bool is_convolution(const Node& n) { return n.type >= 10 && n.type <= 12; }
-// Of a pointwise operation: a sum, or else ReLU.
+// Whether a pointwise operation is a sum; otherwise it is ReLU.
 inline bool adds(const Node& op) {
   return number(child(op, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR), CUDNN_ATTR_POINTWISE_MODE) ==
          CUDNN_POINTWISE_ADD;
 }
 
-// Runs a convolution and what is fused to it on tensors by their identifiers, from a kernel.
+// Runs a convolution and the operations fused with it on tensors by their identifiers, from a kernel.
 void run_operations(const std::vector<Ref>& operations, const std::map<int64_t, char*>& pointers,
                     bool tensor_cores);
 

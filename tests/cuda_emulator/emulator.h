@@ -24,78 +24,78 @@ struct Index3 {
 };
 
 // ---- for tests
-const std::string& fault();                 // the first report, "" when there is none
+const std::string& fault();                 // the first report, "" if there is none
 std::string take_fault();                   // the same, and clears it
 void report_host(const std::string& what);  // a fault of host code
-void set_seed(uint64_t seed);               // of the order of blocks and threads
+void set_seed(uint64_t seed);               // for the order of blocks and threads
 // Names of the kernels that ran since the start of the program.
 std::vector<std::string> launched_kernels();
 uint64_t launches();  // so far
 
-// What SACCADE_EMULATOR_FAULT in the environment asks for, "" for nothing: no_driver, old_driver, no_gpu,
-// old_gpu, no_pools, no_kernel_image, memory:BYTES, a GPU with that much memory, full_at:NUMBER, whose pool
-// has none for that allocation, or used_before: CUDA has read CUDA_VISIBLE_DEVICES before the program sets
-// it.
+// The fault that SACCADE_EMULATOR_FAULT in the environment asks for, "" if none: no_driver, old_driver,
+// no_gpu, old_gpu, no_pools, no_kernel_image, memory:BYTES (a GPU with that much memory), full_at:NUMBER (its
+// pool has none left for that allocation), or used_before (CUDA has read CUDA_VISIBLE_DEVICES before the
+// program sets it).
 const std::string& planned_fault();
 
-// Whether that call is to fail: LibraryFaults names it (library_faults.h), or
-// SACCADE_EMULATOR_FAULT=call:NAME.
+// Whether a call must fail: LibraryFaults names it (library_faults.h), or SACCADE_EMULATOR_FAULT=call:NAME
+// does.
 bool is_to_fail(const char* call);
 
-// Of the GPUs of the machine, SACCADE_EMULATOR_GPUS in the environment or one, those that
-// CUDA_VISIBLE_DEVICES names: what CUDA sees.
+// The GPUs that CUDA sees: those of the machine (SACCADE_EMULATOR_GPUS in the environment, or one) that
+// CUDA_VISIBLE_DEVICES names.
 std::vector<int> visible_gpus();
-// That of the calling thread.
+// The device of the calling thread.
 int current_device();
 void set_current_device(int device);
 
-// What the last call of this thread that failed has left, 0 for nothing. Kernels and libraries find it,
-// as on a GPU, and fail.
+// The error left by this thread's last failed call, 0 for none. Kernels and libraries find it, as on a GPU,
+// and fail.
 int last_error();
 void leave_error(int error);
 
 // ---- device memory
-void* allocate(size_t bytes);  // nullptr when the memory is used up
+void* allocate(size_t bytes);  // nullptr if the memory is used up
 bool deallocate(void* pointer);
 void set_memory_limit(size_t bytes);
 size_t free_bytes();
 size_t total_bytes();
-// Copies between host and device or within either; false after a report.
+// Copies between host and device or within either; returns false after a report.
 bool copy(void* to, const void* from, size_t bytes);
 bool set(void* to, int value, size_t bytes);
 
 // ---- streams: work is done at once, and the host learns of it when it waits. Until then a copy into pinned
-// memory has not arrived, and pinned memory that a copy reads must stay as it is. A copy that touches what a
-// copy of another stream wrote, or writes what it read, must come after it: an event says so. The same holds
-// between copies and the kernels, fills, allocations and frees of another stream; a kernel touches the
+// memory has not arrived, and pinned memory that a copy reads must not change. A copy that touches what a
+// copy of another stream wrote, or writes what it read, must come after it, ordered by an event. The same
+// holds between copies and the kernels, fills, allocations and frees of another stream; a kernel touches the
 // allocations that its arguments point into. The default stream comes before and after everything else.
 struct Stream {
-  uint64_t issued = 0, seen = 0;  // works; of `seen` the host knows that they are done
+  uint64_t issued = 0, seen = 0;  // works; the host knows that the first `seen` are done
   struct Wait {                   // the work `at` waits for another stream
     Stream* other;
     uint64_t position, at;
   };
   std::vector<Wait> waits;
   int device = 0;                   // the current one when it was made
-  struct Graph* capture = nullptr;  // what it keeps its works in, instead of doing them
+  struct Graph* capture = nullptr;  // the graph that keeps its works, instead of doing them
 };
 struct Event {
-  Stream* stream = nullptr;  // nullptr: not recorded
+  Stream* stream = nullptr;  // nullptr if not recorded
   uint64_t position = 0;
   double ms = 0;  // on the host's clock, when it was recorded
 };
 Stream& default_stream();
 Stream& new_stream();  // lives to the end of the program
 void record(Event& event, Stream& stream);
-bool happened(const Event& event);  // as far as the host knows; true when nobody recorded it
-// With a seed other than 0 (SACCADE_EMULATOR_EVENTS in the environment sets it for a program) an event that
-// the host does not know of reports done at random moments, as the events of a fast GPU.
+bool happened(const Event& event);  // as far as the host knows; true if nobody recorded it
+// With a seed other than 0 (SACCADE_EMULATOR_EVENTS in the environment sets it for a program), an event that
+// the host does not know of reports completion at random moments, like the events of a fast GPU.
 void set_event_seed(uint64_t seed);
-// A kernel with these arguments, an allocation and a free on a stream; false or nullptr after a report.
+// Orders a kernel with these arguments, an allocation or a free on a stream; false or nullptr after a report.
 bool order_kernel(Stream& stream, const void* arguments, size_t bytes);
 void* allocate_on(Stream& stream, size_t bytes);
 bool free_on(Stream& stream, void* pointer);
-// What was freed on a stream stays taken for allocate(), not for allocate_on(), until this.
+// Until this call, memory freed on a stream stays taken for allocate(), but not for allocate_on().
 void trim_pool();
 void synchronize(Stream& stream, uint64_t position);
 bool wait(Stream& stream, const Event& event);  // false after a report
@@ -104,19 +104,19 @@ bool free_pinned(void* pointer);
 bool copy_async(void* to, const void* from, size_t bytes, Stream& stream);
 
 // ---- graphs: while a stream is captured, its kernels, fills, library calls and copies within the GPU's
-// memory are kept, with their arguments as they are then, and done at each launch of the graph. All that the
-// host would learn something from, or whose memory the host gives, is reported.
+// memory are kept, with their current arguments, and done at each launch of the graph. Anything from which
+// the host would learn a result, or that uses the host's memory, is reported.
 struct Graph {
   std::vector<std::function<void()>> works;
-  std::thread::id thread = std::this_thread::get_id();  // that captures
+  std::thread::id thread = std::this_thread::get_id();  // the one that captures
 };
 bool begin_capture(Stream& stream);  // false after a report
-Graph* end_capture(Stream& stream);  // the caller's; nullptr after a report
+Graph* end_capture(Stream& stream);  // owned by the caller; nullptr after a report
 bool launch_graph(const Graph& graph, Stream& stream);
 bool may_call(const Stream& stream, const char* call);  // false, with a report, while the stream is captured
-// False, with a report, when another thread captures the stream, or another device is the current one.
+// Returns false, with a report, if another thread captures the stream, or another device is the current one.
 bool may_issue(const Stream& stream);
-// The same, and when an earlier call has left an error.
+// The same, and also if an earlier call has left an error.
 bool may_launch(const Stream& stream);
 template <class Work>
 void issue(Stream& stream, Work work, bool (*may)(const Stream&) = &may_launch) {
@@ -140,29 +140,29 @@ unsigned lane_of_thread();
 void block_barrier(const char* file, int line);
 void warp_barrier(unsigned mask, const char* file, int line);
 void fence();  // see block_order.h
-// Every lane of the mask gives a value and gets the one of `lane`.
+// Every lane of the mask gives a value and gets the value of `lane`.
 uint64_t exchange(unsigned mask, uint64_t value, int lane, const char* file, int line);
 // The registers of a lane in an instruction of the whole warp.
 struct LaneWords {
   uint32_t x[6];
 };
-// Each of the 32 lanes shows its registers; what comes back is all of them, until the next but one exchange.
+// Each of the 32 lanes shows its registers; returns all of them, valid until the next exchange but one.
 const LaneWords* share(const LaneWords& mine, const char* file, int line);
 // Bit i: whether lane i of the mask gave a value other than 0.
 unsigned ballot(unsigned mask, bool value, const char* file, int line);
 // Bit i: whether lane i of the mask gave the same value as this one.
 unsigned match(unsigned mask, uint64_t value, const char* file, int line);
-// The block's array that this key names; the same for all its threads.
+// The block's array for this key; the same for all its threads.
 void* shared_array(const void* key, size_t bytes);
 void* dynamic_shared();
 // An access of device code: checked for bounds, initialisation and races. Called by hooks.cpp before each
 // load and store of instrumented code, and by the atomics.
 enum class Access { kRead, kWrite, kAtomic };
 void check_access(const void* address, size_t bytes, Access access);
-// Whether `bytes` that move as one may lie there. Called by the hooks, and where the compiler may have split
-// a wide access before they see it.
+// Checks that an access of `bytes` at once is aligned. Called by the hooks, and where the compiler may have
+// split a wide access before they see it.
 void check_alignment(const void* address, size_t bytes);
-// A fault that an emulated instruction finds in its arguments.
+// Reports a fault that an emulated instruction finds in its arguments.
 void report_fault(std::string what);
 
 }  // namespace saccade::emulator

@@ -1,5 +1,5 @@
-// Fibers: functions on stacks of their own that can be left in the middle and resumed. One CUDA thread that
-// waits at a barrier is one parked fiber.
+// Fibers: functions on stacks of their own that can be suspended and resumed. A CUDA thread that waits at a
+// barrier is a suspended fiber.
 #pragma once
 
 #include <cstddef>
@@ -17,11 +17,11 @@ class Fiber {
 
   // Runs the body from where it was left until it yields or returns. Called from outside all fibers.
   void resume();
-  // Back to whoever resumed the running fiber.
+  // Returns to whoever resumed the running fiber.
   static void yield();
   static bool inside() { return running_ != nullptr; }
   bool finished() const { return finished_; }
-  // Forgets the rest of the body: what lives on its stack is never destroyed (device code owns nothing).
+  // Abandons the rest of the body: objects on its stack are never destroyed (device code owns nothing).
   void abandon() { finished_ = true; }
 
  private:

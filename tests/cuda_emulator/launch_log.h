@@ -1,8 +1,8 @@
-// What ran on the emulated GPU: kernels, library calls and copies by their names. At the end of the program
-// the file that SACCADE_EMULATOR_KERNELS names gets a line "LAUNCHES THREADS ACCESSES NAME" for each. THREADS
-// and ACCESSES are of its launch of fewer than kFewThreads threads in which one thread touched memory most
-// often, and how often; 0 0 when there was none. So few threads leave a GPU idle, and each access is hundreds
-// of cycles that nothing hides.
+// The log of what ran on the emulated GPU: kernels, library calls and copies by name. At the end of the
+// program the file that SACCADE_EMULATOR_KERNELS names gets a line "LAUNCHES THREADS ACCESSES NAME" for each.
+// THREADS and ACCESSES are those of its launch of fewer than kFewThreads threads in which one thread accessed
+// memory most often, and how often; 0 0 if there was none. So few threads leave a GPU idle, and each access
+// takes hundreds of cycles that nothing hides.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// What the runtime and the stand-ins of cuDNN and cuBLASLt are to refuse or to ask for,
-// beyond what they do anyway. For tests.
+// What the runtime and the stand-ins for cuDNN and cuBLASLt must refuse or ask for in a test, beyond what
+// they do anyway.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,13 @@
 namespace saccade::emulator {
 
 struct LibraryFaults {
-  // Of cuDNN's engines (cudnn.cpp has 0, 1 and, as a fall-back, 2): whose plans cannot be finalised, and what
-  // they need of workspace, in bytes.
+  // For cuDNN's engines (cudnn.cpp has 0, 1 and, as a fall-back, 2): those whose plans cannot be finalised,
+  // and the workspace that they need, in bytes.
   std::set<int64_t> unfit_engines;
   std::map<int64_t, int64_t> workspaces;
   bool no_engines = false;   // cuDNN's heuristics succeed and find nothing
-  bool no_products = false;  // cuBLASLt's likewise
-  // Of cudaMalloc, cudaStreamEndCapture and cudaGraphInstantiate.
+  bool no_products = false;  // the same for cuBLASLt
+  // Any of cudaMalloc, cudaStreamEndCapture and cudaGraphInstantiate.
   std::set<std::string> failing_calls;
 };
 LibraryFaults& library_faults();

@@ -45,7 +45,7 @@ SACCADE_UNSEEN inline void mma_bf16(float (&d)[4], const uint32_t (&a)[4], uint3
 SACCADE_UNSEEN inline void mma_tf32(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1,
                                     const char* file, int line) {
   auto lanes = share({{a[0], a[1], a[2], a[3], b0, b1}}, file, line);
-  // The hardware does not look at the lower 13 bits.
+  // The hardware ignores the lower 13 bits.
   auto value = [](uint32_t x) { return float_of_bits(x & ~0x1FFFu); };
   add_product<8>(
       d, lane_of_thread(),

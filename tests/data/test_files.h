@@ -36,7 +36,7 @@ inline Image noise_image(int64_t height, int64_t width, uint64_t seed) {
   return image;
 }
 
-// The formula of scripts/golden/data/make_resize.py.
+// The picture formula of scripts/golden/data/make_resize.py.
 inline Image picture(int64_t height, int64_t width, int64_t seed) {
   Image image(height, width);
   for (int64_t i = 0; i < height * width * 3; ++i) {

@@ -1,6 +1,5 @@
-// A fuzz target, and the file that it fills with its bytes. SACCADE_FUZZ(name) { ... data, size ... } is
-// libFuzzer's function in the programs of scripts/fuzz.sh, and a target of test_fuzz (fuzz_test.cpp) in all
-// other builds.
+// A fuzz target, and the files that it writes. SACCADE_FUZZ(name) { ... data, size ... } is libFuzzer's
+// function in the programs of scripts/fuzz.sh, and a target of test_fuzz (fuzz_test.cpp) in all other builds.
 #pragma once
 
 #include <cstdint>
@@ -15,23 +14,23 @@ namespace saccade::fuzz {
 
 using Target = void (*)(const uint8_t* data, size_t size);
 
-// Makes the target known to test_fuzz.
+// Registers the target with test_fuzz.
 bool add_target(const std::string& name, Target target);
 
-// Of this process.
+// The folder of this process.
 inline const std::string& folder() {
   static const std::string path = make_folder("saccade_fuzz");
   return path;
 }
 
-// Returns its path.
+// Writes a file and returns its path.
 inline std::string write(const std::string& name, std::string_view bytes) {
   const std::string path = folder() + "/" + name;
   std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   return path;
 }
 
-// A line about the input is what a reader may answer; anything else that it throws ends the process.
+// A reader may refuse the input with one line; any other exception ends the process.
 template <class F>
 void attempt(F read) {
   try {

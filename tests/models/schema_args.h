@@ -1,4 +1,4 @@
-// The arguments of a model as the configuration gives them: the schema's and the family's defaults.
+// The arguments of a model as the configuration provides them: with the schema's and the family's defaults.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -22,13 +22,13 @@ inline Args schema_criterion(const std::string& type = "deformable_detr") {
   return criterion_args(config_of(type));
 }
 
-// With the criterion of its family.
+// Uses the criterion of the model's family.
 inline std::shared_ptr<Detector> build_detector(const Args& model, int64_t classes) {
   return build_as<Detector>(model, classes, schema_criterion(model.get_string("type", "")));
 }
 
-// Of one of its tensors; zeros, enough for any index of a test, where it has none of that name,
-// which is a failure.
+// The values of one of the model's tensors. If it has none of that name, which is a failure, returns zeros,
+// enough for any index of a test.
 inline std::vector<float> values_of(const Module& model, const std::string& name) {
   for (const NamedTensor& t : model.named_tensors())
     if (t.name == name) return t.var.value().to_vector<float>();

@@ -1,5 +1,5 @@
-// What scripts/checks/mutate.py puts before every source of its copy:
-// SACCADE_MUTANT=17 switches the seventeenth change on.
+// The text that scripts/checks/mutate.py puts before every source of its copy: SACCADE_MUTANT=17 switches on
+// the seventeenth change.
 #pragma once
 
 #include <fcntl.h>
@@ -16,8 +16,8 @@ namespace mutants {
 inline constexpr int kMax = 4096;
 inline std::atomic<bool> reached[kMax];
 
-// With SACCADE_MUTANT=-1 and SACCADE_MUTANT_TRACE=FILE, a line of what a test,
-// or a program that it starts, has come through.
+// With SACCADE_MUTANT=-1 and SACCADE_MUTANT_TRACE=FILE, writes a line for each change that a test, or a
+// program that it starts, reaches.
 struct State {
   int active = std::getenv("SACCADE_MUTANT") ? std::atoi(std::getenv("SACCADE_MUTANT")) : 0;
 
@@ -42,10 +42,10 @@ constexpr bool on(int id) {
   return state.active == id;
 }
 
-// one: 1, or `changed`. zero: 0, or `changed`.
+// one is 1, or `changed`; zero is 0, or `changed`.
 constexpr int one(int id, int changed) { return on(id) ? changed : 1; }
 constexpr int zero(int id, int changed) { return on(id) ? changed : 0; }
-// 'n': not the condition; 't', 'f': true, false.
+// 'n' negates the condition; 't' and 'f' replace it by true and false.
 constexpr bool condition(int id, char kind, bool value) {
   return on(id) ? (kind == 'n' ? !value : kind == 't') : value;
 }

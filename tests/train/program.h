@@ -1,5 +1,5 @@
-// Tests of the program as a whole: it runs in a folder with a small data set,
-// a configuration and a checkpoint.
+// Tests of the program as a whole, which run in a folder with a small data set, a configuration and a
+// checkpoint.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -43,12 +43,12 @@ inline Result run_script(const std::string& script) {
   int raw = std::system(command.c_str());
   return {WIFEXITED(raw) ? WEXITSTATUS(raw) : 128 + WTERMSIG(raw), read_bytes(out), read_bytes(err)};
 }
-// A script that starts ranks: what Open MPI's own libraries leave behind when they are closed would make
+// Runs a script that starts ranks, without leak detection: what Open MPI's libraries leave behind would make
 // LeakSanitizer end a rank with an error.
 inline Result run_ranks(const std::string& script) {
   return run_script("export ASAN_OPTIONS=${ASAN_OPTIONS:-}:detect_leaks=0\n" + script);
 }
-// Runs `saccade ARGUMENTS` there.
+// Runs `saccade ARGUMENTS` in the scratch folder.
 inline Result run(const std::string& arguments) { return run_script("\"$S\" " + arguments); }
 
 inline void expect_refused(const std::string& arguments, const std::string& part) {
@@ -85,7 +85,7 @@ data {
 train { max_steps: 2 }
 )";
 
-// A data set, a config and a checkpoint of a two-step training, made by the program itself.
+// A data set, a configuration and a checkpoint of a two-step training, made by the program itself.
 class Cli : public testing::Test {
  protected:
   static void SetUpTestSuite() {

@@ -1,4 +1,4 @@
-// Small data sets by the names and texts of their files, and what the readers make of them.
+// Small data sets, given by the names and texts of their files, and the readers' results for them.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace saccade::test {
 
-// Images of 40 x 20 pixels where there is no text, folders where the name ends in a slash.
+// Files without text are images of 40 x 20 pixels; names that end in a slash are folders.
 using Files = std::vector<std::pair<std::string, std::string>>;
 
 inline void make(const TestFolder& dir, const Files& files) {
@@ -33,7 +33,7 @@ inline std::string without(std::string text, const std::string& part) {
   return text;
 }
 
-// "yolo train: a.png(1) b.png | val: c.png" with the number of boxes, what is said of it, or the error.
+// Returns "yolo train: a.png(1) b.png | val: c.png" with the number of boxes, the notes, or the error.
 inline std::string read_all(const TestFolder& dir, const std::string& place = "") {
   std::string text, notes;
   try {
@@ -67,8 +67,8 @@ inline std::string read_all(const TestFolder& dir, const std::string& place = ""
 
 struct ReaderRow {
   Files files;
-  std::vector<std::string> expected;  // all of it, or parts
-  std::string place = "";             // of the folder, what --data names
+  std::vector<std::string> expected;  // the whole result, or parts of it
+  std::string place = "";             // within the folder, as given to --data
 };
 
 inline void check_reading(const std::vector<ReaderRow>& rows) {

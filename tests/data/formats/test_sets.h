@@ -1,4 +1,4 @@
-// One small data set in each of the formats.
+// The same small data set in each of the formats.
 #pragma once
 
 #include <fmt/ranges.h>
@@ -25,11 +25,11 @@ inline void write_text(const std::string& path, const std::string& text) {
   write_bytes(path, text);
 }
 
-// Images and the class of an object in each, all with the box [1, 1, 8, 8].
+// Images and the class of the object in each, all with the box [1, 1, 8, 8].
 using Objects = std::vector<std::pair<std::string, std::string>>;
 
-// A split, in the layout of Roboflow, whose images are made; the classes are `names`, else as they come.
-// COCO's ids begin with first_id, or 11, and those of images and boxes with 1.
+// Writes a split in Roboflow's layout, and its images; the classes are `names`, or follow the order in which
+// they occur. COCO's category ids begin with first_id, or 11, and those of images and boxes with 1.
 inline void write_set(const std::string& folder, const std::string& format, const std::string& split,
                       const Objects& objects, int64_t first_id = 11, std::vector<std::string> names = {}) {
   std::vector<std::string> images;

@@ -1,4 +1,4 @@
-// What tests against detectors of transformers share: scripts/golden/published makes the files.
+// Shared by the tests against detectors of transformers, whose files scripts/golden/published makes.
 #pragma once
 
 #include <fmt/format.h>
@@ -32,8 +32,8 @@ inline void expect_close(const Tensor& ours, const Tensor& theirs, double tolera
   EXPECT_LE(worst, tolerance) << what;
 }
 
-// The model of a file with 4 heads and 12 queries and a backbone that trains, as `adjust` changes the
-// configuration that the file tells. missing: the parameters that the file lacks.
+// Loads the model of a file with 4 heads, 12 queries and a trainable backbone, with the configuration that
+// the file implies, changed by `adjust`. missing: how many parameters the file lacks.
 inline std::shared_ptr<Detector> load_detector(const std::string& path,
                                                const std::function<void(Config&)>& adjust,
                                                size_t missing = 0) {
@@ -46,7 +46,7 @@ inline std::shared_ptr<Detector> load_detector(const std::string& path,
   if (!inferred) return nullptr;
   Config config = inferred->config;
   config.MergeFrom(given);
-  if (config.model().backbone().type() != "dinov2") {  // it has neither norms of the batch nor stages
+  if (config.model().backbone().type() != "dinov2") {  // it has neither batch norms nor stages
     apply_set(config, "model.backbone.frozen_batch_norm=false");
     apply_set(config, "model.backbone.frozen_stages=0");
   }
@@ -58,7 +58,7 @@ inline std::shared_ptr<Detector> load_detector(const std::string& path,
   return model;
 }
 
-// Logits and boxes of the last layer, of the images of scripts/golden/published/transformers_rt_detr.py.
+// Compares the last layer's logits and boxes for the images of published/transformers_rt_detr.py.
 inline void expect_results(Detector& model, const std::string& golden_path) {
   model.set_training(false);
   SafetensorsReader golden(golden_path),
@@ -79,7 +79,7 @@ inline void expect_results(Detector& model, const std::string& golden_path) {
   }
 }
 
-// Gives the embedding of the denoising queries, which files for evaluation lack.
+// Sets the embedding of the denoising queries, which files for evaluation lack.
 inline void fill_denoising(const Module& model, const Tensor& embedding) {
   for (const NamedTensor& t : model.named_tensors()) {
     Var v = t.var;
@@ -120,7 +120,7 @@ inline void expect_loss_part(const DetectionLoss& loss, const std::string& name,
   ADD_FAILURE() << "no " << name;
 }
 
-// Those of all trained parameters, by the names of the file. factor: of the tolerance of a thousandth.
+// Compares the gradients of trained parameters, by the names in the file. factor: of the tolerance of 1e-3.
 inline void expect_gradients(const Module& model, const std::string& path, double factor = 1) {
   auto file = open_weights(path);
   OfficialWeights gradients = official_weights(*file);
@@ -132,14 +132,14 @@ inline void expect_gradients(const Module& model, const std::string& path, doubl
     Tensor expected = read_weight(*file, *theirs);
     double largest = 0;
     for (float v : expected.to_vector<float>()) largest = std::max(largest, static_cast<double>(std::abs(v)));
-    // The second term is for what is a sum of large parts, such as the gradients in front of a batch norm.
+    // The second term is for sums of large parts, such as the gradients in front of a batch norm.
     expect_close(p.var.grad(), expected, factor * 1e-3 * (largest + 1e-2), p.name);
     ++compared;
   }
   EXPECT_EQ(compared, gradients.tensors.size());
 }
 
-// The losses of AdamW steps, gradients clipped to a norm of 0.1.
+// Compares the losses of AdamW steps, with gradients clipped to a norm of 0.1.
 inline void expect_curve(Detector& model, const std::vector<GoldenBatch>& batches,
                          const std::vector<float>& losses, double learning_rate) {
   config::Optimizer options;

@@ -17,7 +17,7 @@ inline double largest_in(const Tensor& t) {
   return largest;
 }
 
-// max |ours - golden| <= 1e-4 (max |golden| + slack); the slack is for what is zero by symmetry
+// max |ours - golden| <= 1e-4 (max |golden| + slack); the slack is for values that are zero by symmetry
 inline void expect_near_golden(const Tensor& ours, const Tensor& golden, const std::string& what,
                                double slack = 0) {
   auto a = ours.to_vector<double>(), b = golden.to_vector<double>();

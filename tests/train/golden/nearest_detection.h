@@ -1,4 +1,4 @@
-// Detections of two programs side by side.
+// Compares the detections of two programs.
 #pragma once
 
 #include <algorithm>
@@ -10,15 +10,15 @@
 
 namespace saccade {
 
-// The largest difference of their four numbers.
+// The largest difference of the four numbers.
 inline double box_difference(const Detection& a, const Detection& b) {
   double worst = 0;
   for (size_t i = 0; i < 4; ++i) worst = std::max(worst, std::abs(a.bbox[i] - b.bbox[i]));
   return worst;
 }
 
-// Takes the one of `ours` that is meant, as scores that are nearly equal may come in another order: of the
-// image and category, with the nearest box of those whose score differs by less than 1e-3.
+// Takes the matching detection out of `ours`, since nearly equal scores may come in another order: of the
+// same image and category, with the nearest box among those whose score differs by less than 1e-3.
 inline std::optional<Detection> take_nearest(std::vector<Detection>& ours, const Detection& expected) {
   auto nearest = ours.end();
   for (auto it = ours.begin(); it != ours.end(); ++it)

@@ -1,4 +1,4 @@
-// A client of a service that may be as rude as it likes: bytes on a socket of this machine.
+// A client that may break any rule: it sends bytes on a socket of this machine.
 #pragma once
 
 #include <arpa/inet.h>
@@ -19,8 +19,8 @@
 namespace saccade {
 
 struct HttpReply {
-  int status = 0;                              // 0: the connection ended without one
-  std::map<std::string, std::string> headers;  // names in small letters
+  int status = 0;                              // 0: the connection ended without a status
+  std::map<std::string, std::string> headers;  // names in lower case
   std::string body;
 
   std::string header(const std::string& name) const {
@@ -44,7 +44,7 @@ class RawClient {
 
   bool is_connected() const { return is_connected_; }
 
-  // False when the other side takes no more.
+  // Returns false if the other side accepts no more.
   bool send(std::string_view bytes) const {
     while (!bytes.empty()) {
       const ssize_t sent = ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
@@ -57,7 +57,7 @@ class RawClient {
   // The other side reads an end; what it sends is still received.
   void end_sending() const { ::shutdown(socket_, SHUT_WR); }
 
-  // The next reply; has_body: of HEAD there is none.
+  // Returns the next reply; has_body: false for the reply to HEAD.
   HttpReply receive(bool has_body = true) {
     HttpReply reply;
     while (rest_.find("\r\n\r\n") == std::string::npos)

@@ -1,4 +1,4 @@
-// Videos that tests make for themselves.
+// Videos made by tests.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,8 +10,8 @@
 
 namespace saccade::test {
 
-// A bright square of a quarter of the height that moves to the right over a dark ground, whose blue grows
-// with the frame's number.
+// A bright square of a quarter of the height that moves to the right over a dark background, whose blue
+// increases with the frame number.
 inline Image moving_square(int64_t height, int64_t width, int64_t frame) {
   Image image(height, width);
   const int64_t side = height / 4, left = (2 * frame) % (width - side);
@@ -26,7 +26,7 @@ inline Image moving_square(int64_t height, int64_t width, int64_t frame) {
   return image;
 }
 
-// `frames` of them, 25 a second.
+// Writes `frames` such images, 25 per second.
 inline void write_moving_square(const std::string& path, int64_t height, int64_t width, int64_t frames) {
   VideoInfo info{.size = {height, width}, .frames_per_second = 25};
   VideoWriter writer(path, info, 1);
@@ -35,7 +35,7 @@ inline void write_moving_square(const std::string& path, int64_t height, int64_t
   writer.finish(static_cast<double>(frames) / 25);
 }
 
-// Nothing about videos can be tested without FFmpeg. The reason is printed.
+// Videos cannot be tested without FFmpeg; prints the reason.
 #define SACCADE_NEEDS_FFMPEG()                                         \
   if (const std::string problem = video_problem(); !problem.empty()) { \
     std::printf("no video is tested: %s\n", problem.c_str());          \

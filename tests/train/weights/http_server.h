@@ -1,5 +1,4 @@
-// A small HTTP server for tests: it answers each request as a function says,
-// with all the faults that it likes.
+// A small HTTP server for tests: a function answers each request, with any faults that it chooses.
 #pragma once
 
 #include <arpa/inet.h>
@@ -24,8 +23,8 @@ class FaultyServer {
  public:
   struct Request {
     std::string path;
-    std::string text;  // all of it, in small letters
-    // -1 where it has no Range.
+    std::string text;  // the whole request, in lower case
+    // Returns -1 if there is no Range.
     int64_t offset() const {
       const std::string key = "range: bytes=";
       const size_t at = text.find("\r\n" + key);
@@ -36,7 +35,7 @@ class FaultyServer {
   class Connection {
    public:
     explicit Connection(int socket) : socket_(socket) {}
-    // False when the client has gone.
+    // Returns false if the client is gone.
     bool send(std::string_view bytes) const {
       while (!bytes.empty()) {
         const ssize_t n = ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
@@ -45,14 +44,14 @@ class FaultyServer {
       }
       return true;
     }
-    // The whole answer; `cut`: of a body only so many bytes.
+    // Sends the whole answer; `cut`: only so many bytes of the body.
     void answer(const std::string& status, const std::string& headers, std::string_view body,
                 size_t cut = std::string::npos) const {
       send("HTTP/1.1 " + status + "\r\nConnection: close\r\nContent-Length: " + std::to_string(body.size()) +
            "\r\n" + headers + "\r\n");
       send(body.substr(0, cut));
     }
-    // Until the client closes its end, at most some seconds.
+    // Waits until the client closes its end, at most some seconds.
     void wait_for_end() const {
       timeval most{10, 0};
       ::setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &most, sizeof most);
@@ -127,8 +126,8 @@ class FaultyServer {
   std::vector<Request> requests_;
 };
 
-// As a good server gives a file: whole, or from an offset where the file is still the same;
-// `cut` as of Connection.
+// Serves a file like a correct server: whole, or from an offset if the file is still the same; `cut` as for
+// Connection.
 inline void serve_file(const FaultyServer::Request& request, const FaultyServer::Connection& connection,
                        const std::string& file, const std::string& tag, size_t cut = std::string::npos) {
   const int64_t offset = request.offset();
