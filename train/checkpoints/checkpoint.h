@@ -21,8 +21,8 @@ struct CheckpointInfo {
   int64_t step = 0;              // optimizer steps done so far
   int64_t epoch = 0, batch = 0;  // the next batch to read
   double best_metric = -1;       // highest AP or top-1 so far; -1 before the first evaluation
-  int64_t best_step = -1;        // the newest evaluation with that metric
-  int64_t best_since = -1;       // the first evaluation with that metric
+  int64_t best_step = -1;        // the newest evaluation that reached it
+  int64_t best_since = -1;       // the first one
   int64_t ema_updates = 0;
   std::string images;           // the images it was trained on (TrainingTask::images); empty if unknown
   bool evaluation_due = false;  // stopped before the evaluation that was due at this step

@@ -37,7 +37,7 @@ struct LabelErrorOptions {
 
 // The arguments for videos.
 struct VideoArguments {
-  int64_t every = 1;       // every how many frames one is processed
+  int64_t every = 1;       // one of this many frames is processed
   int64_t max_frames = 0;  // most frames to process; 0: all
   bool track = false;      // whether detections of one object share a number
   TrackerOptions tracking;

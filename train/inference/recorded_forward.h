@@ -102,7 +102,7 @@ class RecordedForward {
         break;
       } catch (const OutOfMemory& error) {
         entry.drop();
-        allocator(images.device()).trim();  // so that the recording does not compete with cached memory
+        allocator(images.device()).trim();  // its cached memory is not available to the recording
         if (is_last && !std::exchange(is_told_, true))
           print_note(
               fmt::format("forward passes are not recorded, which costs the host time: {}", error.what()));

@@ -47,7 +47,7 @@ class HttpHandler {
   virtual std::optional<ServiceAnswer> refuse(const ServiceRequest& head) = 0;
   // Calls `done` once, from any thread, possibly within the call.
   virtual void handle(ServiceRequest request, std::function<void(ServiceAnswer)> done) = 0;
-  // Called when an answer that was made without the handler is sent.
+  // Called with the status of every answer that is sent.
   virtual void count(int /*status*/) {}
   // Returns when no `done` will be called any more.
   virtual void drain() = 0;

@@ -39,8 +39,8 @@ class HttpFailure : public Error {
   bool may_pass_;
 };
 
-// Receives bytes of the body, after all headers. Returns false if no more is wanted. Exceptions leave through
-// http_get.
+// Receives bytes of the body, after all headers. Returns false if no more is wanted. http_get passes its
+// exceptions on.
 using HttpBody = std::function<bool(const HttpAnswer& head, std::string_view bytes)>;
 
 // Throws HttpFailure, Error if libcurl is missing, Interrupted after a signal (core/runtime/interrupt.h).

@@ -13,8 +13,8 @@ namespace saccade {
 
 class PartFile {
  public:
-  // Continues the rest of an earlier fetch from the same address if the server can tell whether its file is
-  // still the same. Throws InputError if the file cannot be written.
+  // Continues an earlier fetch from the same address if the server can tell whether its file is still the
+  // same. Throws InputError if the file cannot be written.
   PartFile(const CachedWeights& cached, const std::string& url);
   ~PartFile();
   PartFile& operator=(PartFile&&) = delete;
