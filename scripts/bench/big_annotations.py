@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes annotation files of the size of COCO's train2017 (118,287 images, 860,001 boxes, with segmentations):
-OUT/big.json, OUT/big.csv.
+"""Writes annotation files of the size of COCO's train2017 (118,287 images, 860,001 boxes, with
+segmentations): OUT/big.json, OUT/big.csv.
 
 Usage: scripts/bench/big_annotations.py OUT
 How long one takes to open, and how much memory that needs:

@@ -9,7 +9,8 @@ Python with torch and a build with -DSACCADE_BENCH=ON. The formulations, which a
 other:
     unfold   every query's window of keys and values copied beside it (Tensor.unfold), small products
     taps     49 times: keys shifted by one tap, multiplied and summed; the same for the values
-    tiles    blocks of 8 x 8 (7 x 7) queries with the keys around them copied together, products with a mask: the best we know
+    tiles    blocks of 8 x 8 (7 x 7) queries with the keys around them copied together, products with a mask:
+             the best known
     dense    scaled_dot_product_attention of all tokens with a mask
     flex     torch.compile(flex_attention) with a block mask, where it runs
 """

@@ -6,8 +6,8 @@ Images of bytes in, logits and boxes (ours: detections) out, f32, one image at a
 threads. The programs take turns, and the best round's median of each counts: on a machine with other work
 only the ratios are meaningful. Start-up is the time from opening the file to the first result.
 
-Usage: scripts/bench/onnx_runtimes.py [--saccade build/saccade] [--threads 2] [--rounds 5] [--seconds 3] [--height H --width W]
-       CHECKPOINT...
+Usage: scripts/bench/onnx_runtimes.py [--saccade build/saccade] [--threads 2] [--rounds 5] [--seconds 3]
+       [--height H --width W] CHECKPOINT...
 """
 
 import argparse

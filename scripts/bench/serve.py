@@ -2,7 +2,8 @@
 """Measures `saccade serve` under load: several clients, each on a connection of its own, send images one
 after another. Prints how many answers arrived and were the same for the same image, the times from a request
 to its answer, and how many images the model received together.
-Usage: scripts/bench/serve.py CHECKPOINT IMAGE... [--program build/saccade] [--clients 8] [--requests 1000] [-- FLAGS]
+Usage: scripts/bench/serve.py CHECKPOINT IMAGE... [--program build/saccade] [--clients 8] [--requests 1000]
+       [-- FLAGS]
 """
 import argparse
 import http.client

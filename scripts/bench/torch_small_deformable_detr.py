@@ -1,8 +1,8 @@
 """The training step of configs/bench_small.textproto in PyTorch: the peer of scripts/bench/cpu.sh.
 
-4.2 million parameters, batch 4, 256 x 256 pixels, 4 levels (strides 8 to 64), d 128, FFN 512, 50 queries, 20 classes,
-2 + 2 layers; matching, losses of both decoder layers, gradient clipping and AdamW, all on one batch that stays in memory.
-Prints one JSON object: milliseconds of each step, parameters, losses.
+4.2 million parameters, batch 4, 256 x 256 pixels, 4 levels (strides 8 to 64), d 128, FFN 512, 50 queries, 20
+classes, 2 + 2 layers; matching, losses of both decoder layers, gradient clipping and AdamW, all on one batch
+that stays in memory. Prints one JSON object: milliseconds of each step, parameters, losses.
 """
 import argparse
 import contextlib

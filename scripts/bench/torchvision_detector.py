@@ -4,8 +4,8 @@ one size, ten objects each. Its own resizing is left out. An inference has as ma
 1,000 per level (RetinaNet) or 4,096 pairs of a region and a class (Mask R-CNN), of which 100 get masks.
 Prints {"ms": ..., "images_per_second": ..., "peak_bytes": ...}, the last of the whole process or of the GPU.
 
-Usage: python scripts/bench/torchvision_detector.py --model retinanet [--infer] [--batch N] [--height H] [--width W]
-       [--steps N] [--contiguous] [--device cuda] [--bf16]
+Usage: python scripts/bench/torchvision_detector.py --model retinanet [--infer] [--batch N] [--height H]
+       [--width W] [--steps N] [--contiguous] [--device cuda] [--bf16]
 """
 import argparse
 import contextlib

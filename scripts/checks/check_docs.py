@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Checks the pages (README.md, docs and the other *.md files) against the tree and the program.
 
-    scripts/checks/check_docs.py            every relative link leads to a file or a heading; docs/README.md names every page;
-                                            no page, recipe or message has an old name of a field; pages, the
-                                            schema and the code have none of the words below (PRIVATE_WORDS)
-    scripts/checks/check_docs.py PROGRAM    also every `saccade COMMAND --flag` of the pages is a command with that flag,
-                                            and no help text has one of these words
+    scripts/checks/check_docs.py            every relative link leads to a file or a heading; docs/README.md
+                                            names every page; no page, recipe or message has an old name of a
+                                            field; pages, the schema and the code have none of the words below
+                                            (PRIVATE_WORDS)
+    scripts/checks/check_docs.py PROGRAM    also every `saccade COMMAND --flag` of the pages is a command with
+                                            that flag, and no help text has one of these words
 """
 
 import re

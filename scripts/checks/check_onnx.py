@@ -9,8 +9,8 @@ sets of detections, with 20 regions for cascades). With --openvino a second runt
 onnxruntime what `saccade eval --precision f32` does: the APs agree to 1e-3. Needs onnx, onnxruntime and
 numpy, which scripts/setup.sh --checks puts into .cache/onnx (and openvino; for the APs Pillow).
 
-Usage: scripts/checks/check_onnx.py [--saccade build/saccade] [--height H --width W] [--batch N|dynamic] [--openvino]
-       [--keep DIR] [--annotations A.json --images DIR] [MODEL...]
+Usage: scripts/checks/check_onnx.py [--saccade build/saccade] [--height H --width W] [--batch N|dynamic]
+       [--openvino] [--keep DIR] [--annotations A.json --images DIR] [MODEL...]
 """
 
 import argparse

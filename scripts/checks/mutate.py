@@ -8,7 +8,8 @@ conditions, max for min, doubled constants, other results. What does not compile
 of them off records which tests reach which mutant; these tests then run with the mutant on, quick ones first,
 until one fails, crashes or takes ten times its time (plus 10 s).
 
-Usage: scripts/checks/mutate.py [--each N] [--seed N] [--minutes N] [--again] [--only GROUP...] [--tests NAME...] [--as-built]
+Usage: scripts/checks/mutate.py [--each N] [--seed N] [--minutes N] [--again] [--only GROUP...]
+       [--tests NAME...] [--as-built]
 Results are kept in build-mutants/results.jsonl, where the next call continues. CPU only; needs about 3 GB.
 """
 

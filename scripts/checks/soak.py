@@ -103,7 +103,8 @@ def watch(process, metrics):
 
 
 def tenths(samples, steps):
-    """-> for each tenth of the steps: the largest memory, the median of the descriptors, processor time a step"""
+    """-> for each tenth of the steps: the largest memory, the median of the descriptors, processor time a
+    step"""
     rows, edges = [], [steps * k // 10 for k in range(11)]
     for low, high in zip(edges, edges[1:]):
         part = [s for s in samples if low < s[0] <= high]

@@ -2,7 +2,8 @@
 """Ends trainings in every bad way and resumes them: the resumed run must end with the bytes of one that never
 stopped.
 
-Usage: scripts/checks/torture.py [--program build/saccade] [--model mask_rcnn] [--trials 100] [--seed 1] [--keep FOLDER]
+Usage: scripts/checks/torture.py [--program build/saccade] [--model mask_rcnn] [--trials 100] [--seed 1]
+       [--keep FOLDER]
 
 The faults, in turn: SIGKILL at a random moment; SIGKILL within the k-th system call that writes, syncs,
 renames, links or removes a file (half of a write is done); SIGKILL, or a signal that saves, while every such

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Writes a COCO data set again in the formats of YOLO and Pascal VOC, image for image and box for box.
 
-Usage: scripts/experiments/coco_forms.py FOLDER OUT     of FOLDER/annotations/SPLIT.json and FOLDER/images, OUT/yolo and OUT/voc
+Usage: scripts/experiments/coco_forms.py FOLDER OUT
+       of FOLDER/annotations/SPLIT.json and FOLDER/images, OUT/yolo and OUT/voc
 
 Training on the three gives the same checkpoints if the ids of the images follow their names. Images are hard
 links if possible, otherwise copies.

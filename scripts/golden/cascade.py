@@ -1,12 +1,13 @@
 """Cascade Mask R-CNN in plain PyTorch, written from mmdetection 2's rules: detections, losses, gradients, 30
 steps.
 
-  stock.weights.safetensors, papers.weights.safetensors   random weights under mmdetection's names: two linear layers and one
-                       box for all classes, learned by smooth L1; four convolutions with batch norms, a linear layer and a
-                       box of each class, learned by GIoU (the Swin and DAT papers)
-  *.golden.safetensors images f32 [2, H, W, 3] and sizes i64 [2, 2] (height, width); of each its labels, boxes and masks; in
-                       f64 found.{scores, boxes, labels, masks} [2, D, ..] in evaluation, loss.NAME, grad.NAME, and curve [30]
-                       of SGD with rate [1]
+  stock.weights.safetensors    random weights under mmdetection's names: two linear layers and one box for all
+                               classes, learned by smooth L1
+  papers.weights.safetensors   the same with four convolutions with batch norms, a linear layer and one box per
+                               class, learned by GIoU (the Swin and DAT papers)
+  *.golden.safetensors         images f32 [2, H, W, 3] and sizes i64 [2, 2] (height, width); for each its
+                               labels, boxes and masks; in f64 found.{scores, boxes, labels, masks} [2, D, ..]
+                               in evaluation, loss.NAME, grad.NAME, and curve [30] of SGD with rate [1]
 
 All candidates are used for learning, so chance plays no part. Means are ours: over the regions of an image,
 then over the images.

@@ -1,4 +1,5 @@
-"""Matching and losses of Deformable DETR and DETR in plain PyTorch (see small_deformable_detr.py and small_detr.py).
+"""Matching and losses of Deformable DETR and DETR in plain PyTorch (see small_deformable_detr.py and
+small_detr.py).
 
 Targets: one (labels [T], boxes [T, 4]) for each image. `softmax` selects DETR's classification: the last
 class is "no object", the matcher's cost is minus the probability, and the loss is a cross entropy whose mean

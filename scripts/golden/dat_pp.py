@@ -81,7 +81,8 @@ class Deformable(DMHA):
 
     @staticmethod
     def corners(h, w, shift, like):
-        """[h, w, 2] as (y, x); -1 and 1 are the centres of the outermost cells, and a single cell is in the middle"""
+        """[h, w, 2] as (y, x); -1 and 1 are the centres of the outermost cells, and a single cell is in the
+        middle"""
         y, x = ((torch.arange(n).to(like) + shift) / (n - 1) * 2 - 1 if n > 1 else torch.zeros(1).to(like) for n in (h, w))
         return torch.stack(torch.meshgrid(y, x, indexing="ij"), -1)
 

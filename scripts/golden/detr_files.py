@@ -1,11 +1,11 @@
 """The files in which golden DETR models are kept: NAME.weights.safetensors and NAME.golden.safetensors.
 
 The golden file's metadata holds `config`, Saccade's configuration of the model. Its tensors:
-    input.images [N, H, W, 3] u8 (a normalised pixel is u / 64 - 2; the padding is 128), input.mask [N, H, W] (True where
-    padded), target.I.labels [T] i64, target.I.boxes [T, 4] f32 (cx, cy, w, h relative to the image without its padding),
-    output.logits [layers, N, Q, C], output.boxes [layers, N, Q, 4],
-and where a training step was made: loss.total, loss.{class,bbox,giou}S (parts without weights; S is empty for the last
-layer, else _0, ...) and grad.NAME for every trained parameter.
+    input.images [N, H, W, 3] u8 (a normalised pixel is u / 64 - 2; the padding is 128), input.mask [N, H, W]
+    (True where padded), target.I.labels [T] i64, target.I.boxes [T, 4] f32 (cx, cy, w, h relative to the
+    image without its padding), output.logits [layers, N, Q, C], output.boxes [layers, N, Q, 4],
+and where a training step was made: loss.total, loss.{class,bbox,giou}S (parts without weights; S is empty for
+the last layer, else _0, ...) and grad.NAME for every trained parameter.
 """
 import torch
 

@@ -127,8 +127,8 @@ class Dino(nn.Module):
         return x, shapes, padding, ratios, logits, valid
 
     def forward(self, images, mask, denoising=None):
-        """denoising: (labels [N, D], boxes [N, D, 4], groups, pairs). -> [(logits, boxes)] of the decoder layers, all
-        queries, and (logits, boxes) of the chosen proposals"""
+        """denoising: (labels [N, D], boxes [N, D, 4], groups, pairs). -> [(logits, boxes)] of the decoder
+        layers, all queries, and (logits, boxes) of the chosen proposals"""
         c, t = self.c, self.transformer
         memory, shapes, padding, ratios, anchors, valid = self.encode(*self.maps(images, mask))
         tokens = t.enc_output_norm(t.enc_output(memory * valid[..., None].to(memory.dtype)))

@@ -5,11 +5,12 @@ normalised, padded to the largest of their batch and masked; the models are the 
 folder, whose names are official; boxes and scores follow the official post-processing. The weights are random
 (seeded, scaled so that scores and boxes vary).
 
-  check   writes checkpoints as torch.save does, converts and evaluates them with the program on coco_cc_mini and bccd at
-          batch sizes 1 and 4, and prints the greatest differences of boxes (pixels) and scores
+  check   writes checkpoints as torch.save does, converts and evaluates them with the program on coco_cc_mini
+          and bccd at batch sizes 1 and 4, and prints the greatest differences of boxes (pixels) and scores
   make    writes tests/golden/eval: two checkpoints, annotations of a few images, and their detections
 
-Usage: python scripts/golden/eval_pipeline.py check [--saccade build/saccade] [--data ../shared/data] [--images N]
+Usage: python scripts/golden/eval_pipeline.py check [--saccade build/saccade] [--data ../shared/data]
+              [--images N]
        python scripts/golden/eval_pipeline.py make  [--data ../shared/data]            needs torch, Pillow
 """
 import argparse

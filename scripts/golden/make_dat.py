@@ -2,27 +2,31 @@
 
     python3 scripts/golden/make_dat.py
 
-model.safetensors: two stages "LSD" and "LDS" (dims 12, 24; heads 3, 6; groups 1, 3; kernels 5, 3; window 3, whose shift is 2
-and not 1), tables for images of 24 x 24, 5 classes, norms for both stages; every parameter moved away from its initial value.
+model.safetensors: two stages "LSD" and "LDS" (dims 12, 24; heads 3, 6; groups 1, 3; kernels 5, 3; window 3,
+whose shift is 2 and not 1), tables for images of 24 x 24, 5 classes, norms for both stages; every parameter
+moved away from its initial value.
     weight.NAME                   the state under the official names
-    IMAGES.images [N,H,W,3]       even: 24 x 24, which windows divide; odd: 27 x 38, which they do not, nor do 4 x 4 patches
+    IMAGES.images [N,H,W,3]       even: 24 x 24, which windows divide; odd: 27 x 38, which they do not, nor do
+                                  4 x 4 patches
     IMAGES.logits, IMAGES.map1, IMAGES.map2   logits and the maps of both stages through their norms
     train.labels [4] (as f32), train.loss, grad.NAME    of the mean cross entropy of the even images
     curve [30]                    losses of plain gradient descent with rate 0.1 on the even images
 
 pyramid.safetensors: the same with the blocks "PS" and "LP" and reductions by 4 and 2.
 
-plus.safetensors, plus_wide.safetensors: the same of DAT++ (dat_pp.py): dims 8, 16; heads 2, 4; groups 1, 2; kernels 5, 3;
-strides 2, 1; the former with blocks "ND" and "NDD" and windows of 3, the latter with "N" and "DN" and windows of 7, larger than
-some maps.
+plus.safetensors, plus_wide.safetensors: the same of DAT++ (dat_pp.py): dims 8, 16; heads 2, 4; groups 1, 2;
+kernels 5, 3; strides 2, 1; the former with blocks "ND" and "NDD" and windows of 3, the latter with "N" and
+"DN" and windows of 7, larger than some maps.
 
-dmha_NAME.safetensors: the layer alone (dim 12, 6 heads, 3 groups, kernel 3, table for 4 x 5 cells) in every way of its
-switches and at sizes that the table was not made for; weight.*, x [N,H*W,C], size [2], y, dy, dx, grad.* of dot(y, dy).
+dmha_NAME.safetensors: the layer alone (dim 12, 6 heads, 3 groups, kernel 3, table for 4 x 5 cells) in every
+way of its switches and at sizes that the table was not made for; weight.*, x [N,H*W,C], size [2], y, dy, dx,
+grad.* of dot(y, dy).
 
-neighbourhood.safetensors: the layer of DAT++ alone (dim 8, 2 heads, windows of 7 on a map of 9 x 11), stored as the dmha_ ones.
+neighbourhood.safetensors: the layer of DAT++ alone (dim 8, 2 heads, windows of 7 on a map of 9 x 11), stored
+as the dmha_ ones.
 
-deform_conv.safetensors: torchvision's deform_conv2d in f64 with 2 x 3 taps; x [N,H,W,C], weight [O,C,2,3], bias [O], offsets
-[N,OH,OW,6,2] as (y, x) in cells, y, and the gradients dx, dweight, doffsets of dot(y, dy).
+deform_conv.safetensors: torchvision's deform_conv2d in f64 with 2 x 3 taps; x [N,H,W,C], weight [O,C,2,3],
+bias [O], offsets [N,OH,OW,6,2] as (y, x) in cells, y, and the gradients dx, dweight, doffsets of dot(y, dy).
 
 Weights and inputs are f32 values; everything else was computed from them in f64 and rounded once.
 """

@@ -2,17 +2,17 @@
 
     /usr/bin/python3 scripts/golden/make_dino.py
 
-Two tiny models (d 16, 2 heads, 2 + 2 layers, 2 points, FFN 24, 10 queries, 5 classes, a ResNet of width 4 with one basic
-block a stage, frozen batch norm), every parameter moved away from its initial value:
+Two tiny models (d 16, 2 heads, 2 + 2 layers, 2 points, FFN 24, 10 queries, 5 classes, a ResNet of width 4
+with one basic block a stage, frozen batch norm), every parameter moved away from its initial value:
 
     four    4 levels; three padded images of different sizes with 3, 0 and 1 objects
     five    5 levels; one wide image with 2 objects
 
-NAME.weights.safetensors: the state under the official names. NAME.golden.safetensors: input.*, target.I.* as in
-make_small_deformable_detr.py; output.{logits,boxes} [layers, N, Q, .] of the matching queries, dn.{logits,boxes} of the
-denoising ones, enc.{logits,boxes} of the chosen proposals; loss.NAME, parts without weights; grad.NAME. Denoising: 6
-queries, label noise 0.5, box noise 0.4, the key of the step 77, images numbered from 10; the noise is denoising.py's. All
-was computed in f64; the seed is one where f32 agrees."""
+NAME.weights.safetensors: the state under the official names. NAME.golden.safetensors: input.*, target.I.* as
+in make_small_deformable_detr.py; output.{logits,boxes} [layers, N, Q, .] of the matching queries,
+dn.{logits,boxes} of the denoising ones, enc.{logits,boxes} of the chosen proposals; loss.NAME, parts without
+weights; grad.NAME. Denoising: 6 queries, label noise 0.5, box noise 0.4, the key of the step 77, images
+numbered from 10; the noise is denoising.py's. All was computed in f64; the seed is one where f32 agrees."""
 import copy
 import math
 import os

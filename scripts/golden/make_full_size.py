@@ -4,16 +4,17 @@ Saccade with them.
     /tmp/venv/bin/python scripts/golden/make_full_size.py FOLDER [--height 800 --width 1066] [--only NAME]
     SACCADE_GOLDEN=FOLDER build/test_train --gtest_filter='GoldenFolder.*'
 
-The test prints the greatest difference of each model's logits and boxes, which may be 1e-4, or of its feature maps, which
-may be twice as far from the f64 values as PyTorch's own f32 is (stray.NAME in the files). Random weights from a fixed seed;
-two images, the second smaller and padded.
+The test prints the greatest difference of each model's logits and boxes, which may be 1e-4, or of its feature
+maps, which may be twice as far from the f64 values as PyTorch's own f32 is (stray.NAME in the files). Random
+weights from a fixed seed; two images, the second smaller and padded.
 
     detr_r50, detr_r101           transformers' DetrForObjectDetection with its own ResNet
     detr_r50_dc5                  the same with timm's ResNet, dilated
     resnet50, resnet101, resnet50_dc5   torchvision's, stages 2 to 4, batch norms with running statistics
 
-The batch norms' statistics are those of torchvision's ResNet on the images, so that activations keep their size through all
-layers. Everything is computed in f64. Each file takes up to 250 MB, a minute, and 10 GB of memory (dc5).
+The batch norms' statistics are those of torchvision's ResNet on the images, so that activations keep their
+size through all layers. Everything is computed in f64. Each file takes up to 250 MB, a minute, and 10 GB of
+memory (dc5).
 """
 import argparse
 import os

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Golden data of multi-scale deformable attention, from PyTorch's grid_sample in f64, rounded to f32: outputs and all
-gradients for head sizes 30, 32, 64 and 71 with 2- and 4-number reference points; and grid_sample itself with both
-align_corners. Writes tests/golden/ms_deform_attn/*.safetensors. Made with PyTorch 1.13.1 (Debian 12):
+"""Golden data of multi-scale deformable attention, from PyTorch's grid_sample in f64, rounded to f32: outputs
+and all gradients for head sizes 30, 32, 64 and 71 with 2- and 4-number reference points; and grid_sample
+itself with both align_corners. Writes tests/golden/ms_deform_attn/*.safetensors. Made with PyTorch 1.13.1
+(Debian 12):
 
     /usr/bin/python3 scripts/golden/make_ms_deform_attn.py
 """

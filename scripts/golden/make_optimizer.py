@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Golden data of the optimizer test: ten steps of PyTorch's AdamW and SGD over four parameters in three groups, with
-clip_grad_norm_. Writes tests/golden/optimizer/{adamw,sgd}.safetensors. Made with PyTorch 1.13 (Debian 12):
+"""Golden data of the optimizer test: ten steps of PyTorch's AdamW and SGD over four parameters in three
+groups, with clip_grad_norm_. Writes tests/golden/optimizer/{adamw,sgd}.safetensors. Made with PyTorch 1.13
+(Debian 12):
 
     /usr/bin/python3 scripts/golden/make_optimizer.py
 """

@@ -3,8 +3,9 @@ another.
 
     python scripts/golden/make_position_tables.py
 
-timm 1.0 resizes NAME.from [..] to NAME.to for absolute positions (up, down, two tokens in front) and Swin's tables (wider,
-narrower); PyTorch's bicubic interpolation does it for DAT's (rows, map) and its bilinear one for PVT's (linear).
+timm 1.0 resizes NAME.from [..] to NAME.to for absolute positions (up, down, two tokens in front) and Swin's
+tables (wider, narrower); PyTorch's bicubic interpolation does it for DAT's (rows, map) and its bilinear one
+for PVT's (linear).
 """
 import os
 

@@ -1,36 +1,44 @@
-"""Writes the golden files of tests/golden/small_deformable_detr/ (safetensors) from the independent PyTorch model.
+"""Writes the golden files of tests/golden/small_deformable_detr/ (safetensors) from the independent PyTorch
+model.
 
     /usr/bin/python3 scripts/golden/make_small_deformable_detr.py [--search N] [--only NAME]
 
-Four tiny models (d 32, 4 heads, 2 + 2 layers, 2 points, FFN 64, 12 queries, 5 classes, small ResNet of width 8 with
-2, 1, 1, 1 basic blocks, dropout 0), every parameter moved away from its initial value by noise so that nothing is zero
-or symmetric by accident:
+Four tiny models (d 32, 4 heads, 2 + 2 layers, 2 points, FFN 64, 12 queries, 5 classes, small ResNet of width
+8 with 2, 1, 1, 1 basic blocks, dropout 0), every parameter moved away from its initial value by noise so that
+nothing is zero or symmetric by accident:
 
     plain       3 levels, trained batch norm in training mode, shared heads, nothing frozen
     refine      4 levels, frozen batch norm with random constants, box refinement (a head for each layer)
-    two_stage   4 levels, frozen batch norm, refinement and proposals from the encoder; conv1 and layer1 not trained
-    dc5         1 level from a dilated last stage of bottleneck blocks (width 4; 2, 1, 1, 2 blocks), frozen batch norm;
-                conv1 and layer1 not trained
+    two_stage   4 levels, frozen batch norm, refinement and proposals from the encoder; conv1 and layer1 not
+                trained
+    dc5         1 level from a dilated last stage of bottleneck blocks (width 4; 2, 1, 1, 2 blocks), frozen
+                batch norm; conv1 and layer1 not trained
 
-NAME.weights.safetensors holds the state under the official names, aliases included, without num_batches_tracked.
+NAME.weights.safetensors holds the state under the official names, aliases included, without
+num_batches_tracked.
 NAME.golden.safetensors holds
     input.images [N,H,W,3] f32 (normalised, zero where padded), input.mask [N,H,W] (True where padded),
-    target.I.labels [T] i64, target.I.boxes [T,4] f32 (cx, cy, w, h relative to the image without its padding),
-    output.logits [layers,N,Q,C], output.boxes [layers,N,Q,4], and output.enc_logits, output.enc_boxes [N,S,.] (two_stage),
+    target.I.labels [T] i64, target.I.boxes [T,4] f32 (cx, cy, w, h relative to the image without its
+        padding),
+    output.logits [layers,N,Q,C], output.boxes [layers,N,Q,4],
+    and output.enc_logits, output.enc_boxes [N,S,.] (two_stage),
     matchS.I [2,T] i64: (query, target) indices; S is empty for the last layer, else _0 or _enc,
     loss.total, loss.{class,bbox,giou}S (parts without weights; weights 2, 5, 2),
     grad.NAME for every trained parameter, under each of its names,
     after.NAME: running statistics after the forward pass (plain).
-plain.training.safetensors: batchB.images, .mask, .I.labels, .I.boxes for four batches (one image has no object), and
-    losses [50] f64, grad_norms [50] f64 (before clipping) of AdamW (rate 2e-4, decay 1e-4 on everything, betas 0.9 and
-    0.999, epsilon 1e-8, global norm clipped to 0.1) from plain.weights with batch (step mod 4), batch norm in training mode.
+plain.training.safetensors holds
+    batchB.images, .mask, .I.labels, .I.boxes for four batches (one image has no object),
+    losses [50] f64, grad_norms [50] f64 (before clipping) of AdamW (rate 2e-4, decay 1e-4 on everything,
+    betas 0.9 and 0.999, epsilon 1e-8, global norm clipped to 0.1) from plain.weights with batch (step mod 4),
+    batch norm in training mode.
 
-All values were computed in f64 and rounded once, so they are the truth that an f32 program approaches. Compare a gradient
-g with its golden value r by
+All values were computed in f64 and rounded once, so they are the truth that an f32 program approaches.
+Compare a gradient g with its golden value r by
     max|g - r| <= 1e-4 (max|r| + 2e-3 largest |r| of all parameters):
-the second term is for gradients that are zero by symmetry, such as a bias in front of a normalisation of one channel.
-The seed is the first for which, by this measure, PyTorch's own f32 comes within 3e-5 and 1e-6 relative noise on the weights
-moves the values by less than 1e-4: no assignment, top-k choice, ReLU or bilinear cell sits on an edge.
+the second term is for gradients that are zero by symmetry, such as a bias in front of a normalisation of one
+channel. The seed is the first for which, by this measure, PyTorch's own f32 comes within 3e-5 and 1e-6
+relative noise on the weights moves the values by less than 1e-4: no assignment, top-k choice, ReLU or
+bilinear cell sits on an edge.
 """
 import argparse
 import copy

@@ -2,21 +2,25 @@
 
     /tmp/venv/bin/python scripts/golden/make_small_detr.py [--search N]
 
-Tiny DETRs (d 16, 4 heads, 1 or 2 + 2 layers, FFN 24, 8 queries, 5 classes, a ResNet of width 2, frozen batch norms with random
-constants, dropout 0) with random weights:
+Tiny DETRs (d 16, 4 heads, 1 or 2 + 2 layers, FFN 24, 8 queries, 5 classes, a ResNet of width 2, frozen batch
+norms with random constants, dropout 0) with random weights:
 
-    sine, learned, dc5   transformers' DetrForObjectDetection in f64, its weights under the official names; two images of
-                         different sizes, one padded. The same weights in small_detr.py give the same numbers, checked here.
-    pre_norm             small_detr.py alone (transformers has no pre-norm layers): pre-norm and learned positions
+    sine, learned, dc5   transformers' DetrForObjectDetection in f64, its weights under the official names;
+                         two images of different sizes, one padded. The same weights in small_detr.py give the
+                         same numbers, checked here.
+    pre_norm             small_detr.py alone (transformers has no pre-norm layers): pre-norm and learned
+                         positions
     anchors              small_detr.py alone: boxes as queries
 
-Losses come from criterion.py (checked here against transformers' own); gradients from autograd. The weights of the stem and
-of layer1 are not trained. sine.training.safetensors: batchB.images, .mask, .I.labels, .I.boxes of four batches (one image
-has no object), and losses [30], grad_norms [30] (before clipping), f64, of AdamW (rate 5e-3, decay 1e-4 on everything,
-global norm clipped to 0.1) from sine.weights with batch (step mod 4).
+Losses come from criterion.py (checked here against transformers' own); gradients from autograd. The weights
+of the stem and of layer1 are not trained. sine.training.safetensors: batchB.images, .mask, .I.labels,
+.I.boxes of four batches (one image has no object), and losses [30], grad_norms [30] (before clipping), f64,
+of AdamW (rate 5e-3, decay 1e-4 on everything, global norm clipped to 0.1) from sine.weights with batch (step
+mod 4).
 
-All values were computed in f64 and rounded once. Gradients are compared by the rule of make_small_deformable_detr.py, and
-the seed is the first for which, by that rule, f32 strays from f64 by less than 3e-5 and no assignment sits on an edge.
+All values were computed in f64 and rounded once. Gradients are compared by the rule of
+make_small_deformable_detr.py, and the seed is the first for which, by that rule, f32 strays from f64 by less
+than 3e-5 and no assignment sits on an edge.
 """
 import argparse
 import copy

@@ -3,20 +3,23 @@ transformers' models.
 
     python scripts/golden/make_vision.py [--full FOLDER] [NAME...]
 
-swin, vit, deit and pvt are reduced models with random weights; --full writes swin_t, vit_b, deit_s and pvt_s at full size into
-FOLDER instead (some hundred MB, not for the repository): SACCADE_VISION_GOLDEN=FOLDER build/test_train
---gtest_filter='*Vision*' compares them and prints the greatest differences.
+swin, vit, deit and pvt are reduced models with random weights; --full writes swin_t, vit_b, deit_s and pvt_s
+at full size into FOLDER instead (some hundred MB, not for the repository): SACCADE_VISION_GOLDEN=FOLDER
+build/test_train --gtest_filter='*Vision*' compares them and prints the greatest differences.
 
 A file holds
     metadata     "model": the section of that name of a configuration
-    w.NAME       the classifier's weights under the official names, and norm0, norm1, ... of the detection variant (swin)
-    cI.images    u8 [N,H,W,3]; the models see images / 64 - 2; sizes that patch and window do and do not divide
-    cI.logits    of the classifier; cI.mapS: the maps of stage S + 1 of the backbone (swin: behind normS), [N,h,w,C]
-    padded.*     the same for a batch whose second image ends earlier, with zeros (after normalisation) behind it;
-                 padded.sizes i64 [N,2] (reduced swin, vit and pvt)
+    w.NAME       the classifier's weights under the official names, and norm0, norm1, ... of the detection
+                 variant (swin)
+    cI.images    u8 [N,H,W,3]; the models see images / 64 - 2; sizes that patch and window do and do not
+                 divide
+    cI.logits    of the classifier; cI.mapS: the maps of stage S + 1 of the backbone (swin: behind normS),
+                 [N,h,w,C]
+    padded.*     the same for a batch whose second image ends earlier, with zeros (after normalisation) behind
+                 it; padded.sizes i64 [N,2] (reduced swin, vit and pvt)
     step.images, step.labels, step.loss, grad.NAME: one step of mean cross entropy (reduced models)
-    losses f64 [30] of AdamW (rate 1e-3, decay 0.05 on everything, betas 0.9 and 0.999, epsilon 1e-8, no clipping) on
-                 batch0 to batch3, .images and .labels, in turn (reduced models)
+    losses       f64 [30] of AdamW (rate 1e-3, decay 0.05 on everything, betas 0.9 and 0.999, epsilon 1e-8, no
+                 clipping) on batch0 to batch3, .images and .labels, in turn (reduced models)
 All values were computed in f64 and rounded once.
 """
 import argparse

@@ -1,8 +1,8 @@
 """torchvision's Mask R-CNN next to Saccade's, with random weights: a photograph in, boxes, scores and masks
 out.
 
-  make    writes tests/golden/mask_rcnn: a small Mask R-CNN of torchvision's own parts (weights.pth) and its detections in three
-          photographs of coco_cc_mini (detections.json), whose masks are run lengths
+  make    writes tests/golden/mask_rcnn: a small Mask R-CNN of torchvision's own parts (weights.pth) and its
+          detections in three photographs of coco_cc_mini (detections.json), whose masks are run lengths
   check   the same with maskrcnn_resnet50_fpn itself, in a folder of its own: converts, evaluates and compares
 
 Pillow resizes the photographs, as in Saccade; torchvision's own resizing is left out.

@@ -1,7 +1,7 @@
 """Builds the published Deformable DETR variants and compares their parameter counts with the known ones.
 
-Known counts: trainable / all, from the shapes of the official models with 91 classes (batch-norm values are constants
-there and do not count). Run: /usr/bin/python3 scripts/golden/parameter_counts.py
+Known counts: trainable / all, from the shapes of the official models with 91 classes (batch-norm values are
+constants there and do not count). Run: /usr/bin/python3 scripts/golden/parameter_counts.py
 """
 from small_deformable_detr import Config, DeformableDetr
 

@@ -1,9 +1,10 @@
 """PVT as in transformers (PvtForImageClassification), made to compute what the official code does, with its
 names.
 
-transformers differs from github.com/whai362/PVT in three places, which are put right here: the norms of patches and reductions
-have eps 1e-5; positions are resized from their own grid; the detection variant has no class token and no last norm. Zeros fill
-up maps that patches and reductions do not divide, which the official code cuts.
+transformers differs from github.com/whai362/PVT in three places, which are corrected here: the norms of
+patches and reductions have eps 1e-5; positions are resized from their own grid; the detection variant has no
+class token and no last norm. Zeros pad maps that patches and reductions do not divide, which the official
+code cuts.
 """
 import copy
 import re

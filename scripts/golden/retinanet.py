@@ -1,9 +1,11 @@
 """torchvision's RetinaNet next to Saccade's, with random weights: a photograph in, boxes and scores out;
 losses, gradients.
 
-  make    writes tests/golden/retinanet: a small RetinaNet of torchvision's own parts (weights.pth), its detections in
-          three photographs of coco_cc_mini (detections.json), and one training step of it (step.safetensors)
-  check   the same with retinanet_resnet50_fpn itself, in a folder of its own: converts, evaluates and compares
+  make    writes tests/golden/retinanet: a small RetinaNet of torchvision's own parts (weights.pth), its
+          detections in three photographs of coco_cc_mini (detections.json), and one training step of it
+          (step.safetensors)
+  check   the same with retinanet_resnet50_fpn itself, in a folder of its own: converts, evaluates and
+          compares
 
 Pillow resizes the photographs, as in Saccade; torchvision's own resizing is left out. Losses are
 mmdetection's: its assignment, and the sum over all images divided by their positives, written here in plain

@@ -1,4 +1,5 @@
-"""Writes the safetensors format: u64 length of the header, header (JSON), the tensors' bytes, all little-endian."""
+"""Writes the safetensors format: u64 length of the header, header (JSON), the tensors' bytes, all
+little-endian."""
 import json
 
 import numpy as np

@@ -1,16 +1,19 @@
 """Deformable DETR in plain PyTorch: the independent second implementation that Saccade is compared with.
 
-Written from the papers (Zhu et al. 2021, arXiv:2010.04159; Carion et al. 2020, arXiv:2005.12872; He et al. 2016,
-arXiv:1512.03385) with stock PyTorch operators only: the deformable attention is one bilinear grid_sample per level. It
-runs in f32 and f64 and with PyTorch 1.13 or later. Parameter names and initialisation are those of the official code
-(`backbone.0.body.layer1.0.conv1.weight`, `transformer.encoder.layers.0.self_attn.sampling_offsets.weight`, ...).
+Written from the papers (Zhu et al. 2021, arXiv:2010.04159; Carion et al. 2020, arXiv:2005.12872; He et al.
+2016, arXiv:1512.03385) with stock PyTorch operators only: the deformable attention is one bilinear
+grid_sample per level. It runs in f32 and f64 and with PyTorch 1.13 or later. Parameter names and
+initialisation are those of the official code (`backbone.0.body.layer1.0.conv1.weight`,
+`transformer.encoder.layers.0.self_attn.sampling_offsets.weight`, ...).
 
-The backbone is a torchvision ResNet in all names and shapes: conv1 7x7/2, bn1, ReLU, 3x3/2 max-pool, layer1 to layer4
-with strides 1, 2, 2, 2 and widths w, 2w, 4w, 8w (times 4 at the outputs of bottlenecks), downsample.{0,1} where the shape
-changes. depth 50 and 101 are built from bottlenecks with the stride in the 3x3 convolution and w = 64; the small ResNet
-from basic blocks with any number of blocks and any w, which is also the width of the stem.
+The backbone is a torchvision ResNet in all names and shapes: conv1 7x7/2, bn1, ReLU, 3x3/2 max-pool, layer1
+to layer4 with strides 1, 2, 2, 2 and widths w, 2w, 4w, 8w (times 4 at the outputs of bottlenecks),
+downsample.{0,1} where the shape changes. depth 50 and 101 are built from bottlenecks with the stride in the
+3x3 convolution and w = 64; the small ResNet from basic blocks with any number of blocks and any w, which is
+also the width of the stem.
 
-Tensors: images [N, 3, H, W]; mask [N, H, W], True where padded, or None; boxes (cx, cy, w, h) relative to the image.
+Tensors: images [N, 3, H, W]; mask [N, H, W], True where padded, or None; boxes (cx, cy, w, h) relative to the
+image.
 """
 import copy
 import math
@@ -161,7 +164,8 @@ def sines(x, count):
 
 
 def sine_positions(mask, d, dtype):
-    """Pixel centres, counted over the unpadded pixels only and scaled to (0, 2 pi). -> [N, H, W, d], rows then columns."""
+    """Pixel centres, counted over the unpadded pixels only and scaled to (0, 2 pi). -> [N, H, W, d], rows
+    then columns."""
     inside = (~mask).to(dtype)
     rows, columns = inside.cumsum(1), inside.cumsum(2)
     rows = (rows - 0.5) / (rows[:, -1:, :] + 1e-6) * (2 * math.pi)
@@ -215,7 +219,8 @@ class MSDeformAttn(nn.Module):
             nn.init.zeros_(linear.bias)
 
     def forward(self, query, reference, source, shapes, padding):
-        """query [N, Q, d]; reference [N, Q, L, 2 or 4]; source [N, S, d]; padding [N, S] or None. -> [N, Q, d]"""
+        """query [N, Q, d]; reference [N, Q, L, 2 or 4]; source [N, S, d]; padding [N, S] or None.
+        -> [N, Q, d]"""
         n, q, d = query.shape
         h, l, p = self.heads, self.levels, self.points
         value = self.value_proj(source)
@@ -333,7 +338,8 @@ class Transformer(nn.Module):
         return x, shapes, padding, ratios
 
     def proposals(self, memory, shapes, padding, masks):
-        """Candidate boxes as logits [N, S, 4], infinite where unusable, and the memory with those tokens zeroed."""
+        """Candidate boxes as logits [N, S, 4], infinite where unusable, and the memory with those tokens
+        zeroed."""
         boxes = []
         for level, ((h, w), mask) in enumerate(zip(shapes, masks)):
             valid = torch.stack(((~mask[:, 0, :]).sum(1), (~mask[:, :, 0]).sum(1)), -1).to(memory.dtype)  # [N, 2]
@@ -347,7 +353,8 @@ class Transformer(nn.Module):
         return logits, memory.masked_fill(bad[..., None], 0)
 
     def forward(self, sources, masks, query_embed, class_embed, bbox_embed):
-        """-> states of each decoder layer, the reference of each (first: the initial one), encoder (logits, boxes) or None"""
+        """-> states of each decoder layer, the reference of each (first: the initial one), encoder (logits,
+        boxes) or None"""
         c = self.c
         memory, shapes, padding, ratios = self.encode(sources, masks)
         n = memory.shape[0]

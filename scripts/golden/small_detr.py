@@ -1,9 +1,11 @@
 """DETR in plain PyTorch: the independent second implementation that Saccade is compared with.
 
-Written from the paper (Carion et al. 2020, arXiv:2005.12872) with stock PyTorch operators; runs in f32 and f64. Names and
-initialisation are those of the official code. The backbone is the ResNet of small_deformable_detr.py.
+Written from the paper (Carion et al. 2020, arXiv:2005.12872) with stock PyTorch operators; runs in f32 and
+f64. Names and initialisation are those of the official code. The backbone is the ResNet of
+small_deformable_detr.py.
 
-Tensors: images [N, 3, H, W]; mask [N, H, W], True where padded, or None; boxes (cx, cy, w, h) relative to the image.
+Tensors: images [N, 3, H, W]; mask [N, H, W], True where padded, or None; boxes (cx, cy, w, h) relative to the
+image.
 """
 import math
 from dataclasses import dataclass

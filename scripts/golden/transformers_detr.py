@@ -105,8 +105,8 @@ def official(tensors):
 def predict(model, images, mask):
     """-> [(logits, boxes) of each decoder layer]; mask is True where padded.
 
-    The earlier layers' outputs come from hooks: with auxiliary_loss transformers (5.23) normalises the states between the
-    layers as well, which the official code does not."""
+    The earlier layers' outputs come from hooks: with auxiliary_loss transformers (5.23) normalises the states
+    between the layers as well, which the official code does not."""
     states = []
     hooks = [layer.register_forward_hook(lambda _, __, out: states.append(out)) for layer in model.model.decoder.layers]
     result = model(images, pixel_mask=(~mask).long())

@@ -2,8 +2,10 @@
 """Writes tests/golden/augment/: the results of torchvision's v2 operations on Pillow images, and of torch's
 nearest interpolation, for pictures made by a formula (make_resize.py) and numbers given in the file.
 
-Needs torch, torchvision and Pillow (pip install torch torchvision pillow). cases.txt has a line a case:
-  photometric height width seed brightness contrast saturation hue contrast_first channels fnv1a64   ("-": not changed)
+Needs torch, torchvision and Pillow (pip install torch torchvision pillow). cases.txt has one line per
+case:
+  photometric height width seed brightness contrast saturation hue contrast_first channels fnv1a64
+    ("-": not changed)
   nearest height width new_height new_width seed fnv1a64
   affine height width seed degrees x y scale x1 y1 x2 y2, and the box that they become
 affine.bin holds the pixels of the affine cases, one after the other: at a tie another pixel may be the

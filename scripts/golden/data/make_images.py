@@ -2,10 +2,11 @@
 """Writes tests/golden/images/: small files of every kind that is read, and Pillow's results for them:
 ImageOps.exif_transpose(Image.open(f)).convert("RGB").
 
-Needs Pillow and, for make_resize.py, torchvision (pip install pillow torchvision). cases.txt has a line a file:
+Needs Pillow and, for make_resize.py, torchvision (pip install pillow torchvision). cases.txt has one
+line per file:
   name height width fnv1a64-of-the-RGB-bytes
-Pillow writes no interlaced PNG and few kinds of BMP, so these are written here; of 16-bit grey, which it reads otherwise, the
-upper bytes are expected.
+Pillow writes no interlaced PNG and few kinds of BMP, so these are written here; for 16-bit grey, which it
+reads differently, the upper bytes are expected.
 """
 import pathlib
 import struct

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Writes tests/golden/jpeg/: small JPEG files and the results of Pillow's open(..).convert("RGB") for them.
 
-Needs Pillow (pip install pillow). cases.txt has a line a file:
+Needs Pillow (pip install pillow). cases.txt has one line per file:
   name height width fnv1a64-of-the-RGB-bytes
-With the folder of some real photos (../shared/data beside the project) photos.txt is written too: a line a folder,
+With the folder of some real photos (../shared/data beside the project) photos.txt is written too, one
+line per folder:
   folder count fnv1a64-of-all-RGB-bytes-in-the-order-of-the-names
 """
 import pathlib

@@ -6,8 +6,9 @@
 A line makes a mask, numbered by the masks before it, or applies an operation to masks of these numbers. After
 "=" comes the result: the compressed text last, for a new mask preceded by its area and box (x, y, width,
 height):
-  polygons height width count (coordinates coordinate ...) ... | box height width x y w h | counts height width count count ...
-  iou detection object crowd = value | or a b | and a b | flip a | crop a y x height width | resize a height width
+  polygons height width count (coordinates coordinate ...) ... | box height width x y w h
+  counts height width count count ... | iou detection object crowd = value | or a b | and a b | flip a
+  crop a y x height width | resize a height width
 """
 import math
 import pathlib

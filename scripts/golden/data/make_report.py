@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""pycocotools' and scikit-learn's metrics of the cases in tests/golden/coco_eval, for tests/train/report_test.cpp.
+"""pycocotools' and scikit-learn's metrics of the cases in tests/golden/coco_eval, for
+tests/train/report_test.cpp.
 
     pip install pycocotools scikit-learn
     python3 scripts/golden/data/make_report.py tests/golden/coco_eval tests/golden/report

@@ -2,11 +2,12 @@
 """Writes tests/golden/resize/: the results of Pillow's Image.resize, bilinear and bicubic, for pictures made
 by a formula.
 
-Needs Pillow and torchvision (pip install pillow torchvision). cases.txt has a line a case:
+Needs Pillow and torchvision (pip install pillow torchvision). cases.txt has one line per case:
   filter height width new_height new_width seed fnv1a64-of-the-result
 small.bin is the result of the first case, byte for byte.
-center.txt holds, in the same way, what timm and torchvision do to an image that a classifier is evaluated on: the short
-side is resized to floor(size / share), then the centre is cut out. A line: filter height width size share seed hash.
+center.txt holds, in the same way, what timm and torchvision do to an image that a classifier is evaluated on:
+the short side is resized to floor(size / share), then the centre is cut out. A line: filter height width size
+share seed hash.
 """
 import math
 import pathlib

@@ -3,7 +3,8 @@ with the best five classes of one picture, for tests/train/checkpoints/classifie
 tests/golden/classifiers/NAME.{safetensors,pth} and expected.txt with a line NAME FILE CLASS SCORE CLASS SCORE
 ... for each.
 
-Usage: python scripts/golden/published/classifiers.py        needs torch, torchvision, transformers, timm, safetensors, Pillow
+Usage: python scripts/golden/published/classifiers.py
+       needs torch, torchvision, transformers, timm, safetensors, Pillow
 """
 import os
 import tempfile

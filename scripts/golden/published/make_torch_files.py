@@ -1,7 +1,8 @@
 """Small files of torch.save in its formats, for tests/core/torch_file_test.cpp, and their contents.
 
 Writes tests/golden/torch_files:
-  zip.pth         zip container, tensors under "model", beside an optimizer, a scheduler, a Namespace and other objects
+  zip.pth         zip container, tensors under "model", beside an optimizer, a scheduler, a Namespace and
+                  other objects
   legacy.pth      the same as the pickle stream that was written before PyTorch 1.6
   protocol4.pth   zip container, pickle protocol 4, tensors under ema.module and, other values, model
   expected.safetensors   the tensors of "model"; f16 and i8 as the types that the reader gives

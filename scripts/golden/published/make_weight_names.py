@@ -1,13 +1,16 @@
-"""Names and shapes of tensors as others write them beside the official ones, for tests/train/checkpoints/weight_names_test.cpp.
+"""Names and shapes of tensors as others write them next to the official ones, for
+tests/train/checkpoints/weight_names_test.cpp.
 
-Each file of tests/golden/weight_names has the lines of somebody's file ("name 3 4 5"), a line "--" and the official lines
-that they stand for. Reduced models from transformers and timm; the official names of ViT, DeiT and Swin are timm's (which
-agree with the official code but for Swin's downsampling and head), PVT's those of ../pvt.py, those of the detectors come from
-the independent PyTorch models beside this script, those of UperNet's heads are mmsegmentation's. The files official_*.txt
-are the state_dicts of the published detectors
-(458, 561, 597 and 630 tensors): what our files must contain for load_state_dict(strict=True).
+Each file of tests/golden/weight_names has the lines of someone's file ("name 3 4 5"), a line "--" and the
+corresponding official lines. The reduced models come from transformers and timm. The official names of ViT,
+DeiT and Swin are timm's (which agree with the official code except for Swin's downsampling and head), PVT's
+are those of ../pvt.py, those of the detectors come from the independent PyTorch models in the folder above,
+and those of UperNet's heads are mmsegmentation's. The files official_*.txt are the state_dicts of the
+published detectors (458, 561, 597 and 630 tensors): what our files must contain for
+load_state_dict(strict=True).
 
-Usage: python scripts/golden/published/make_weight_names.py        needs torch, transformers, timm, safetensors
+Usage: python scripts/golden/published/make_weight_names.py
+       needs torch, transformers, timm, safetensors
 """
 import os
 import re

@@ -1,8 +1,10 @@
-"""The small models of tests/golden as the official trainers save theirs: FOLDER/{d_fine,lw_detr}/official/model.pth.
+"""The small models of tests/golden as the official trainers save theirs:
+FOLDER/{d_fine,lw_detr}/official/model.pth.
 
-D-FINE's holds `model`, `ema.module`, the state of the optimizer and of the schedules; only the averages are the weights.
-LW-DETR's holds `model`, a pickled argparse.Namespace and the state of the optimizer. The names are written down here from the
-official repositories. tests/train/checkpoints/official_containers_test.cpp reads the files.
+D-FINE's holds `model`, `ema.module`, the state of the optimizer and of the schedules; only the averages are
+the weights. LW-DETR's holds `model`, a pickled argparse.Namespace and the state of the optimizer. The names
+are written down here from the official repositories. tests/train/checkpoints/official_containers_test.cpp
+reads the files.
 
 Usage: python scripts/golden/published/official_containers.py [--folder F]      needs torch, safetensors
 """

@@ -1,25 +1,26 @@
 """References for the segmentation models, with random weights.
 
   swin     transformers' UperNet on its Swin
-  pvt      transformers' UperNet heads on its PVT, whose last stage has no class token here, as in PVT's own segmentation code
-  fpn      semantic FPN, written here from Kirillov et al. 2019 on torchvision's FPN and a torchvision ResNet with the stem of
-           ResNetV1c; the names are mmsegmentation's
+  pvt      transformers' UperNet heads on its PVT, whose last stage has no class token here, as in PVT's own
+           segmentation code
+  fpn      semantic FPN, written here from Kirillov et al. 2019 on torchvision's FPN and a torchvision ResNet
+           with the stem of ResNetV1c; the names are mmsegmentation's
 
 For each of them FOLDER gets
 
   NAME.safetensors            the weights, in bf16
-  NAME.golden.safetensors     `logits` [N, K, h, w] in evaluation, before they are resized; the parts of the loss of a
-      training step
-                              (`loss.class`, `loss.auxiliary`)
+  NAME.golden.safetensors     `logits` [N, K, h, w] in evaluation, before they are resized; the parts of the
+                              loss of a training step (`loss.class`, `loss.auxiliary`)
   NAME.gradients.safetensors  the gradients of that step
 
-Images and labels follow from formulas (images_of, labels_of), which the test has too. The losses of UperNet are means over the
-pixels that have a class; those of semantic FPN are divided by all pixels, and its classes have weights, as mmsegmentation
-has it.
+Images and labels follow from formulas (images_of, labels_of), which the test also has. The losses of UperNet
+are means over the pixels that have a class; those of semantic FPN are divided by all pixels, and its classes
+have weights, as mmsegmentation has it.
 
 tests/train/checkpoints/segmenters_test.cpp reads tests/golden/segmenters.
 
-Usage: python scripts/golden/published/segmenters.py [--folder F]      needs torch, torchvision, transformers, safetensors
+Usage: python scripts/golden/published/segmenters.py [--folder F]
+       needs torch, torchvision, transformers, safetensors
 """
 import argparse
 import copy

@@ -1,16 +1,19 @@
-"""transformers' D-FINE as a reference of the forward pass, and the losses from the paper's formulas: two independent pieces.
+"""transformers' D-FINE as a reference of the forward pass, and the losses from the paper's formulas: two
+independent pieces.
 
-transformers' own loss is no reference: it has no united matches, and pairs the boxes of one layer with the distributions of
-another. So the losses here are written down from the paper and the official configuration, image by image where the official
-code takes a batch for one image (its distillation and the number of united pairs), see docs/models.md.
+transformers' own loss is no reference: it has no united matches, and pairs the boxes of one layer with the
+distributions of another. So the losses here are written from the paper and the official configuration,
+image by image where the official code takes a batch for one image (its distillation and the number of united
+pairs), see docs/models.md.
 
-Written to FOLDER: small.safetensors (as save_pretrained writes it), small.golden.safetensors (logits and boxes in evaluation of
-the images of transformers_rt_detr.py), small.training.safetensors (targets, the parts of the loss of one step with
-denoising, the losses of 20 AdamW steps without) and small.gradients.safetensors.
+Written to FOLDER: small.safetensors (as save_pretrained writes it), small.golden.safetensors (logits and
+boxes in evaluation of the images of transformers_rt_detr.py), small.training.safetensors (targets, the parts
+of the loss of one step with denoising, the losses of 20 AdamW steps without) and small.gradients.safetensors.
 
 tests/train/checkpoints/d_fine_transformers_test.cpp reads tests/golden/d_fine.
 
-Usage: python scripts/golden/published/transformers_d_fine.py [--folder F]      needs torch, transformers, safetensors, scipy
+Usage: python scripts/golden/published/transformers_d_fine.py [--folder F]
+       needs torch, transformers, safetensors, scipy
 """
 import argparse
 import collections

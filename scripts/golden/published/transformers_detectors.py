@@ -4,31 +4,33 @@ For each variant a random model is made in PyTorch (all tensors are redrawn, so 
 hides an error), run on a padded batch, and written to FOLDER:
 
   VARIANT.safetensors       as save_pretrained writes it, with Hugging Face's names
-  VARIANT.zip.pth           under official names in the zip container of torch.save, with "args" and an optimizer beside it
+  VARIANT.zip.pth           under official names in the zip container of torch.save, with "args" and an
+                            optimizer beside it
   VARIANT.legacy.pth        the same as the pickle stream of PyTorch before 1.6
   VARIANT.golden.safetensors   logits and boxes of every decoder layer
   images.safetensors           the batches: images channels last, and their sizes
 
-tests/train/checkpoints/transformers_test.cpp reads the folder tests/golden/transformers (reduced models, made by `make`;
-only some of the weight files, to keep it small) or the one that SACCADE_TRANSFORMERS_CASES names (`full` makes the
-published sizes).
+tests/train/checkpoints/transformers_test.cpp reads the folder tests/golden/transformers (reduced models, made
+by `make`; only some of the weight files, to keep it small) or the one that SACCADE_TRANSFORMERS_CASES names
+(`full` makes the published sizes).
 
 Known differences of transformers from the official code, none of which changes the result at evaluation:
-  * The order of norms in the decoder is that of execution; officially norm1 is the cross-attention's, norm2 the
-    self-attention's. Only names differ.
+  * The order of norms in the decoder is that of execution; officially norm1 is the cross-attention's, norm2
+    the self-attention's. Only names differ.
   * The position encoding puts -0.5 into the cumulative sum like the official one; its "scale" is 2 pi.
   * With one level, transformers takes the backbone's last output only, as officially.
-  * Two stages: the official code masks invalid proposals with infinite logits; transformers does so too, and takes the
-    proposals' scores from column 0 of the last class head.
-  * transformers 5 ties the class heads of all layers also with box refinement (officially they are clones that training
-    lets differ), and writes only the first one; it must then be read for all. Two-stage models are not affected.
-  * DC5 exists in transformers for timm backbones only; timm's first dilated block keeps the dilation before it, as
-    torchvision's does.
-For DETR there is only Hugging Face's file (detr_*.safetensors) and the last layer's output: its official names and formats
-have their own tests (make_small_detr.py).
+  * Two stages: the official code masks invalid proposals with infinite logits; transformers does so too, and
+    takes the proposals' scores from column 0 of the last class head.
+  * transformers 5 ties the class heads of all layers also with box refinement (officially they are clones
+    that training lets differ), and writes only the first one; it must then be read for all. Two-stage models
+    are not affected.
+  * DC5 exists in transformers for timm backbones only; timm's first dilated block keeps the dilation before
+    it, as torchvision's does.
+For DETR there is only Hugging Face's file (detr_*.safetensors) and the last layer's output: its official
+names and formats have their own tests (make_small_detr.py).
 
-The independent model of small_deformable_detr.py, with official names, is loaded with the same values (strict) and
-compared as well.
+The independent model of small_deformable_detr.py, with official names, is loaded with the same values
+(strict) and compared as well.
 
 Usage: python scripts/golden/published/transformers_detectors.py make|full [--folder F] [--only VARIANT]
        needs torch, transformers, timm, safetensors

@@ -1,26 +1,26 @@
-"""transformers' RF-DETR, RF-DETR-Seg and LW-DETR as references of the forward pass, and the losses from the papers: two
-independent
-pieces.
+"""transformers' RF-DETR, RF-DETR-Seg and LW-DETR as references of the forward pass, and the losses from the
+papers: two independent pieces.
 
-Written to FOLDER/rf_detr, FOLDER/rf_detr_seg and FOLDER/lw_detr: model.safetensors and config.json (as save_pretrained
-writes them, the weights in
-bf16), golden.safetensors (logits, boxes and masks in evaluation of the images of transformers_rt_detr.py), training.safetensors
-(targets, the parts of the loss of one step with all groups of queries, the losses of 30 AdamW steps) and gradients.safetensors;
-rf_detr/official/model.pth is the same model in the official container.
+Written to FOLDER/rf_detr, FOLDER/rf_detr_seg and FOLDER/lw_detr: model.safetensors and config.json (as
+save_pretrained writes them, the weights in bf16), golden.safetensors (logits, boxes and masks in evaluation of
+the images of transformers_rt_detr.py), training.safetensors (targets, the parts of the loss of one step with
+all groups of queries, the losses of 30 AdamW steps) and gradients.safetensors; rf_detr/official/model.pth is
+the same model in the official container.
 
 Differences of transformers from the official code, which is followed here:
-  * RF-DETR's windows of rectangles: transformers takes the width for the height.
+  * RF-DETR's windows of rectangles: transformers uses the width as the height.
   * The channel norms of RF-DETR's projector have an epsilon of 1e-6, not that of the other norms.
-  * Its losses: transformers' encoder losses of LW-DETR's groups are others. So they are written down here from the papers:
-    IA-BCE
-    (background weights with gradient), L1 and GIoU, each group matched apart, divided by the objects times the groups; of
-    masks the
-    cross entropy and Dice at uncertain points, whose random numbers are Saccade's.
-  * The masks of RF-DETR-Seg's proposals are made of projected pixels, as in version 1.11.2 of the official code.
+  * The losses: transformers' encoder losses of LW-DETR's groups differ, so the losses are written here from
+    the papers: IA-BCE (background weights with gradient), L1 and GIoU, with each group matched separately,
+    divided by the objects times the groups; for masks the cross entropy and Dice at uncertain points, whose
+    random numbers are Saccade's.
+  * The masks of RF-DETR-Seg's proposals are made from projected pixels, as in version 1.11.2 of the official
+    code.
 
 tests/train/checkpoints/rf_detr_transformers_test.cpp reads tests/golden.
 
-Usage: python scripts/golden/published/transformers_rf_detr.py [--folder F]      needs torch, transformers, safetensors, scipy
+Usage: python scripts/golden/published/transformers_rf_detr.py [--folder F]
+       needs torch, transformers, safetensors, scipy
 """
 import argparse
 import collections

@@ -1,26 +1,30 @@
 """transformers' RT-DETR and RT-DETRv2 as independent references.
 
-For each variant a small random model is made (every tensor is drawn anew, batch norm's statistics too, so that nothing
-hides behind a zero), and written to FOLDER:
+For each variant a small random model is made (every tensor is drawn anew, batch norm's statistics too, so
+that nothing hides behind a zero), and written to FOLDER:
 
   VARIANT.safetensors           as save_pretrained writes it, with Hugging Face's names
   basic.pth                     the official names of version 1, under ema.module
-  VARIANT.golden.safetensors    the last layer's logits and boxes in evaluation of images.safetensors: squares, rectangles
-  v2.discrete.safetensors       the same of v2 with decoder_method "discrete" for the squares, and the gradients of two weights
-                                of its last attention by the sum of the logits
-  basic.training.safetensors    targets; the weighted losses of one step in training mode with denoising, and `denoising`, the
-                                embedding of its classes; the losses of 30 AdamW steps without
+  VARIANT.golden.safetensors    the last layer's logits and boxes in evaluation of images.safetensors:
+                                squares, rectangles
+  v2.discrete.safetensors       the same of v2 with decoder_method "discrete" for the squares, and the
+                                gradients of two weights of its last attention by the sum of the logits
+  basic.training.safetensors    targets; the weighted losses of one step in training mode with denoising, and
+                                `denoising`, the embedding of its classes; the losses of 30 AdamW steps
+                                without
   basic.gradients.safetensors   the gradients of that step, with Hugging Face's names
 
 Differences of transformers from the official code:
-  * The gradient of a layer's box does not reach the layer before; officially it does ("look forward twice"). The boxes of
-    the training files are computed from transformers' own outputs as the official code does it.
+  * The gradient of a layer's box does not reach the layer before; officially it does ("look forward twice").
+    The boxes of the training files are computed from transformers' own outputs as the official code does it.
   * Its position code is right for rectangles; the official one mixes up rows and columns there.
-Denoising: what transformers would draw is Saccade's noise (denoising.py); queries, masks, the decoder and losses are its own.
+Denoising: what transformers would draw is Saccade's noise (denoising.py); queries, masks, the decoder and
+losses are its own.
 
 tests/train/checkpoints/rt_detr_transformers_test.cpp reads tests/golden/rt_detr.
 
-Usage: python scripts/golden/published/transformers_rt_detr.py [--folder F]      needs torch, transformers, safetensors, scipy
+Usage: python scripts/golden/published/transformers_rt_detr.py [--folder F]
+       needs torch, transformers, safetensors, scipy
 """
 import argparse
 import copy

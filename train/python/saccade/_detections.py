@@ -8,19 +8,23 @@ from ._errors import Error
 
 
 class Detections:
-    """What a model finds in one image: N objects of a detector, or N classes of a classifier or segmentation model.
+    """What a model finds in one image: N objects of a detector, or N classes of a classifier or segmentation
+    model.
 
     All are sorted by falling score.
 
     Attributes:
-        xyxy: float64 [N, 4], boxes as x1, y1, x2, y2 in pixels of the image as it was given, from its upper left corner; they
-            may lie a little outside. A classifier's are the whole image, those of a label map are around the pixels of a class.
+        xyxy: float64 [N, 4], boxes as x1, y1, x2, y2 in pixels of the image as it was given, from its upper
+            left corner; they may lie a little outside. A classifier's are the whole image, those of a label
+            map are around the pixels of a class.
         scores: float64 [N], 0 to 1.
         labels: int64 [N], places in Model.names.
         names: N strings, the classes.
         image_size: (height, width) in pixels, of the input image; files and bytes are rotated as EXIF says.
-        class_scores: of a classifier, float64 [K], 0 to 1, the scores of all classes of Model.names, whatever the threshold.
-        label_map: of a model of label maps, int32 [height, width], the class of each pixel, whatever the threshold.
+        class_scores: of a classifier, float64 [K], 0 to 1, the scores of all classes of Model.names, whatever
+            the threshold.
+        label_map: of a model of label maps, int32 [height, width], the class of each pixel, whatever the
+            threshold.
     """
 
     def __init__(
@@ -74,7 +78,8 @@ class Detections:
         return f"Detections({len(self)}: {found}{more})"
 
     def to_supervision(self) -> Any:
-        """As supervision.Detections, with the names as data["class_name"]; of a classifier as supervision.Classifications."""
+        """As supervision.Detections, with the names as data["class_name"]; of a classifier as
+        supervision.Classifications."""
         try:
             import supervision
         except ImportError:

@@ -60,9 +60,10 @@ class Handle:
 class Model:
     """A checkpoint that `saccade train` or `saccade convert` wrote, loaded for inference.
 
-    Any number of threads may call the same model, and each gets what it would get alone; the interpreter's lock is not held
-    while it computes. A model is freed by close(), at the end of `with Model(...) as model:`, or when nothing refers to it. A
-    process that was forked cannot use its parent's models; a spawned process loads them again.
+    Any number of threads may call the same model, and each gets what it would get alone; the interpreter's
+    lock is not held while it computes. A model is freed by close(), at the end of `with Model(...) as
+    model:`, or when nothing refers to it. A process that was forked cannot use its parent's models; a spawned
+    process loads them again.
 
     Args:
         checkpoint: path of a .safetensors file.
@@ -126,7 +127,8 @@ class Model:
 
     @property
     def image_size(self) -> Tuple[int, int]:
-        """The (height, width) in pixels that images are resized to. With keeps_form: the short side, the largest long side."""
+        """The (height, width) in pixels that images are resized to. With keeps_form: the short side, the
+        largest long side."""
         return self._image_size
 
     @property
@@ -146,13 +148,15 @@ class Model:
         """Runs the model on an image, or on several.
 
         Args:
-            images: an image or a list of images. An image is a uint8 array (height, width, 3) or, grey, (height, width) with
-                values from 0 to 255; a PIL image; the path of a JPEG, PNG, BMP, WebP, GIF or TIFF file, or the bytes of one. An
-                array (N, height, width, 3) is a list. Files and bytes are rotated as EXIF says, arrays and PIL images are not.
+            images: an image or a list of images. An image is a uint8 array (height, width, 3) or, grey,
+                (height, width) with values from 0 to 255; a PIL image; the path of a JPEG, PNG, BMP, WebP,
+                GIF or TIFF file, or the bytes of one. An array (N, height, width, 3) is a list. Files and
+                bytes are rotated as EXIF says, arrays and PIL images are not.
             threshold: 0 to 1, the lowest score that is returned.
             order: of the channels of arrays: "rgb", or "bgr" as OpenCV has them.
-            batch_size: how many images form a batch. 1 is what `saccade predict` does; if images keep their aspect ratio,
-                those of one batch are padded to the same size, and scores may differ a little. On a GPU more is faster.
+            batch_size: how many images form a batch. 1 is what `saccade predict` does; if images keep their
+                aspect ratio, those of one batch are padded to the same size, and scores may differ a little.
+                On a GPU more is faster.
 
         Returns:
             Detections, or for a list one of them for each image.

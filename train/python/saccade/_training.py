@@ -43,7 +43,8 @@ def train(
         flags: the program's other flags: max_steps=20 is --max-steps 20, resume=True is --resume.
 
     Raises:
-        Error: the program is not there. What is wrong with the arguments is raised by the iteration, with the program's line.
+        Error: the program is not there. What is wrong with the arguments is raised by the iteration, with the
+            program's line.
     """
     given = {"output": output, "data": data, "model": model, "config": config, "set": set, "quiet": quiet, **flags}
     return Training(Path(os.fsdecode(encoded_path(output, "output"))), flags_of(given), quiet)
@@ -52,10 +53,11 @@ def train(
 class Training:
     """A started run of the program. An iterator over the lines of the run's metrics.jsonl, as dicts.
 
-    metrics["type"] is "train" every train.log_every steps, with the means of those steps, or "eval" after an evaluation;
-    metrics["step"] counts from 1; docs/files.md names the others and their units. Ctrl-C, the end of a `with` and of the last
-    reference to it let the run end its step and write checkpoints/last.safetensors, from which resume=True goes on; a second
-    Ctrl-C ends it at once. A Python process that is killed leaves the run alone, which then goes on.
+    metrics["type"] is "train" every train.log_every steps, with the means of those steps, or "eval" after an
+    evaluation; metrics["step"] counts from 1; docs/files.md names the others and their units. Ctrl-C, the end
+    of a `with` and of the last reference to it let the run end its step and write
+    checkpoints/last.safetensors, from which resume=True goes on; a second Ctrl-C ends it at once. A Python
+    process that is killed leaves the run alone, which then goes on.
     """
 
     def __init__(self, output: Path, words: Sequence[str], quiet: bool) -> None:
@@ -104,7 +106,8 @@ class Training:
         return self._lines.popleft()
 
     def wait(self) -> None:
-        """Waits for the end of the run. Raises InputError or Error, with the program's message, if the run fails."""
+        """Waits for the end of the run. Raises InputError or Error, with the program's message, if the run
+        fails."""
         try:
             while self.running:
                 time.sleep(0.02)
@@ -115,7 +118,8 @@ class Training:
         self._end(again=True)
 
     def stop(self) -> None:
-        """Lets the run finish its step and write a checkpoint, and waits for it. Remaining metrics can still be read."""
+        """Lets the run finish its step and write a checkpoint, and waits for it. Remaining metrics can still
+        be read."""
         self._stopped = True
         _interrupt(self._process)
         try:
