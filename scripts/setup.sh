@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Installs the packages that the build needs and that are missing (Debian 12, Ubuntu 24.04 or later; as root or with
-# sudo). Does nothing, and asks for no rights, when all are there.
-# Usage: scripts/setup.sh [--video] [--checks] [--tidy] [--fuzz]     also what predict needs for videos (180 MB), what .ci/run needs, what
-# scripts/checks/clang_tidy.sh needs, what scripts/fuzz.sh needs
+# Installs the packages that the build needs and that are missing (Debian 12, Ubuntu 24.04 or later; as root
+# or with sudo). Does nothing, and asks for no rights, if all are installed.
+# Usage: scripts/setup.sh [--video] [--checks] [--tidy] [--fuzz]
+#   also what predict needs for videos (180 MB), what .ci/run needs, what scripts/checks/clang_tidy.sh needs,
+#   what scripts/fuzz.sh needs
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -13,7 +14,7 @@ video=(libavformat-dev libavcodec-dev libswscale-dev libavutil-dev)
 checks=0 fuzz=0
 for argument in "$@"; do
   case "$argument" in
-    # The formatting of other versions differs, so the version is part of the check.
+    # Other versions format differently, so the version is part of the check.
     --checks) packages+=("${video[@]}" openmpi-bin git clang-format-14 shellcheck python3-venv) checks=1 ;;
     --video) packages+=("${video[@]}") ;;
     --fuzz) fuzz=1 ;;
@@ -46,7 +47,7 @@ if [ ${#missing[@]} -gt 0 ]; then
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "${missing[@]}"
 fi
 
-# The findings of other versions differ, so the version is part of the check, as with clang-format.
+# Other versions have other findings, so the version is part of the check, as with clang-format.
 ruff=0.8.4
 if [ $checks = 1 ] && ! .cache/ruff/bin/ruff --version 2> /dev/null | grep -qx "ruff $ruff"; then
   echo "Installing: ruff $ruff"
@@ -65,7 +66,8 @@ if [ $fuzz = 1 ] && ! dpkg-query -W "${fuzz_packages[@]}" > /dev/null 2>&1; then
     echo "setup.sh: clang cannot be installed; readers will not be fuzzed" >&2
 fi
 
-# What runs exported models (scripts/checks/check_onnx.py). No part of the program, and nothing else needs it.
+# For running exported models (scripts/checks/check_onnx.py). Not part of the program, and nothing else needs
+# it.
 if [ $checks = 1 ] && ! .cache/onnx/bin/python -c 'import onnx, onnxruntime' 2> /dev/null; then
   echo "Installing: onnx and onnxruntime"
   python3 -m venv .cache/onnx
@@ -73,7 +75,8 @@ if [ $checks = 1 ] && ! .cache/onnx/bin/python -c 'import onnx, onnxruntime' 2> 
     { rm -rf .cache/onnx; echo "setup.sh: onnxruntime cannot be fetched; exported models will not be run" >&2; }
 fi
 
-# What reads the machine code that nvcc makes (scripts/checks/check_sass.py), where the toolkit has no cuobjdump of its own.
+# For reading the machine code that nvcc makes (scripts/checks/check_sass.py), if the toolkit has no
+# cuobjdump.
 if [ $checks = 1 ] && { command -v nvcc || [ -x /usr/local/cuda/bin/nvcc ]; } > /dev/null &&
   ! { command -v cuobjdump || [ -x /usr/local/cuda/bin/cuobjdump ] || [ -d .cache/cuobjdump/bin ]; } > /dev/null; then
   echo "Installing: cuobjdump and nvdisasm"

@@ -324,7 +324,7 @@ class Watch {
   std::optional<PassedOutput> output_;
   std::vector<pid_t> running_;
   int status_ = 0, asked_ = 0;
-  bool killed_ = false;  // the first process to end was ended by a signal
+  bool killed_ = false;  // the first process that failed was ended by a signal
   Clock::time_point asked_at_;
   std::optional<Clock::time_point> end_;  // when the processes that still run are killed
 };

@@ -69,7 +69,7 @@ DataPaths split_paths(const ScoreArguments& arguments, const LoadedModel& model,
   return paths;
 }
 
-// metric_options: the requested metrics are replaced by those that can be compared
+// metric_options: completed to the metrics that are computed
 DataPaths scored_paths(const ScoreArguments& arguments, MetricOptions& metric_options) {
   if (arguments.data.empty() && arguments.annotations.empty())
     fail_input(
@@ -104,7 +104,8 @@ DataPaths scored_paths(const ScoreArguments& arguments, MetricOptions& metric_op
   return with_masks_of(metric_options, std::move(paths));
 }
 
-// Notes that a list covers only a part of the images while the metrics count all; empty if it does not.
+// Notes that at least half of the labelled images have no detections, as with the list of a split, while the
+// metrics count all images; otherwise empty.
 std::string note_on_missing(const std::string& name, const GroundTruth& truth,
                             const std::vector<Detection>& detections) {
   std::unordered_set<int64_t> labelled, seen;

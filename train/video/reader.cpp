@@ -58,7 +58,7 @@ class VideoReader::Decoder {
         every_(every),
         source_(video_source(name).value_or(VideoSource::kFile)) {
     if (const std::string problem = video_problem(); !problem.empty()) fail_input("{}: {}", name_, problem);
-    // Refuses what is refused for the user's other files, too.
+    // Checks a file like other input files.
     if (source_ == VideoSource::kFile && InputFile(name, {"a video", UINT64_MAX}).size() == 0)
       fail_input("{}: is empty, expected a video", name_);
     open(name);

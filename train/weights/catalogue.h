@@ -14,7 +14,7 @@ using config::PublishedWeights;
 
 // In the order of the list. Throws InputError if the list of the environment variable is invalid.
 const std::vector<PublishedWeights>& published_weights();
-// Names weights whose recipe the program does not have, which a user's own list may contain; empty if none.
+// Describes weights whose recipe the program lacks, which a user's own list may contain; empty if none.
 std::string unknown_recipes(const std::vector<PublishedWeights>& all);
 // Parses a list from text; `name` stands for it in messages.
 std::vector<PublishedWeights> parse_catalogue(const std::string& text, const std::string& name);

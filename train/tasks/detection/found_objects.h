@@ -17,7 +17,7 @@ namespace saccade {
 // one that the model lacks, with a message that begins with `what` ("--classes: best.safetensors").
 std::vector<bool> shown_labels(const std::vector<std::string>& wanted, const LoadedModel& model,
                                const std::string& what);
-// The score below which a model drops detections itself, and the field that sets it; nothing for others.
+// The score that a model's detections must exceed, and the field that sets it; nothing for other models.
 struct OwnThreshold {
   std::string field;
   double score = 0;
