@@ -1,5 +1,5 @@
-// Numbers that are none. Where a model predicts them its weights are at fault,
-// and only the caller knows where those are from.
+// The error for NaN and infinite numbers. If a model predicts them, its weights are at fault,
+// and only the caller knows where those come from.
 #pragma once
 
 #include "core/kernels/reduce/reduce.h"

@@ -22,7 +22,7 @@ class Counter final : public OpObserver {
   std::map<const void*, Cost> costs;
 };
 
-// Lists modules depth first, each with its own cost and that of all below it.
+// Lists modules depth first, each with the cost of itself and all its descendants.
 class Lister {
  public:
   Lister(std::map<const void*, Counter::Cost>& costs, std::vector<ModuleCost>& list)
@@ -80,7 +80,7 @@ ModelSummary summarize(Module& model, const std::function<void()>& run) {
   ModelSummary summary;
   Lister(counter.costs, summary.modules).add(model, "", 0);
   ModuleCost& total = summary.modules.front();
-  for (const auto& [module, cost] : counter.costs) {  // of modules that are not in the tree
+  for (const auto& [module, cost] : counter.costs) {  // costs of modules that are not in the tree
     total.macs += cost.macs;
     total.activation_bytes += cost.bytes;
   }

@@ -1,5 +1,5 @@
-// What a model costs: parameters, multiply-accumulates and activation memory, per module and in all.
-// Every op says what it costs (macs() in autograd/ops); docs/complexity.md has the convention.
+// The cost of a model: parameters, multiply-accumulates and activation memory, per module and in total. Every
+// op reports its cost (macs() in autograd/ops); docs/complexity.md has the convention.
 #pragma once
 
 #include <functional>
@@ -16,11 +16,11 @@ struct ModuleCost {
   std::string name;  // dotted path; "" is the model
   std::string type;
   int depth = 0;
-  // Of the module with all that is below it.
+  // Of the module with all its descendants.
   int64_t parameters = 0, trainable = 0;
   int64_t macs = 0;
   int64_t activation_bytes =
-      0;  // outputs of all ops, as a training step in this precision would hold at most
+      0;  // outputs of all ops: an upper bound of what a training step in this precision holds
 };
 
 struct ModelSummary {
@@ -28,7 +28,7 @@ struct ModelSummary {
   std::vector<ModuleCost> modules;  // depth first
 };
 
-// Counts what `run` does with the model, which is in evaluation mode meanwhile and records no gradients.
+// Counts what `run` does with the model, which is switched to evaluation mode and records no gradients.
 ModelSummary summarize(Module& model, const std::function<void()>& run);
 // The same for one image of height x width.
 ModelSummary summarize(Detector& model, int64_t height, int64_t width);

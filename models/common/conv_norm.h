@@ -1,5 +1,5 @@
-// A convolution without bias, batch norm and an activation as one block: `conv` and `norm`,
-// or what the family calls it.
+// A convolution without bias, a batch norm and an activation as one block. Its parts are named `conv` and
+// `norm`, or as the model family names them.
 #pragma once
 
 #include <functional>
@@ -11,16 +11,16 @@
 
 namespace saccade {
 
-// Weight and bias of the one convolution that a convolution and its norm come to.
+// Weight and bias of the single convolution that replaces a convolution and its norm.
 struct FoldedConv {
   Var weight;  // [O, C, R, S]
   Var bias;    // [O]
 };
 
-// What was made of tensors, until one of them changes.
+// Keeps a folded convolution until one of the tensors that it was made from changes.
 class FoldedConvCache {
  public:
-  // In the compute dtype, and in the order that the device's kernels read. No history: for evaluation.
+  // In the compute dtype and the memory layout of the device's kernels. Without history: for evaluation.
   FoldedConv get(std::span<const Var> sources, const std::function<FoldedConv()>& fold);
   void clear();
 
@@ -42,8 +42,8 @@ struct ConvNormOptions {
   bool frozen_norm = false;
   bool trainable = true;
   Initializer weight_init = {};  // empty: PyTorch's default
-  int64_t groups = 1;            // == in for a depthwise one
-  bool padded = true;            // by kernel / 2
+  int64_t groups = 1;            // equals `in` for a depthwise convolution
+  bool padded = true;            // padded by kernel / 2
   bool counts_affine = true;     // of a frozen norm, see BatchNorm2d
   const char* norm_name = "norm";
 };
@@ -51,13 +51,13 @@ struct ConvNormOptions {
 class ConvNorm : public Module {
  public:
   ConvNorm(int64_t in, int64_t out, const ConvNormOptions& options = {});
-  // [N, H, W, C] -> [N, ceil(H / stride), ceil(W / stride), O] where it is padded. Without gradients and with
-  // a frozen norm the norm is folded into the convolution, which changes the rounding only.
+  // [N, H, W, C] -> [N, ceil(H / stride), ceil(W / stride), O] if padded. Without gradients and with a frozen
+  // norm, the norm is folded into the convolution, which only changes the rounding.
   Var forward(const Var& x);
-  // relu(forward(x) + residual()), of one without an activation: the end of a residual block.
+  // Returns relu(forward(x) + residual()), the end of a residual block, for a block without activation.
   Var forward_add_relu(const Var& x, const std::function<Var()>& residual);
   FoldedConv folded() const;
-  // What folded() depends on.
+  // The tensors that folded() depends on.
   std::vector<Var> sources() const;
 
  private:
@@ -67,14 +67,14 @@ class ConvNorm : public Module {
   FoldedConvCache cache_;
 };
 
-// Do blocks of several convolutions, or with a norm, run folded? In evaluation,
-// where no gradients are recorded.
+// Returns whether blocks of several convolutions, or with a norm, run folded: in evaluation,
+// if no gradients are recorded.
 bool runs_folded(const Module& module);
-// The norm of the convolution of x, of modules under other names than a ConvNorm's:
-// one convolution where `owner` runs folded.
+// Applies the convolution and its norm, for modules whose names differ from a ConvNorm's;
+// this is one convolution if `owner` runs folded.
 Var conv_then_norm(const Module& owner, const Conv2d& conv, BatchNorm2d& norm, FoldedConvCache& cache,
                    const Var& x, Activation activation = Activation::kNone);
-// relu(norm + residual()): the end of a residual block. residual() is called once.
+// Returns relu(norm + residual()), the end of a residual block. residual() is called once.
 Var conv_norm_add_relu(const Module& owner, const Conv2d& conv, BatchNorm2d& norm, FoldedConvCache& cache,
                        const Var& x, const std::function<Var()>& residual);
 

@@ -52,7 +52,7 @@ LevelTokens encode_levels(const Vars& projected, const DetectorInput& input, Tra
   Vars positions;
   for (int64_t l = 0; l < out.maps.levels.size(); ++l)
     positions.push_back(add(Var(sines[static_cast<size_t>(l)]), slice(level_embed, 0, l, l + 1)));
-  // Levels whose samples are all alike have a batch of one; the batch must agree before they are joined.
+  // Levels whose samples are all alike have a batch of one; batches must agree before levels are joined.
   int64_t position_batch = 1;
   for (const Var& p : positions) position_batch = std::max(position_batch, p.dim(0));
   for (Var& p : positions)

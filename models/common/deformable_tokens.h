@@ -1,5 +1,5 @@
-// What Deformable DETR and the models after it share: from a backbone's maps to encoded tokens of several
-// levels, and heads.
+// Parts shared by Deformable DETR and the models derived from it: the way from a backbone's maps to encoded
+// tokens of several levels, and the heads.
 #pragma once
 
 #include "layers/conv2d.h"
@@ -9,12 +9,12 @@
 
 namespace saccade {
 
-// Maps of L levels: `{l}.0`, `{l}.1`, a 1x1 convolution and a group norm of each of the backbone's maps;
-// further levels come by 3x3 convolutions of stride 2, the first one from the backbone's last map, the next
-// ones from the level before.
+// Makes the maps of L levels. `{l}.0` and `{l}.1` are a 1x1 convolution and a group norm for each of the
+// backbone's maps. Further levels come from 3x3 convolutions of stride 2: the first one from the backbone's
+// last map, each next one from the level before.
 class InputProjections : public Module {
  public:
-  // channels: of the backbone's maps, at most `levels`
+  // channels: of the backbone's maps, of which there are at most `levels`
   InputProjections(const std::vector<int64_t>& channels, int64_t levels, int64_t dim);
   Vars forward(const Vars& features) const;  // [N, H_l, W_l, dim] each
 
@@ -26,37 +26,37 @@ class InputProjections : public Module {
   std::vector<Level> levels_;
 };
 
-// The backbone of model.backbone for so many levels, the stages that the model wants unless its `outputs` say
-// others. Throws InputError where it has more outputs than there are levels.
+// Builds the backbone of model.backbone for this many levels. It returns the stages that the model needs
+// unless its `outputs` name others. Throws InputError if it has more outputs than there are levels.
 std::shared_ptr<Backbone> build_backbone_of_levels(const Args& model, int64_t levels,
                                                    const std::vector<int64_t>& default_outputs);
 
-// The tokens of all levels, joined.
+// The concatenated tokens of all levels.
 struct LevelTokens {
   Var memory;  // [N, S, C]
   TokenMaps maps;
 };
 // projected: the levels' maps of input.images
 LevelTokens join_levels(const Vars& projected, const DetectorInput& input, const ConstantKeeper& keeper);
-// The same encoded; level_embed [L, C] tells the levels apart.
+// Joins the levels and encodes the tokens; level_embed [L, C] distinguishes the levels.
 LevelTokens encode_levels(const Vars& projected, const DetectorInput& input, TransformerEncoder& encoder,
                           const Var& level_embed, const SinePositions& positions,
                           const ConstantKeeper& keeper);
 
-// What a decoder layer attends to: the tokens around the references, [N, Q, L, 2 or 4] in every level. With
-// `record`, the output has its sampling points.
+// The input of a decoder layer's cross-attention: the tokens, sampled around the references [N, Q, L, 2 or 4]
+// in every level. With `record`, the output gets the sampling points.
 AttentionInput attend_to(const LevelTokens& tokens, const Var& references, bool record,
                          DetectorOutput& output);
 
-// Reference points of queries, [N, Q, 2 or 4] of the un-padded image,
-// in every level's padded coordinates [N, Q, L, 2 or 4].
+// Converts the reference points of queries, [N, Q, 2 or 4] of the un-padded image,
+// to the padded coordinates of every level, [N, Q, L, 2 or 4].
 Var references_in_levels(const Var& references, const TokenMaps& maps);
 
-// A class head whose scores start at 0.01 (Lin et al. 2017), and a box head that starts without an offset and
+// A class head whose scores start at 0.01 (Lin et al. 2017), and a box head that starts with offset zero and
 // with this size.
 std::shared_ptr<Linear> make_class_head(int64_t dim, int64_t columns);
 std::shared_ptr<Mlp> make_box_head(int64_t dim, double size_logit);
-// Official heads are clones: `to` gets the tensors of `from`, but for the last ones.
+// Copies all but the last tensors of `from` to `to`, since the official heads are clones.
 void copy_tensors(const Module& from, Module& to, size_t but_last = 0);
 
 }  // namespace saccade

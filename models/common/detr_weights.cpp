@@ -3,7 +3,7 @@
 namespace saccade {
 namespace {
 
-// Sampling points of a head and level, of an attention layer.
+// Returns the sampling points per head and level of an attention layer.
 int64_t infer_points(const Inference& in, const std::string& attention, int64_t heads, int64_t levels) {
   int64_t rows = in.size(attention + ".sampling_offsets.weight", 0),
           group = 2 * heads * std::max<int64_t>(levels, 1);
@@ -66,7 +66,7 @@ int64_t infer_levels(Inference& in, const InferredTransformer& transformer) {
 }
 
 void infer_projections(Inference& in, int64_t usual) {
-  // Projections of 1x1 read the backbone's last stages, those of 3x3 make further levels.
+  // 1x1 projections read the backbone's last stages, 3x3 projections make further levels.
   int64_t from_backbone = 0;
   auto projection = [&] { return fmt::format("input_proj.{}.0.weight", from_backbone); };
   while (in.has(projection()) && in.size(projection(), 3) == 1) ++from_backbone;

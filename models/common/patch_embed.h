@@ -1,4 +1,4 @@
-// Patch embedding of vision transformers and of their later stages: `proj` and, where wanted, `norm`.
+// Patch embedding of vision transformers and of their later stages: `proj` and, optionally, `norm`.
 #pragma once
 
 #include "autograd/ops.h"
@@ -11,12 +11,12 @@ namespace saccade {
 
 class PatchEmbed : public Module {
  public:
-  // patch: pixels or cells on a side
+  // patch: its side in pixels or cells
   PatchEmbed(int64_t patch, int64_t dim, bool with_norm, int64_t in = 3) : patch_(patch) {
     proj_ = make_child<Conv2d>("proj", in, dim, patch, Conv2dOptions{.stride = patch});
     if (with_norm) norm_ = make_child<LayerNorm>("norm", dim);
   }
-  // Images or a map [N, H, W, in], filled up with zeros to whole patches -> [N, H / patch, W / patch, C]
+  // Images or a map [N, H, W, in], zero-padded to whole patches -> [N, H / patch, W / patch, C]
   Var forward(const Var& map) const {
     Var x = proj_(pad_map(map, patch_));
     return norm_ ? norm_(x) : x;
@@ -28,8 +28,8 @@ class PatchEmbed : public Module {
   Child<LayerNorm> norm_;
 };
 
-// positions [1, from.cells(), C], row by row -> [1, to.cells(), C], interpolated between the cells' centres;
-// those of the edges hold outside. As they are where the grids are equal.
+// positions [1, from.cells(), C], row by row -> [1, to.cells(), C], interpolated between the cells' centres
+// and constant beyond the outermost ones. Returned unchanged if the grids are equal.
 Var resized_positions(const Var& positions, const MapSize& from, const MapSize& to, Resampling resampling,
                       const ConstantKeeper& keeper);
 

@@ -1,4 +1,4 @@
-// The class head of most official backbones: the mean over the last map through one linear layer.
+// The class head of most official backbones: the mean of the last map, followed by one linear layer.
 #pragma once
 
 #include "layers/linear.h"
@@ -8,8 +8,8 @@ namespace saccade {
 
 class PooledClassifier : public Classifier {
  public:
-  // body: gives one map; its tensors keep their names. type: of the classifier, for summaries. head:
-  // the linear layer's name
+  // body: returns one map; its tensors keep their names. type: of the classifier, for summaries.
+  // head: the linear layer's name
   PooledClassifier(const char* type, std::shared_ptr<Backbone> body, const std::string& head, int64_t classes,
                    const LinearOptions& linear = {})
       : type_(type), head_name_(head), body_(child("", std::move(body))) {

@@ -1,4 +1,4 @@
-// What backbones of several stages share. Stages are numbered from 1.
+// Helpers for backbones of several stages. Stages are numbered from 1.
 #pragma once
 
 #include <cstddef>
@@ -10,15 +10,15 @@
 
 namespace saccade {
 
-// What a backbone may have at most: far more than anyone trains, and little enough to be built at once.
+// The limits of a backbone: far above anything people train, yet small enough to be built at once.
 constexpr size_t kMaxStages = 8;
-constexpr int64_t kMaxBlocks = 1024;  // of a stage
+constexpr int64_t kMaxBlocks = 1024;  // per stage
 
-// The stages whose maps a backbone returns: `outputs` of its section, else `fallback`, else the last one.
-// Throws InputError unless they ascend and exist.
+// Returns the stages whose maps a backbone returns: `outputs` of its section, else `fallback`, else the last
+// one. Throws InputError unless they are ascending and exist.
 std::vector<int64_t> read_outputs(const Args& backbone, const std::vector<int64_t>& fallback, int64_t stages);
 
-// The entries of `per_stage` that belong to the stages of `chosen`.
+// Returns the entries of `per_stage` for the chosen stages.
 template <class T>
 std::vector<T> at_stages(const std::vector<T>& per_stage, const std::vector<int64_t>& chosen) {
   std::vector<T> entries;
@@ -26,14 +26,15 @@ std::vector<T> at_stages(const std::vector<T>& per_stage, const std::vector<int6
   return entries;
 }
 
-// A number a stage, from 1 to `high`: the argument, or as much of `fallback` as there are stages. Throws
+// Reads one number per stage, from 1 to `high`: the argument, or the first entries of `fallback`. Throws
 // InputError for another count.
 std::vector<int64_t> read_per_stage(const Args& backbone, const std::string& key,
                                     std::vector<int64_t> fallback, int64_t stages, int64_t high = 65536);
-constexpr int64_t kMaxReduction = 64;  // tokens on a side that `spatial_reduction` makes one key of
+constexpr int64_t kMaxReduction =
+    64;  // side of the square of tokens that `spatial_reduction` merges into one key
 
-// Stochastic depth: the drop probability of every block of every stage, 0 for the first block and rising in
-// equal steps to `rate` for the last. depths: blocks of each stage.
+// Stochastic depth: the drop probability of every block of every stage, rising linearly from 0 for the first
+// block to `rate` for the last. depths: blocks of each stage.
 std::vector<std::vector<double>> drop_path_rates(const std::vector<int64_t>& depths, double rate);
 
 }  // namespace saccade

@@ -11,14 +11,14 @@
 namespace saccade {
 namespace {
 
-// How many of `cells` nearest-neighbour samples of an axis of `length` pixels fall into its first `valid`.
+// Counts the nearest-neighbour samples, `cells` on an axis of `length` pixels, in its first `valid` pixels.
 int64_t valid_cells(int64_t cells, int64_t length, int64_t valid) {
   int64_t n = 0;
   while (n < cells && n * length / cells < valid) ++n;
   return n;
 }
 
-// The part of one level that is not padding, for every image.
+// Returns the un-padded part of one level for every image.
 std::vector<MapSize> valid_sizes(const MapSize& level, const DetectorInput& input) {
   if (input.sizes.empty()) return std::vector<MapSize>(static_cast<size_t>(input.images.dim(0)), level);
   std::vector<MapSize> valid;
@@ -98,7 +98,7 @@ Proposals make_proposals(const TokenMaps& maps, const ConstantKeeper* keeper) {
     return {logits, invalid};
   };
   CacheKey key = maps.key;
-  key.add(int64_t{-1});  // nothing else of these maps is kept under it
+  key.add(int64_t{-1});  // nothing else from these maps is kept under this key
   const Tensors made = keeper ? keeper->get(key, make) : make();
   return {made[0], made[1]};
 }

@@ -23,7 +23,7 @@ TransformerOptions read_transformer_options(const Args& t) {
 
 namespace {
 
-// `linear1` and `linear2` of a layer. Biases: PyTorch's default, what the official resets leave.
+// `linear1` and `linear2` of a layer. The biases use PyTorch's default, which the official resets keep.
 std::shared_ptr<Mlp> feed_forward(const TransformerOptions& o) {
   return std::make_shared<Mlp>(std::vector{o.dim, o.ffn_dim, o.dim},
                                MlpOptions{.names = {"linear1", "linear2"},
@@ -43,7 +43,7 @@ AttentionShape attention_shape(const TransformerOptions& o, int64_t points, bool
           .reference_points = reference_points};
 }
 
-// Attention of the queries [N, Q, C] with each other.
+// Lets the queries [N, Q, C] attend to each other.
 Var attend_in_groups(Attention& layer, const Var& target, const Var& position, const QueryGroups& groups) {
   int64_t N = target.dim(0), Q = target.dim(1), C = target.dim(2);
   Shape grouped{N * groups.equal, Q / groups.equal, C};
@@ -107,7 +107,7 @@ Var Gate::forward(const Var& x, const Var& y) const {
   return norm_(add(mul(slice(gates, -1, 0, dim), x), mul(slice(gates, -1, dim, 2 * dim), y)));
 }
 
-// The children in the official orders.
+// Makes the children in the official orders.
 TransformerDecoderLayer::TransformerDecoderLayer(const TransformerOptions& o, bool deformable)
     : dropout_(o.dropout), pre_norm_(o.pre_norm) {
   auto norm = [&](const char* name) { return make_child<LayerNorm>(name, o.dim); };

@@ -2,7 +2,7 @@
 // parameter names. Every attention layer comes from the registry.
 //
 // Post-norm layers compute x = norm(x + f(x)); pre-norm layers x = x + f(norm(x)), and their encoder ends
-// with a norm. DETR's decoder always ends with one, which every layer's output goes through.
+// with a norm. DETR's decoder always ends with a norm, which is applied to every layer's output.
 #pragma once
 
 #include "autograd/ops.h"
@@ -20,36 +20,36 @@ struct TransformerOptions {
   int64_t levels = 1, encoder_points = 0, decoder_points = 0;  // for attention layers that sample
   double dropout = 0;
   bool pre_norm = false;
-  bool denoising = false;                         // the queries may have a mask
+  bool denoising = false;                         // queries may have an attention mask
   bool anchors = false;                           // DETR's decoder gets AttentionInput::query_position
   Activation activation = Activation::kRelu;      // of the feed-forward blocks
-  Initializer ffn_init = init::xavier_uniform();  // of their weights
-  bool norms_in_order = false;  // a deformable decoder's norm1 is the self-attention's, as in RT-DETR
-  bool gated = false;           // a gate joins a deformable decoder's cross-attention, as in D-FINE
-  bool last_norm = false;       // a deformable decoder ends with a norm too, as in LW-DETR
+  Initializer ffn_init = init::xavier_uniform();  // of the weights of these blocks
+  bool norms_in_order = false;  // norm1 of a deformable decoder follows self-attention, as in RT-DETR
+  bool gated = false;           // a gate merges in a deformable decoder's cross-attention, as in D-FINE
+  bool last_norm = false;       // a deformable decoder also ends with a norm, as in LW-DETR
   int64_t cross_heads = 0;      // of a deformable decoder's cross-attention; 0: `heads`
-  // Sections of the configuration; empty: the layers of the official model.
+  // Sections of the configuration; if empty, the layers of the official model.
   Args encoder_attention, decoder_self_attention, decoder_cross_attention;
 };
 
-// Reads the fields above from the section model.transformer, which the caller finishes, but for what only one
-// family has: levels and pre_norm.
+// Reads the fields above from the section model.transformer, except levels and pre_norm, which only one
+// family has. The caller finishes the section.
 TransformerOptions read_transformer_options(const Args& section);
 
-// The S tokens of all levels and what is known about them.
+// The S tokens of all levels with their geometry.
 struct TokenMaps {
   FeatureLevels levels;
   std::vector<std::vector<MapSize>> valid;  // [L][N]: the part of each image's map that is not padding
   Tensor valid_sizes;                       // i64 [N, L, 2]: their heights and widths, on the device
-  CacheKey key;                             // of all this, for a ConstantKeeper of what follows from it
-  Tensor padding_mask;                      // bool [N, S]; undefined: nothing is padded
-  Tensor valid_ratios;                      // f32 [N, L, 2] as (x, y): valid part of each level
+  CacheKey key;                             // of all of these, for a ConstantKeeper of derived values
+  Tensor padding_mask;                      // bool [N, S]; undefined if nothing is padded
+  Tensor valid_ratios;                      // f32 [N, L, 2] as (x, y): valid fraction of each level
   Tensor reference_points;  // f32 [N, S, L, 2]: pixel centres, in every level's padded coordinates
 };
 
 class TransformerEncoderLayer : public Module {
  public:
-  // attention: the registered layer where the options name none
+  // attention: the registered layer used if the options name none
   TransformerEncoderLayer(const TransformerOptions& options, const std::string& attention);
   // tokens [N, S, C], position [N or 1, S, C] -> [N, S, C]
   Var forward(const Var& tokens, const Var& position, const TokenMaps& maps);
@@ -86,20 +86,20 @@ class Gate : public Module {
   Child<LayerNorm> norm_;
 };
 
-// Which queries of a decoder attend to each other.
+// Defines which queries of a decoder attend to each other.
 struct QueryGroups {
-  int64_t equal = 1;   // they are this many groups of equal size, each for itself
-  AttentionMask mask;  // or some see not all of the others
+  int64_t equal = 1;   // number of groups of equal size; queries attend only within their group
+  AttentionMask mask;  // or a mask that restricts what some queries attend to
 };
 
-// DETR's decoder layer, or Deformable DETR's: there the cross-attention is `cross_attn` with `norm1`, and
-// `norm2` belongs to the self-attention, unless the norms are in order.
+// A decoder layer of DETR or of Deformable DETR. In the latter the cross-attention is `cross_attn` with
+// `norm1`, and `norm2` belongs to the self-attention, unless the norms are in order.
 class TransformerDecoderLayer : public Module {
  public:
   TransformerDecoderLayer(const TransformerOptions& options, bool deformable);
-  // target, position [N, Q, C] -> [N, Q, C]. memory: what the cross-attention reads, all but its query. With
-  // its query_position that stands there for `position`, and is added, as key_position is, for a layer that
-  // does not keep them apart.
+  // target, position [N, Q, C] -> [N, Q, C]. memory: the input of the cross-attention except its query. If it
+  // has a query_position, this replaces `position` there; for a layer that does not keep positions apart,
+  // query_position and key_position are added.
   Var forward(const Var& target, const Var& position, AttentionInput memory, const QueryGroups& groups);
   std::string type_name() const override { return "DecoderLayer"; }
 
@@ -115,13 +115,13 @@ class TransformerDecoderLayer : public Module {
 class TransformerDecoder : public Module {
  public:
   TransformerDecoder(const TransformerOptions& options, bool deformable);
-  // DETR: the normalised output [N, Q, C] of every layer. The loop over Deformable DETR's layers belongs to
-  // the model, which refines boxes between them.
+  // DETR: returns the normalised output [N, Q, C] of every layer. The model itself loops over Deformable
+  // DETR's layers, since it refines boxes between them.
   Vars forward(Var target, const Var& position, const AttentionInput& memory, const QueryGroups& groups);
   const Child<TransformerDecoderLayer>& layer(int64_t i) const { return layers_[static_cast<size_t>(i)]; }
-  // DETR's and LW-DETR's, of every layer's output.
+  // Applies the last norm to a layer's output, in DETR and LW-DETR.
   Var normalised(const Var& x) const { return norm_(x); }
-  // Official files carry Deformable DETR's heads under these names too when boxes are refined.
+  // Official files also list Deformable DETR's heads under these names if boxes are refined.
   void add_head_names(const std::string& name, std::shared_ptr<Module> head) { child(name, std::move(head)); }
   std::string type_name() const override { return "Decoder"; }
 
@@ -130,7 +130,7 @@ class TransformerDecoder : public Module {
   Child<LayerNorm> norm_;
 };
 
-// Learned queries `query_embed.weight` [Q, C] and, for training only, further groups of them
+// Learned queries `query_embed.weight` [Q, C] and, for training only, additional groups of queries
 // `query_embed_groups.weight` for one-to-many supervision (Group DETR, Chen et al. 2023).
 class QueryEmbedding : public Module {
  public:

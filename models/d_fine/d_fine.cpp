@@ -17,8 +17,8 @@ struct DFineDecoderOptions : HybridDecoderOptions {
   double bin_scale = 4;
 };
 
-// How sharp the distributions of a box are says how good it is: what is added to its logits ("LQE",
-// section 3.1).
+// Predicts what to add to a box's logits from the sharpness of its distributions, which indicates its quality
+// ("LQE", section 3.1).
 class QualityHead : public Module {
  public:
   explicit QualityHead(Activation activation) {
@@ -41,9 +41,8 @@ class QualityHead : public Module {
   Child<Mlp> reg_conf_;
 };
 
-// D-FINE's decoder (Peng et al. 2024): the queries are chosen as RT-DETR's; the first layer predicts a box,
-// the reference of the distributions that every layer refines. Parameter names are those of the official
-// code.
+// D-FINE's decoder (Peng et al. 2024): the queries are chosen as in RT-DETR; the first layer predicts a box,
+// the reference of the distributions that every layer refines. Parameter names are the official ones.
 class DFineDecoder : public HybridDecoder {
  public:
   // channels: of the encoder's maps
@@ -88,7 +87,7 @@ class DFineDecoder : public HybridDecoder {
         if (training()) set_first(output, q.denoising, {dec_score_head_[0](target), box});
         first = box.detach();
       }
-      // The logits of a layer are what it adds to those of the layer before.
+      // Each layer's logits are added to those of the layer before.
       const Var refined = dec_bbox_head_[layer](i == 0 ? target : add(target, before));
       corners = i == 0 ? refined : add(refined, corners);
       before = target.detach();
@@ -103,7 +102,7 @@ class DFineDecoder : public HybridDecoder {
   }
 
   DFineDecoderOptions options_;
-  Var up_, bin_scale_;  // [1] each: constants, which the official files have as parameters
+  Var up_, bin_scale_;  // [1] each: constants that the official files have as parameters
   Child<Mlp> query_pos_head_, pre_bbox_head_;
   std::vector<Child<Mlp>> dec_bbox_head_;
   std::vector<Child<QualityHead>> quality_heads_;
@@ -136,7 +135,7 @@ std::shared_ptr<Module> build_d_fine(const Args& model, int64_t classes, const A
   return std::make_shared<DFine>(options, decoder, build_hybrid_backbone(model, decoder.transformer.levels));
 }
 
-// A convolution with its norm and learned affine step, under this name there and here.
+// Adds a convolution with its norm and learned affine step, under these names there and here.
 void add_conv(WeightRules& rules, const std::string& from, const std::string& to) {
   rules.push_back({from + "convolution.", to + "conv."});
   rules.push_back({from + "normalization.", to + "bn."});
@@ -165,7 +164,7 @@ WeightRules hugging_face_names() {
   rules.push_back({"model.decoder.lqe_layers.", "decoder.decoder.lqe_layers."});
   for (const char* name : {"pre_bbox_head.", "up", "reg_scale"})
     rules.push_back({std::string("model.decoder.") + name, std::string("decoder.") + name});
-  // Names of version 5 of transformers in memory.
+  // Names that version 5 of transformers uses in memory.
   for (const char* number : {"0.", "1."}) {
     const std::string to = number[0] == '0' ? "linear1." : "linear2.";
     rules.push_back({std::string("model.encoder.aifi.*.layers.*.mlp.layers.") + number,
@@ -188,7 +187,7 @@ constexpr const char* kQualityHead = "decoder.lqe_layers.0.reg_conf.layers.0.wei
                           .scope = WeightNaming::kDetector,
                           .has_copies = true});
 
-// D-FINE with SiLU, trained towards another network's features through a layer that is not used any more.
+// D-FINE with SiLU, trained to match another network's features through a layer that is no longer used.
 [[maybe_unused]] const bool official_rt_detr_v4 = weight_namings().add({.name = kRtDetrV4,
                                                                         .markers = {kFeatureProjector},
                                                                         .rules = {},
@@ -202,19 +201,19 @@ bool infer_d_fine(Inference& in) {
   if (found.levels == 2) in.set("model.backbone.outputs", std::vector<int64_t>{3, 4});
   const int64_t points =
       in.size("decoder.decoder.layers.0.cross_attn.attention_weights.weight", 0) / found.heads;
-  // In all published models the second of three levels has as many as the others together,
-  // and two have as many.
+  // In all published models the second of three levels has as many points as the others together,
+  // and two levels have equally many.
   if (found.levels == 3)
     in.set(t + "decoder_cross_attention.arg.level_points",
            std::vector<int64_t>{points / 4, points / 2, points / 4});
   else
     in.set(t + "decoder_points", points / found.levels);
-  // Of channels that are rounded down twice.
+  // The expansion follows from a channel count that was rounded down twice.
   in.set(own + "hybrid_encoder.expansion",
          static_cast<double>(2 * in.size(csp + "conv1.conv.weight", 0)) / static_cast<double>(found.dim));
   in.set(own + "fusion_blocks", in.count(csp + "bottlenecks.", ".conv1.conv.weight"));
   in.set(own + "bins", in.size("decoder.dec_bbox_head.0.layers.2.weight", 0) / 4 - 1);
-  // DEIM's weights leave no trace of theirs.
+  // DEIM's activation leaves no trace in its weights.
   if (!in.given().get_section("d_fine").has("decoder_activation")) {
     const auto activation = in.json().find<std::string>("decoder_activation_function");
     if (activation)

@@ -5,7 +5,7 @@ namespace saccade {
 BinScale make_bin_scale(const Var& up, const Var& scale, int64_t bins) {
   SACCADE_CHECK(bins >= 4 && bins % 2 == 0, "[make_bin_scale] {} bins, expected an even number from 4 on",
                 bins);
-  // (1 + end)^(k / half) - 1 for k = 0 ... half, each side of 0; the outermost bins stand for twice the end.
+  // (1 + end)^(k / half) - 1 for k = 0 ... half, on each side of 0; the outermost bins are at twice the end.
   const int64_t half = bins / 2 - 1;
   std::vector<float> exponents, signs;
   for (int64_t k = -half; k <= half; ++k) {
@@ -43,7 +43,7 @@ Var side_targets(const Var& references, const Var& truth, const BinScale& bins) 
   const Var low = sub(div(sub(centre, sub(true_centre, half_truth)), unit), half),
             high = sub(div(sub(add(true_centre, half_truth), centre), unit), half);
   const Var place = reshape(concat({low, high}, -1), {references.dim(0), kSides, 1});
-  // Between two bins the probability of the lower one falls from 1 to 0, that of the upper one rises.
+  // Between two bins the probability of the lower one falls from 1 to 0 and that of the upper one rises.
   const int64_t R = bins.values.dim(0) - 1;
   const Var lower = slice(bins.values, 0, 0, R), gap = sub(slice(bins.values, 0, 1, R + 1), lower);
   const Var risen = clamp(div(sub(place, lower), gap), 0, 1);  // [P, 4, R]

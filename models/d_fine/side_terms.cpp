@@ -1,5 +1,5 @@
-// Losses of distributions of sides (Peng et al. 2024, D-FINE): "fgl", the cross entropy with the two bins
-// next to a side's true place, and "ddf", what earlier layers learn from the last one.
+// Losses of the distributions of sides (Peng et al. 2024, D-FINE): "fgl", the cross entropy with the two bins
+// next to a side's true position, and "ddf", which distils the last layer into earlier ones.
 #include <algorithm>
 #include <cmath>
 
@@ -20,7 +20,7 @@ Var rows_of(const Var& x) {
   return reshape(x, {x.dim(0) * x.dim(1) * x.dim(2), x.rank() == 4 ? x.dim(3) : 1});
 }
 
-// Fine-grained localisation loss (eq. 5), each pair weighted by the overlap that its box has reached.
+// Fine-grained localisation loss (eq. 5); each pair is weighted by the overlap that its box has reached.
 class LocalisationTerm : public SideTerm {
   Var sum(const LayerPrediction& predicted, const MatchedQueries& matched) const override {
     const SidePrediction& sides = predicted.sides;
@@ -45,9 +45,9 @@ class LocalisationTerm : public SideTerm {
 
 constexpr double kTemperature = 5;
 
-// Decoupled distillation focal loss (eq. 6): matched and other queries of an image weigh as the roots of
-// their numbers do. The official code takes all images of a batch for one; here each is one, so that no
-// image's loss depends on the others.
+// Decoupled distillation focal loss (eq. 6): matched and other queries of an image are weighted by the square
+// roots of their numbers. The official code treats all images of a batch as one; here each is separate, so
+// that no image's loss depends on the others.
 class DistillationTerm : public SideTerm {
   Var sum(const LayerPrediction& predicted, const MatchedQueries& matched) const override {
     const SidePrediction& sides = predicted.sides;
@@ -67,13 +67,13 @@ class DistillationTerm : public SideTerm {
   }
   double divisor(const QueryCounts& step) const override { return step.images; }
 
-  // [G, N, Q]: of a query with an object the overlap of its box, else the teacher's highest score;
-  // times its part in the mean.
+  // [G, N, Q]: the overlap of its box for a query with an object, else the teacher's highest score,
+  // times its share of the mean.
   static Var weights_of(const LayerPrediction& predicted, const MatchedQueries& matched) {
     const int64_t G = predicted.boxes.dim(0), N = predicted.boxes.dim(1), Q = predicted.boxes.dim(2);
     std::vector<float> has_object(static_cast<size_t>(N * Q)), part(static_cast<size_t>(N * Q));
     for (int64_t row : matched.rows)
-      if (row < N * Q) has_object[static_cast<size_t>(row)] = 1;  // all layers have the same
+      if (row < N * Q) has_object[static_cast<size_t>(row)] = 1;  // all layers have the same rows
     for (int64_t n = 0; n < N; ++n) {
       const auto begin = has_object.begin() + n * Q;
       const auto with = static_cast<double>(std::count(begin, begin + Q, 1.0F)),

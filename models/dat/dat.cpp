@@ -11,8 +11,8 @@ namespace {
 
 constexpr int64_t kDatHeadChannels = 32;  // in all official models
 
-// The section of a block's attention layer. L is window attention, S shifted windows, by half their size,
-// rounded up (Swin rounds down), P spatial reduction (row P of the paper's Table 6).
+// Returns the section of a block's attention layer. L is window attention, S windows shifted by half their
+// size, rounded up (Swin rounds down), P spatial reduction (row P of the paper's Table 6).
 Args attention_section(const DatOptions& o, size_t stage, char letter) {
   if (letter == 'D') return deformable_section(o, stage, "");
   Args args;
@@ -45,7 +45,7 @@ class DatStage : public Module {
                    .strides = {1, 1, 1, 1},
                    .reductions = {8, 4, 2, 1}}};
 
-  // drop_path: the probability of each block
+  // drop_path: the probabilities of the blocks
   DatStage(const DatOptions& o, size_t stage, const std::vector<double>& drop_path) {
     int64_t dim = o.dims[stage];
     for (size_t j = 0; j < o.blocks[stage].size(); ++j) {
@@ -74,8 +74,8 @@ class DatStage : public Module {
   std::vector<PreNormBlock> blocks_;
 };
 
-// What names and shapes tell of an official classifier. A window that is shifted has no tensors of its own:
-// officially every second one is.
+// Infers an official classifier's configuration from names and shapes. A shifted window has no tensors of its
+// own: officially every second window is shifted.
 bool infer_dat_classifier(Inference& in) {
   if (!in.has("cls_head.weight") || !in.has("patch_proj.0.weight") ||
       !in.has("stages.0.mlps.0.chunk.linear1.weight"))
@@ -108,7 +108,7 @@ bool infer_dat_classifier(Inference& in) {
       found.window = (std::llround(std::sqrt(static_cast<double>(in.size(window_table, 0)))) + 1) / 2;
     }
     if (found.heads.back() > 0) continue;
-    // No table tells them.
+    // No table gives the number of heads.
     found.heads.back() = std::max<int64_t>(1, found.dims.back() / kDatHeadChannels);
     in.assumed.push_back(fmt::format("model.backbone.arg.heads: {} in stage {}", found.heads.back(), s + 1));
   }

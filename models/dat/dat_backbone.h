@@ -1,5 +1,5 @@
-// What DAT and DAT++ share, with the official parameter names: stages of blocks whose attention layers are
-// chosen by letters, a convolution and a norm before each stage, and a norm after each map that is wanted.
+// Parts shared by DAT and DAT++, with the official parameter names: stages of blocks whose attention layers
+// are chosen by letters, a convolution and a norm before each stage, and a norm after each returned map.
 #pragma once
 
 #include <fmt/format.h>
@@ -23,35 +23,36 @@ constexpr const char* kDatAttention = "dmha";
 
 struct DatOptions {
   // One word per stage, one letter per block. D is the attention layer of the section `attention` (deformable
-  // attention unless it says otherwise).
+  // attention by default).
   std::vector<std::string> blocks;
   std::vector<int64_t> dims, heads;               // one per stage; the stem gives dims[0]
   std::vector<int64_t> groups, kernels, strides;  // of deformable attention, one per stage
-  std::vector<int64_t> reductions;                // of spatial reduction, one per stage; DAT alone
+  std::vector<int64_t> reductions;                // of spatial reduction, one per stage; only in DAT
   int64_t window = 7;
-  int64_t image_size = 224;  // for which the tables of relative positions are made; any size can be given
-  double drop_path = 0;      // of the last block; grows linearly from 0 at the first
+  int64_t image_size =
+      224;               // size for which the tables of relative positions are made; images may have any size
+  double drop_path = 0;  // of the last block; grows linearly from 0 for the first
   Args attention;
   std::vector<int64_t> outputs;  // stages whose maps forward() returns, each through its own norm
 };
 
 struct DatFamily {
   const char *type, *classifier_type;  // for summaries
-  const char *letters, *meaning;       // of blocks; meaning: in words, for an error
-  bool overlap;  // whether the windows of convolutions do; then the stem has two of them with GELU between
+  const char *letters, *meaning;       // the letters of blocks, and their meaning in words for error messages
+  bool overlap;  // whether convolution windows overlap; if so, the stem has two with a GELU between
   int64_t min_window, max_window;
   const char* blocks;   // of the smallest official model,
-  DatOptions defaults;  // and its other numbers
+  DatOptions defaults;  // and its other options
 };
 
-// All but the outputs; the caller finishes the section.
+// Reads all options except the outputs; the caller finishes the section.
 DatOptions read_dat(const Args& args, const DatFamily& family);
-// The section of the attention layer D; deformable attention gets the stage's settings where the
-// configuration gives none.
+// Returns the section of the attention layer D; deformable attention gets the stage's settings unless the
+// configuration gives its own.
 Args deformable_section(const DatOptions& options, size_t stage, const std::string& variant);
 
-// A convolution with a stride, `first`, and a norm, `first + 1`.norm. Windows of 3x3 that overlap, or as wide
-// as the stride.
+// A convolution with a stride, `first`, and a norm, `first + 1`.norm. The windows are either 3x3 and overlap,
+// or as wide as the stride.
 class Downsampling : public Module {
  public:
   Downsampling(int64_t in, int64_t out, int64_t stride, bool overlap, bool bias, int64_t first = 0) {
@@ -67,11 +68,11 @@ class Downsampling : public Module {
   Child<LayerNorm> norm_;
 };
 
-// Stage: a module, made of the options, its number and the drop probabilities of its blocks; with kFamily.
+// Stage: a module built from the options, its number and its blocks' drop probabilities; it has a kFamily.
 template <class Stage>
 class DatBackbone : public Backbone {
  public:
-  // classifier: the one output, the last stage's, has the classifier's norm
+  // classifier: the only output, the last stage's, uses the classifier's norm
   DatBackbone(const DatOptions& options, bool classifier) : options_(options) {
     const std::vector<int64_t>& dims = options.dims;
     std::vector<int64_t> depths;
@@ -137,10 +138,10 @@ std::shared_ptr<Classifier> build_dat_classifier(const Args& args, int64_t num_c
                                             num_classes);
 }
 
-// What names and shapes tell of an official classifier, stage by stage: the last entries of `found` are those
-// of the stage at hand. This is of its deformable attention, if tensors that begin with `block` are of one.
+// Infers a stage of an official classifier from names and shapes: fills the last entries of `found` with the
+// options of deformable attention if tensors that begin with `block` belong to it.
 void infer_deformable(Inference& weights, const std::string& block, DatOptions& found);
-// Sets the fields that were found, those of empty lists aside, and the classes.
+// Sets the fields that were found, except empty lists, and the classes.
 void set_dat(Inference& weights, const DatOptions& found);
 
 }  // namespace saccade

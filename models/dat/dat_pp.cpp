@@ -1,6 +1,6 @@
 // DAT++ (Xia et al. 2023, "DAT++: Spatially Dynamic Vision Transformer with Deformable Attention"):
-// neighbourhood and deformable attention in four stages, before each a depthwise convolution (local
-// perception unit), feed-forward parts with a depthwise convolution, with the official parameter names.
+// neighbourhood and deformable attention in four stages, whose blocks start with a depthwise convolution
+// (local perception unit) and have another one in the feed-forward part. Official parameter names.
 #include <fmt/ranges.h>
 
 #include "autograd/engine.h"
@@ -13,7 +13,7 @@
 namespace saccade {
 namespace {
 
-// The section of a block's attention layer: N is neighbourhood attention.
+// Returns the section of a block's attention layer; N is neighbourhood attention.
 Args layer_section(const DatOptions& o, size_t stage, char letter) {
   if (letter != 'N') return deformable_section(o, stage, "dat_pp");
   Args args;
@@ -59,7 +59,7 @@ class DatPpStage : public Module {
                                                      .kernels = {9, 7, 5, 3},
                                                      .strides = {8, 4, 2, 1}}};
 
-  // drop_path: the probability of each block
+  // drop_path: the probabilities of the blocks
   DatPpStage(const DatOptions& o, size_t stage, const std::vector<double>& drop_path) {
     const int64_t dim = o.dims[stage];
     for (size_t j = 0; j < o.blocks[stage].size(); ++j) {
@@ -109,8 +109,8 @@ class DatPpStage : public Module {
   std::vector<Block> blocks_;
 };
 
-// What names and shapes tell of an official classifier. The strides of the offset networks are not in them:
-// officially a stage's keys are those of the last stage, and what it takes to get there.
+// Infers an official classifier's configuration from names and shapes. These lack the strides of the offset
+// networks: officially every stage's key grid is as large as the last stage's map.
 bool infer_dat_pp_classifier(Inference& in) {
   if (!in.has("cls_head.weight") || !in.has("stages.0.local_perception_units.0.weight")) return false;
   DatOptions found;

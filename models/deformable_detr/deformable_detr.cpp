@@ -7,7 +7,7 @@
 namespace saccade {
 namespace {
 
-// Deformable DETR puts the sine encoding on cell centres.
+// Deformable DETR evaluates the sine encoding at cell centres.
 constexpr double kPositionOffset = -0.5;
 
 }  // namespace
@@ -48,13 +48,13 @@ DeformableDetr::DeformableDetr(const DeformableDetrOptions& options, std::shared
   input_proj_ = make_child<InputProjections>("input_proj", backbone_->channels(), o.levels, o.dim);
   transformer_ = make_child<Transformer>("transformer", options);
 
-  // One head for all layers without refinement; otherwise one each, and one for the proposals of the first
-  // stage.
+  // Without refinement all layers share one head; otherwise each has its own, and so have the proposals of
+  // the first stage.
   int64_t heads = o.decoder_layers + (options.two_stage ? 1 : 0);
   for (int64_t i = 0; i < heads; ++i) {
     bool fresh = options.box_refine || i == 0;
     class_embed_.push_back(fresh ? make_class_head(o.dim, logit_columns()) : class_embed_[0]);
-    // Initial boxes: wh = sigmoid(-2) where the head that first predicts a size starts from a point.
+    // Initial boxes: wh = sigmoid(-2) if the head that first predicts a size starts from a point.
     bbox_embed_.push_back(
         fresh ? make_box_head(o.dim, options.two_stage || (options.box_refine && i > 0) ? 0 : -2)
               : bbox_embed_[0]);
@@ -77,7 +77,7 @@ DeformableDetr::DeformableDetr(const DeformableDetrOptions& options, std::shared
   }
 }
 
-// The official heads are clones: all start with the first one's weights (but for the size bias).
+// The official heads are clones: all start with the first one's weights (except the size bias).
 void DeformableDetr::after_initialize(uint64_t, const std::string&) {
   for (size_t i = 1; i < class_embed_.size(); ++i) {
     if (class_embed_[i] == class_embed_[0]) continue;
@@ -126,7 +126,7 @@ DecoderQueries DeformableDetr::proposed_queries(const Var& memory, const Proposa
   Var box_logits = add(bbox_embed_.back()(tokens), Var(proposals.logits));
   predictions.boxes = sigmoid(box_logits);
 
-  // The tokens are chosen by the score of the first class alone.
+  // The tokens are chosen only by the score of the first class.
   const Tensor indices = best_tokens(predictions.logits.value(), 1, options_.queries);
   DecoderQueries q;
   q.reference = sigmoid(gather_rows(box_logits.detach(), indices));
@@ -207,7 +207,7 @@ std::shared_ptr<Module> build_deformable_detr(const Args& model, int64_t classes
   return std::make_shared<DeformableDetr>(options, std::move(backbone));
 }
 
-// The official decoder's norm1 belongs to the cross-attention, norm2 to the self-attention.
+// In the official decoder, norm1 belongs to the cross-attention and norm2 to the self-attention.
 const WeightRules kDeformableDetrNames = weight_rules(
     {
         {"model.input_proj.", "input_proj."},
@@ -232,7 +232,7 @@ const WeightRules kDeformableDetrNames = weight_rules(
                           .rules = kDeformableDetrNames,
                           .scope = WeightNaming::kDetector});
 
-// Without refinement all layers have one head, which a file may hold under each of its names.
+// Without refinement all layers share one head, which a file may hold under each of its names.
 bool heads_differ(const Inference& in) {
   const char *first = "bbox_embed.0.layers.0.weight", *second = "bbox_embed.1.layers.0.weight";
   if (!in.has(first) || !in.has(second)) return false;

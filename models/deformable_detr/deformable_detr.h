@@ -1,6 +1,6 @@
-// Deformable DETR (Zhu et al. 2021): backbone, 1..n feature levels, deformable encoder and decoder, box and
-// class heads, with iterative box refinement and two-stage proposals. Parameter names, counts and
-// initialisation are the official ones.
+// Deformable DETR (Zhu et al. 2021): backbone, feature levels, deformable encoder and decoder, box and class
+// heads, with iterative box refinement and two-stage proposals. Parameter names, counts and initialisation
+// are the official ones.
 #pragma once
 
 #include "models/backbone.h"
@@ -26,15 +26,15 @@ class DeformableDetr : public SetDetector {
 
  private:
   class Transformer;
-  // With references [N, Q, 2 or 4] in [0, 1].
+  // These return queries with references [N, Q, 2 or 4] in [0, 1].
   DecoderQueries learned_queries(int64_t batch);
   DecoderQueries proposed_queries(const Var& memory, const Proposals& proposals,
                                   LayerPrediction& predictions);
-  // The encoded boxes [N, Q, 4] as (position, content) [N, Q, 2 C]: two stages only.
+  // Encodes boxes [N, Q, 4] as (position, content) [N, Q, 2 C]; only with two stages.
   Var encode_boxes(const Tensor& boxes) const;
   void prepend(DenoisingQueries denoising, DecoderQueries& queries) const;
   void decode(const DecoderQueries& queries, const LevelTokens& tokens, bool record, SetOutput& output);
-  // What a head predicts of targets [..., N, Q, C] around references [N, Q, 2 or 4].
+  // Returns the prediction of a head for targets [..., N, Q, C] around references [N, Q, 2 or 4].
   LayerPrediction predict(size_t head, const Var& target, const Var& reference) const;
 
   DeformableDetrOptions options_;
@@ -42,7 +42,7 @@ class DeformableDetr : public SetDetector {
   Child<InputProjections> input_proj_;
   Child<Transformer> transformer_;
   Child<QueryEmbedding> query_embed_;  // null with two stages
-  // Denoising: the content of its queries by class and, with one stage, their position by box.
+  // Denoising: encodes the content of its queries by class and, with one stage, their position by box.
   Child<LabelEmbedding> label_enc_;
   Child<Mlp> ref_point_head_;
   std::vector<Child<Linear>> class_embed_;

@@ -24,7 +24,7 @@ class Solver {
         column_of_(u_.size(), kNone),
         done_(columns_) {}
 
-  // row(i) points to the costs of row i. Column of each row; rows <= columns. False when there is none.
+  // Assigns a column to each row, rows <= columns; false if impossible. row(i) points to the costs of row i.
   template <class Row>
   bool solve(Row row) {
     for (size_t start = 0; start < u_.size(); ++start)
@@ -36,7 +36,7 @@ class Solver {
  private:
   static constexpr size_t kNone = static_cast<size_t>(-1);
 
-  // Dijkstra over columns from row `start` to the nearest free column; then the path is turned around.
+  // Runs Dijkstra over columns from row `start` to the nearest free column, then flips the path.
   template <class Row>
   bool augment(Row row, size_t start) {
     std::fill(shortest_.begin(), shortest_.end(), kInfinity);
@@ -95,7 +95,7 @@ class Solver {
   std::vector<char> done_;
 };
 
-// value(r, c) of a rows x columns problem, row(r) a pointer to its values.
+// row(r) points to the costs of row r of a rows x columns problem, and value(r, c) is one of them.
 template <class T, class Row>
 Assignment assign(int64_t rows, int64_t columns, Row row) {
   Assignment result;

@@ -8,7 +8,7 @@ namespace saccade {
 
 bool ClassLoss::sees_object(const float* logits, int64_t, int64_t best) const { return logits[best] > 0; }
 
-// Every pair of a query and a class; the logit stands for its score.
+// Returns every pair of a query and a class, scored by its logit.
 std::vector<ClassCandidate> ClassLoss::candidates(const float* logits, int64_t queries, int64_t columns,
                                                   int64_t classes) const {
   std::vector<ClassCandidate> out;

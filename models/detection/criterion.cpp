@@ -16,25 +16,25 @@
 namespace saccade {
 namespace {
 
-// The matched queries of layers of one shape.
+// The matched queries of layers with the same shape.
 struct Pairing {
-  std::vector<std::vector<MatchedPair>> pairs;  // of the layers in [0, G), as many of each
-  std::vector<float> weights = {};              // of the pairs of one layer; empty: 1 each
+  std::vector<std::vector<MatchedPair>> pairs;  // of the layers in [0, G), equally many each
+  std::vector<float> weights = {};              // of the pairs of one layer; empty if all are 1
   MatchedQueries queries = {};
   std::array<size_t, 4> uploads = {};  // the tables of `queries`
 };
 
-// Layers of one shape: their losses are made together.
+// Layers with the same shape, whose losses are computed together.
 struct StackedLayers {
   LayerPrediction predicted;               // [G, N, Q, ...]
-  std::vector<int64_t> order;              // of the layers in the sum, positions in [0, G)
+  std::vector<int64_t> order;              // the order of summation, as positions in [0, G)
   std::vector<std::string> suffixes = {};  // in this order
-  // Q is this many groups; those after the first one match every object so often.
+  // Q consists of this many groups; those after the first match every object `repeat` times.
   int64_t groups = 1, repeat = 1;
-  bool denoising = false;  // every group has a query for every object
+  bool denoising = false;  // every group has one query per object
   bool binary = false;     // every object has class 0
   Pairing own = {};
-  std::optional<Pairing> shared = {};  // of all layers, for the losses of boxes
+  std::optional<Pairing> shared = {};  // shared by all layers, for the box losses
 
   Pairing& of(const LossTerm& term) { return shared && term.of_boxes() ? *shared : own; }
 };
@@ -63,7 +63,7 @@ LayerPrediction stacked(std::span<const LayerPrediction> layers) {
   return all;
 }
 
-// The last layer, and with aux the others after it, in rising or falling order.
+// Returns the last layer and, with aux, the others after it in ascending or descending order.
 std::vector<int64_t> last_first(int64_t layers, bool rising) {
   std::vector<int64_t> order{layers - 1};
   for (int64_t i = 0; i + 1 < layers; ++i) order.push_back(rising ? i : layers - 2 - i);
@@ -81,7 +81,7 @@ StackedLayers stacked_layers(const std::vector<LayerPrediction>& layers, const L
   return t;
 }
 
-// Of a layer in images of a step, which all have its Q queries.
+// Returns the counts of a layer with Q queries per image over the images of a step.
 QueryCounts queries_in(const StackedLayers& t, const StepImages& images) {
   const int64_t Q = t.predicted.logits.dim(2), room = t.denoising ? INT64_MAX : Q / t.groups;
   const auto further = static_cast<double>(t.groups - 1);
@@ -93,7 +93,7 @@ QueryCounts queries_in(const StackedLayers& t, const StepImages& images) {
           .images = static_cast<double>(images.images())};
 }
 
-// What is matched, as rows of the flattened predictions; the tables for the device are uploaded later.
+// Finds the matched rows of the flattened predictions; the tables for the device are uploaded later.
 void find_matched(Pairing& p, const StackedLayers& t, const std::vector<Target>& targets,
                   const Objects& objects, PackedUpload& upload) {
   const Shape& s = t.predicted.logits.shape();
@@ -130,8 +130,8 @@ void take_tables(Pairing& p, const StackedLayers& t, const std::vector<Tensor>& 
   queries.boxes = index_select(reshape(t.predicted.boxes, {s[0] * s[1] * s[2], 4}), queries.indices);
 }
 
-// Of all matchings, image by image: each query with the object that it was matched with most often; where it
-// was with several as often, with the first of them.
+// Merges all matchings of each image: pairs each query with the object that it was matched with most often;
+// ties go to the first object.
 std::vector<MatchedPair> unite(const std::vector<StackedLayers>& all, int64_t images) {
   std::vector<std::map<std::pair<int64_t, int64_t>, int>> counts(static_cast<size_t>(images));
   for (const StackedLayers& t : all)
@@ -155,7 +155,7 @@ std::vector<MatchedPair> unite(const std::vector<StackedLayers>& all, int64_t im
   return united;
 }
 
-// Gives all layers the pairs of all; the denoising queries keep theirs.
+// Gives all layers the merged pairs; the denoising queries keep theirs.
 void share_boxes(std::vector<StackedLayers>& all, const std::vector<Target>& targets) {
   const std::vector<MatchedPair> united = unite(all, std::ssize(targets));
   std::vector<int64_t> of_image(targets.size());
@@ -177,7 +177,7 @@ void share_boxes(std::vector<StackedLayers>& all, const std::vector<Target>& tar
   }
 }
 
-// The losses of all layers: every kind of every stack in one op, and their weighted sum.
+// Computes the losses of all layers: each term of each stack in one op, then their weighted sum.
 DetectionLoss sum_losses(std::vector<StackedLayers>& all, const std::vector<Target>& targets,
                          const StepImages& step, ImageSize canvas,
                          const std::shared_ptr<const TrueMasks>& masks,
@@ -225,8 +225,8 @@ DetectionLoss sum_losses(std::vector<StackedLayers>& all, const std::vector<Targ
   return result;
 }
 
-// What the matching of masks needs: their logits at points that are the same for all layers and queries of an
-// image.
+// Adds the inputs of the mask matching: the mask logits at points that all layers and queries of an image
+// share.
 void add_points(const std::vector<StackedLayers>& all, const std::vector<Target>& targets,
                 const TrueMasks& masks, std::vector<MatchLayer>& layers) {
   const MaskFactors& first = all[0].predicted.mask_factors;  // [L, N, h, w, C]
@@ -250,7 +250,7 @@ void add_points(const std::vector<StackedLayers>& all, const std::vector<Target>
   }
 }
 
-// class_error and cardinality_error, see SetCriterion::forward.
+// Adds class_error and cardinality_error, see SetCriterion::forward.
 void add_metrics(const Shape& shape, const float* values, const std::vector<MatchedPair>& matched,
                  const std::vector<Target>& targets, int64_t groups, const ClassLoss& class_loss,
                  DetectionLoss& result) {
@@ -309,7 +309,7 @@ DetectionLoss SetCriterion::forward(const SetOutput& output, const std::vector<T
                                     const StepImages& step) const {
   const CriterionOptions& o = options_;
   SACCADE_CHECK(!output.layers.empty(), "[criterion] the model made no prediction");
-  // The last layer first, then the earlier ones, then the proposals, then the denoising queries.
+  // The last layer comes first, then the earlier ones, the proposals and the denoising queries.
   std::vector<StackedLayers> all{stacked_layers(output.layers, output.stacked, o.aux, true, "")};
   const int64_t groups = output.query_groups;
   all[0].groups = groups;

@@ -9,7 +9,7 @@
 namespace saccade {
 namespace {
 
-// The two blocks of random bits of one query: its edges, and its directions and label.
+// Two blocks of random bits for one query: one for its edges, one for its directions and label.
 struct QueryNoise {
   Philox edges, rest;
   QueryNoise(uint64_t key, const Target& target, int64_t group, int64_t object, bool negative) {
@@ -28,8 +28,8 @@ int64_t noisy_label(int64_t label, int64_t classes, const QueryNoise& noise, con
   return static_cast<int64_t>(uint64_t{noise.rest.x[2]} * static_cast<uint64_t>(classes) >> 32);
 }
 
-// box, out: (cx, cy, w, h). Each edge moves in or out by a random part of half the side, a negative one's by
-// one half more; edges that change places leave no size.
+// box, out: (cx, cy, w, h). Each edge moves in or out by a random fraction of half the side, that of a
+// negative query by one half side more; edges that cross leave size 0.
 void noisy_box(const float* box, bool negative, const QueryNoise& noise, const DenoisingOptions& o,
                float* out) {
   const auto scale = static_cast<float>(o.box_noise);
@@ -123,7 +123,7 @@ void prepend(DenoisingQueries denoising, const Var& target, const Var& position,
 
 namespace {
 
-// Of the queries [begin, end).
+// Returns the predictions of the queries [begin, end).
 LayerPrediction part_of(const LayerPrediction& all, int64_t begin, int64_t end) {
   auto part = [&](const Var& x) { return x.defined() ? slice(x, 1, begin, end) : x; };
   return {.logits = part(all.logits),

@@ -14,7 +14,7 @@ Var sum_weighted(const Var& each, const LayerPrediction& predicted, const Matche
 }
 
 Var binary_cross_entropy(const Var& logits, const Tensor& labels, LossParts parts) {
-  // The focal loss with equal weights of a half and no focus is half of it.
+  // The focal loss with equal weights of one half and no focusing is half the cross entropy.
   return mul_scalar(sigmoid_focal_loss(logits, labels, 0.5, 0, parts), 2);
 }
 
@@ -32,7 +32,7 @@ class ClassTerm : public LossTerm {
   std::shared_ptr<const ClassLoss> loss_;
 };
 
-// Of each pair apart where they have weights.
+// Computes the loss of each pair separately if the pairs have weights.
 template <class Loss>
 Var sum_of_boxes(const Loss& loss, const LayerPrediction& predicted, const MatchedQueries& matched) {
   if (!matched.weights.defined()) return loss(layers_of(predicted.boxes));

@@ -1,5 +1,5 @@
 // Losses of masks (Cheng et al. 2021, "Per-Pixel Classification is Not All You Need for Semantic
-// Segmentation", section 3.4), whose pixels are compared at the size of the predicted maps: "mask", the mean
+// Segmentation", section 3.4), compared pixel by pixel at the size of the predicted maps: "mask", the mean
 // binary cross entropy of a map, and "dice".
 #include "core/tensor/error.h"
 #include "models/detection/masks/mask_pairs.h"

@@ -15,7 +15,7 @@ namespace {
 
 constexpr float kUnusable = 1e30f;  // cost of a broken prediction
 
-// The objects where the predictions are.
+// The objects on the device of the predictions.
 struct DeviceObjects {
   Tensor images, labels, zeros, boxes;
   DeviceObjects(const Objects& objects, Device device) {
@@ -45,8 +45,8 @@ void layer_costs(const MatchLayer& layer, const DeviceObjects& objects, const Ma
                       cost);
 }
 
-// Adds the costs of masks: of each object and query of an image the mean cross entropy and the Dice loss over
-// the points.
+// Adds the costs of masks: for each object and query of an image, the mean cross entropy and the Dice loss
+// over the points.
 void add_mask_costs(const MatchLayer& layer, const Objects& objects, const MatcherOptions& o, Tensor cost) {
   NoGrad no_grad;
   ExecutionScope scope;
@@ -71,13 +71,13 @@ void add_mask_costs(const MatchLayer& layer, const Objects& objects, const Match
   }
 }
 
-// Where a layer's numbers begin in what is copied to the host.
+// The offsets of a layer's numbers in the buffer that is copied to the host.
 struct Offsets {
-  int64_t cost, logits;  // -1: not there
+  int64_t cost, logits;  // -1 if absent
 };
 
-// The first thing wrong with the predictions for image n. Asks the GPU,
-// which the caller's thread alone may do.
+// Returns the first problem of the predictions for image n. It reads from the GPU,
+// so only the caller's thread may call it.
 std::string find_problem(const MatchLayer& layer, int64_t n) {
   for (auto [tensor, what] : {std::pair{&layer.boxes, "box"}, std::pair{&layer.logits, "score"}}) {
     std::vector<float> values = tensor->select(0, n).to_vector<float>();
@@ -90,7 +90,7 @@ std::string find_problem(const MatchLayer& layer, int64_t n) {
 }
 
 // Matches the T objects of image n in every query group. cost [T, Q]:
-// what is not finite becomes kUnusable, and sets `broken`.
+// values that are not finite become kUnusable and set `broken`.
 std::vector<MatchedPair> match_image(const MatchLayer& layer, int64_t n, int64_t T, float* cost,
                                      char& broken) {
   int64_t Q = layer.logits.dim(1), G = Q / layer.groups;
@@ -153,7 +153,7 @@ Matching match(const std::vector<MatchLayer>& layers, const std::vector<Target>&
   for (const Offsets& o : offsets) result.logits.push_back(o.logits < 0 ? nullptr : numbers + o.logits);
 
   // One assignment problem per layer, image and group; they share nothing,
-  // so threads may take them in any order.
+  // so threads may solve them in any order.
   std::vector<std::vector<std::vector<MatchedPair>>> pairs(layers.size());
   std::vector<std::vector<char>> broken(layers.size());
   for (size_t l = 0; l < layers.size(); ++l) {

@@ -15,41 +15,41 @@ namespace saccade {
 
 struct MatcherOptions {
   double class_cost = 0, bbox_cost = 0, giou_cost = 0;
-  double mask_cost = 0, dice_cost = 0;  // of masks, at `mask_points` of MatchLayer
+  double mask_cost = 0, dice_cost = 0;  // for masks, at `mask_points` of MatchLayer
   double focal_alpha = 0, focal_gamma = 0;
-  // Class cost -softmax probability (DETR), else the difference of the focal terms.
+  // The class cost is the negative softmax probability (DETR), else the difference of the focal terms.
   bool probabilities = false;
 };
 
-// What is to be matched of one decoder layer, or of the two-stage proposals.
+// The predictions to match of one decoder layer or of the two-stage proposals.
 struct MatchLayer {
   Tensor logits;        // [N, Q, K], any floating dtype
   Tensor boxes;         // [N, Q, 4] as (cx, cy, w, h)
-  Tensor mask_points;   // f32 [N, Q, P]: logits of masks at random points; undefined without masks
-  Tensor true_points;   // f32 [R, P]: what the objects' masks are there, 0 or 1
+  Tensor mask_points;   // f32 [N, Q, P]: mask logits at random points; undefined without masks
+  Tensor true_points;   // f32 [R, P]: the values of the objects' masks there, 0 or 1
   Tensor mask_weights;  // f32 [R]: 0 for an object without a mask, else 1
   bool binary = false;  // all objects have class 0 (two-stage proposals)
-  // Q is this many groups of equal size, each matched with all objects on its own; in those after the first
-  // every object is matched up to `repeat` times.
+  // Q consists of this many groups of equal size, each matched with all objects on its own; in the groups
+  // after the first, every object is matched up to `repeat` times.
   int64_t groups = 1, repeat = 1;
-  bool fetch_logits = false;            // they come to the host with the costs, see Matching
+  bool fetch_logits = false;            // copies them to the host with the costs, see Matching
   std::string name = "the last layer";  // for messages
 };
 
 struct Matching {
-  std::vector<std::vector<MatchedPair>> layers;  // pairs by image, group and query
-  // One line for each image and layer whose predictions for its objects are not finite: "image 12 (a.jpg),
+  std::vector<std::vector<MatchedPair>> layers;  // pairs ordered by image, group and query
+  // One line for each image and layer with non-finite predictions for its objects: "image 12 (a.jpg),
   // layer 3: the predicted box of query 7 is not finite", and the ids of these images, each once. Such
   // predictions are matched last.
   std::vector<std::string> problems;
   std::vector<int64_t> bad_images;
-  // Logits of each layer that asked for them, f32 on the host, else null; they live as long as `copied`.
+  // Logits of each layer that asked for them, f32 on the host, else null; valid as long as `copied`.
   std::vector<const float*> logits;
   HostCopy copied;
 };
 
-// Matches every layer; costs in f32 on the device of the predictions, which leave it in one copy (the host
-// waits for it), assignments on CPU threads. Throws Error for shapes that do not fit,
+// Matches every layer. Computes the costs in f32 on the device of the predictions, copies them to the host in
+// one go (the host waits) and assigns on CPU threads. Throws Error for shapes that do not fit,
 // and as check_objects does.
 Matching match(const std::vector<MatchLayer>& layers, const std::vector<Target>& targets,
                const MatcherOptions& options);

@@ -1,4 +1,4 @@
-// The objects of a batch as matcher, losses and denoising take them.
+// The objects of a batch in the form that the matcher, losses and denoising use.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,11 @@
 
 namespace saccade {
 
-// One below the other, image by image.
+// R objects, image by image.
 struct Objects {
-  std::vector<int64_t> first{0};  // those of image n are [first[n], first[n + 1])
+  std::vector<int64_t> first{0};  // objects of image n are [first[n], first[n + 1])
   std::vector<int64_t> images, labels;
-  std::vector<float> boxes;  // [R, 4] as (cx, cy, w, h), parts of the image
+  std::vector<float> boxes;  // [R, 4] as (cx, cy, w, h), relative to the image
 
   explicit Objects(const std::vector<Target>& targets);
   int64_t count() const { return first.back(); }
@@ -28,8 +28,8 @@ struct Objects {
 // "image 12 (a.jpg)", for messages.
 std::string name_of_image(const Target& target);
 
-// Throws Error for an object that no prediction of this many classes could have: "image 12 (a.jpg): object 3
-// has class 9, expected 0 to 4", or a box that is not finite or inverted.
+// Throws Error for an object that no prediction with this many classes could match: "image 12 (a.jpg): object
+// 3 has class 9, expected 0 to 4", or a box that is not finite or is inverted.
 void check_objects(const Objects& objects, const std::vector<Target>& targets, int64_t classes);
 
 }  // namespace saccade

@@ -18,12 +18,12 @@ namespace saccade {
 
 namespace {
 
-// For each original pixel of an axis the cell before it and how far it is on the way to the next.
+// For each original pixel of an axis, the cell before it and the fraction of the way to the next.
 struct Places {
   std::vector<int64_t> cells;
   std::vector<float> parts;
 
-  // original pixels are on the first `used` of the canvas's pixels, which the cells cover.
+  // `original` pixels cover the first `used` of the canvas's pixels, which the cells cover.
   Places(int64_t original, int64_t used, int64_t canvas, int64_t count) {
     const double scale = static_cast<double>(used) / static_cast<double>(original) *
                          static_cast<double>(count) / static_cast<double>(canvas);
@@ -36,7 +36,7 @@ struct Places {
   }
 };
 
-// The pixels of an axis that are behind the same cell.
+// Pixels of an axis that follow the same cell.
 struct Band {
   int64_t cell, begin, end;
 };
@@ -51,8 +51,8 @@ std::vector<Band> bands_of(const Places& places) {
   return bands;
 }
 
-// What is above 0 of a map, bilinear between its cells, at the pixels of the original image. Pixels between
-// four cells of one sign have that sign, so only those along an object's edge are worked out.
+// Returns the pixels of the original image where a map, interpolated bilinearly between its cells, is above
+// 0. Pixels between four cells of one sign have that sign, so only those along an object's edge are computed.
 Mask mask_of_map(const float* logits, MapSize map, ImageSize canvas, const Target& image) {
   const ImageSize size{image.original_height, image.original_width};
   const Places rows(size.height, image.height, canvas.height, map.height),
@@ -64,7 +64,7 @@ Mask mask_of_map(const float* logits, MapSize map, ImageSize canvas, const Targe
     int64_t begin, end;
     bool is_edge;
   };
-  std::vector<Part> parts;  // of a column that may be set
+  std::vector<Part> parts;  // the parts of a column that may be set
   std::vector<float> left(rows.parts.size()), right(rows.parts.size());
   for (const Band& columns_here : column_bands) {
     parts.clear();
@@ -139,7 +139,7 @@ ImageDetection detection_of(const ClassCandidate& c, const float* b, const Targe
   return {{.label = c.label, .box = box, .area = box.area(), .score = class_loss.score_of(c.score)}, c.query};
 }
 
-// How many columns of the logits stand for a class that may be chosen.
+// Returns how many columns of the logits stand for a class that may be chosen.
 int64_t classes_of(int64_t columns, const PostprocessOptions& options, const ClassLoss& class_loss) {
   const int64_t classes = columns - class_loss.extra_columns();
   return options.classes > 0 ? std::min(classes, options.classes) : classes;
@@ -154,7 +154,7 @@ std::vector<ImageDetection> detections_of(const float* logits, const float* boxe
   if (classes <= 0) return {};
   auto candidates = class_loss.candidates(logits, queries, columns, classes);
   const size_t most = static_cast<size_t>(options.max_detections);
-  // Where some go, others move up.
+  // If suppression removes some, others move up.
   const size_t sorted = options.nms < 1 ? candidates.size() : std::min(candidates.size(), most);
   std::partial_sort(candidates.begin(), candidates.begin() + static_cast<int64_t>(sorted), candidates.end(),
                     better);
@@ -167,7 +167,7 @@ std::vector<ImageDetection> detections_of(const float* logits, const float* boxe
   return detections;
 }
 
-// How many detections a GPU picks by itself; 0: it is the host that looks at all predictions.
+// Returns how many detections a GPU picks by itself; 0 if the host looks at all predictions.
 int64_t picks_of(const Tensor& logits, const PostprocessOptions& options, const ClassLoss& class_loss) {
   constexpr int64_t kMaxPicks = 4096, kMaxExact = int64_t{1} << 24;  // of a row's floats
   const int64_t pairs = logits.dim(1) * classes_of(logits.dim(2), options, class_loss);
@@ -202,7 +202,7 @@ std::vector<ImageDetection> detections_of_rows(const float* rows, int64_t picks,
   return detections;
 }
 
-// The logits and, after them, the boxes.
+// Joins the logits and, after them, the boxes.
 HostCopy joined_predictions(const Tensor& logits, const Tensor& boxes) {
   const Tensor parts[] = {logits.contiguous().reshape({-1}), boxes.contiguous().reshape({-1})};
   Tensor both = Tensor::empty({logits.numel() + boxes.numel()}, DType::kF32, logits.device());
@@ -242,7 +242,7 @@ std::function<BatchDetections()> start_postprocess(const SetOutput& output, std:
                 options.max_detections);
   const int64_t queries = logits.dim(1), columns = logits.dim(2);
   const int64_t picks = picks_of(logits, options, class_loss);
-  // On the CPU they are looked at where they are.
+  // On the CPU they are read in place.
   const bool here = logits.device() == Device::kCpu;
   const HostCopy numbers = picks > 0
                                ? picked_on_gpu(logits, boxes, picks, classes_of(columns, options, class_loss))

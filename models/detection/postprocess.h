@@ -1,4 +1,4 @@
-// From the predictions of the last decoder layer to the detections of each image.
+// Turns the predictions of the last decoder layer into the detections of each image.
 #pragma once
 
 #include <vector>
@@ -8,13 +8,13 @@
 
 namespace saccade {
 
-// Whether it overlaps one of them, of its class, by more than the threshold (IoU);
-// never with a threshold of 1.
+// Returns whether the detection overlaps one of `better` of its class by more than the threshold (IoU);
+// always false for a threshold of 1.
 bool doubles_another(const ImageDetection& detection, const std::vector<ImageDetection>& better, double nms);
 
-// As Detector::start_postprocess; the class loss, which must outlive what is returned, says how scores follow
-// from logits. Equal scores go by query, then class. A GPU ranks sigmoids' logits itself; in any case one
-// copy takes the numbers to the host, and one more the masks.
+// As Detector::start_postprocess. The class loss, which must outlive the returned function, defines the
+// scores of logits. Equal scores are ordered by query, then class. A GPU ranks the logits of sigmoids itself;
+// in any case one copy brings the numbers to the host, and another one the masks.
 std::function<BatchDetections()> start_postprocess(const SetOutput& output, std::vector<Target> targets,
                                                    const PostprocessOptions& options,
                                                    const ClassLoss& class_loss);

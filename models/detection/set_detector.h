@@ -1,5 +1,4 @@
-// What detectors share that predict a set, as the DETR family does: the set criterion and the
-// post-processing.
+// Base of detectors that predict a set, such as the DETR family: the set criterion and the post-processing.
 #pragma once
 
 #include "models/detection/criterion.h"
@@ -10,15 +9,15 @@
 namespace saccade {
 
 struct SetDetectorOptions {
-  int64_t classes = 0;  // K, without the columns that the class loss adds
+  int64_t classes = 0;  // K, without the additional columns of the class loss
   int64_t queries = 0;
-  bool aux_loss = false;  // every decoder layer predicts in the output, else the last one only
-  // Training only: further query groups for one-to-many supervision (Group DETR, Chen et al. 2023).
+  bool aux_loss = false;  // the output has the predictions of every decoder layer, else only the last
+  // Training only: additional query groups for one-to-many supervision (Group DETR, Chen et al. 2023).
   int64_t extra_query_groups = 0;
   DenoisingOptions denoising;  // training only; not together with extra_query_groups
   CriterionOptions criterion;
 
-  // From the sections model.transformer, which the caller finishes, and criterion.
+  // Reads the sections model.transformer, which the caller finishes, and criterion.
   void read(const Args& transformer, const Args& section, int64_t num_classes);
 };
 
@@ -54,11 +53,11 @@ class SetDetector : public Detector {
   std::vector<std::string> repeated_heads() const override { return {"class_embed.", "bbox_embed."}; }
 
  protected:
-  // Columns of the logits.
+  // The number of columns of the logits.
   int64_t logit_columns() const { return classes_ + criterion_.class_loss().extra_columns(); }
   int64_t classes() const { return classes_; }
 
-  // What the model returns: without losses of the earlier layers, the last layer's predictions alone.
+  // Returns the final output: if earlier layers have no losses, only the last layer's predictions.
   SetOutput finished(SetOutput output) const;
 
  private:

@@ -21,20 +21,20 @@ struct DetrOptions : SetDetectorOptions {
   bool position_in_tokens = false;
 };
 
-constexpr double kSmallestSide = 0.02;  // of a box that the positions are divided by
+constexpr double kSmallestSide = 0.02;  // least side of a box by which positions are divided
 
-// DETR's decoder with boxes as queries (Liu et al. 2022, DAB-DETR). Every layer looks around the boxes of the
-// one before: a query's position is made of its box, and the cross-attention compares it with the positions
-// of the tokens apart from what they hold (conditional_attention), the wider the box, the wider. The heads,
-// one for all layers, correct that box. Unlike in the paper, no gradient goes through the first layer's
-// positions to the anchors.
+// DETR's decoder with boxes as queries (Liu et al. 2022, DAB-DETR). Every layer attends around the boxes of
+// the one before: a query's position is computed from its box. The cross-attention compares it with the
+// positions of the tokens separately from their contents (conditional_attention), over a wider area for a
+// larger box. The heads, shared by all layers, correct the box. Unlike in the paper, no gradient flows
+// through the first layer's positions to the anchors.
 class AnchorDecoder : public TransformerDecoder {
  public:
   // temperature: of the sines (20 in the paper)
   AnchorDecoder(const TransformerOptions& o, double temperature)
       : TransformerDecoder(o, false), dim_(o.dim), temperature_(temperature) {
     ref_point_head_ = make_child<Mlp>("ref_point_head", std::vector{2 * o.dim, o.dim, o.dim});
-    // Both begin with a constant, so that the first layers look around the boxes.
+    // Both start with a constant, so that the first layers attend around the boxes.
     auto begin_with = [](double value) {
       return MlpOptions{
           .last = LinearOptions{.weight_init = init::constant(0), .bias_init = init::constant(value)}};
@@ -44,7 +44,7 @@ class AnchorDecoder : public TransformerDecoder {
         make_child<Mlp>("ref_anchor_head", std::vector{o.dim, o.dim, int64_t{2}}, begin_with(0));
   }
 
-  // boxes [N, Q, 4] as (cx, cy, w, h), constants. memory: as of TransformerDecoderLayer, with key_position
+  // boxes [N, Q, 4] as (cx, cy, w, h), constants. memory: as for TransformerDecoderLayer, with key_position
   // [1 or N, S, C], the sines of the cells' centres. -> [N, Q, C]
   Var run_layer(int64_t i, const Var& target, const Tensor& boxes, AttentionInput memory,
                 const QueryGroups& groups) {
@@ -54,9 +54,9 @@ class AnchorDecoder : public TransformerDecoder {
   }
 
  private:
-  // The sines of the centre, y before x as in the tokens' positions, times what the content says: a factor
-  // for every channel (not in the first layer, where the contents say nothing yet), and for each axis the
-  // size that it looks for, relative to the box's.
+  // Returns the sines of the centre, y before x as in the tokens' positions, scaled by the content: by a
+  // factor for every channel (except in the first layer, where the contents carry no information yet), and
+  // for each axis by the size that it looks for, relative to the box's.
   Var query_position(int64_t i, const Var& target, const Tensor& boxes, const Var& sines) const {
     const int64_t half = dim_ / 2;
     Var sides = clamp(slice(Var(boxes), 2, 2, 4), kSmallestSide, 1);
@@ -143,7 +143,7 @@ class Detr : public SetDetector {
   }
 
  private:
-  // The learned ones, which are positions or anchors, after those of denoising.
+  // Makes the learned queries, which are positions or anchors, and puts those of denoising before them.
   DecoderQueries make_queries(const DetectorInput& input) {
     const bool anchors = options_.transformer.anchors;
     const Var embed = query_embed_();
@@ -179,7 +179,7 @@ class Detr : public SetDetector {
       Var x = transformer_->decoder->normalised(target);
       Var box = add(bbox_embed_(x), origin);
       add_layer(output, q.denoising, {class_embed_(x), sigmoid(box)});
-      // Each layer's loss trains its own correction; without, the one that there is trains all of them,
+      // Each layer's loss trains its own correction; without them, the only loss trains all corrections
       // and the anchors.
       origin = options_.aux_loss ? box.detach() : box;
     }
@@ -193,7 +193,7 @@ class Detr : public SetDetector {
   Child<Mlp> bbox_embed_;
   Child<QueryEmbedding> query_embed_;
   Child<Conv2d> input_proj_;
-  // Denoising: the content of its queries by class, and their position by box.
+  // Denoising: embeds the content of its queries by class and their position by box.
   Child<LabelEmbedding> label_enc_;
   Child<Mlp> ref_point_head_;
   ConstantKeeper constants_;

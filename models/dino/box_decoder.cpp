@@ -14,9 +14,9 @@ TransformerOptions with_last_norm(TransformerOptions o) {
   return o;
 }
 
-// sine_box_encoding with a gradient: to the sines comes what is 0 and has their slope. That of the sine in
-// channel 2i is the cosine in channel 2i + 1 times the pair's rate, that of the cosine minus the sine times
-// it.
+// sine_box_encoding with a gradient: adds a value that is 0 but has the slope of the sines. The slope of the
+// sine in channel 2i is the cosine in channel 2i + 1 times the pair's rate, that of the cosine is minus the
+// sine times the rate.
 Var sines_with_gradient(const Var& x, int64_t channels, const ConstantKeeper& keeper) {
   const Tensor sines = sine_box_encoding(x.value(), channels);
   const Shape full = sines.shape();

@@ -1,5 +1,5 @@
-// A deformable decoder whose queries' positions are made of their boxes, with the official names `norm` and
-// `ref_point_head`: DINO's, LW-DETR's.
+// A deformable decoder that computes the positions of its queries from their boxes, with the official names
+// `norm` and `ref_point_head`; used by DINO and LW-DETR.
 #pragma once
 
 #include "layers/constant_keeper.h"

@@ -87,21 +87,21 @@ class Dino : public SetDetector {
   }
 
  protected:
-  // The official heads of the proposals are clones of the decoder's.
+  // The official heads of the proposals are clones of those of the decoder.
   void after_initialize(uint64_t, const std::string&) override {
     copy_tensors(*class_embed_, *transformer_->enc_out_class_embed);
     copy_tensors(*bbox_embed_, *transformer_->enc_out_bbox_embed);
   }
 
  private:
-  // Boxes [N, Q, 4] of the tokens whose best class has the highest scores, without gradient,
-  // and in `predictions` with it.
+  // Returns the boxes [N, Q, 4] of the tokens whose best class has the highest scores, without gradient;
+  // `predictions` gets them with gradient.
   Var choose_references(const LevelTokens& encoded, LayerPrediction& predictions) const {
     const DinoTransformer& t = *transformer_;
     const Proposals proposals = make_proposals(encoded.maps);
     Var tokens = masked_fill(encoded.memory, proposals.invalid.unsqueeze(-1), 0);
     Tensor indices;
-    {  // All tokens are scored; what learns are the chosen ones.
+    {  // All tokens are scored, but only the chosen ones are trained.
       NoGrad no_grad;
       Var logits = t.enc_out_class_embed(t.propose(tokens));
       indices = best_tokens(logits.value(), classes(), options_.queries);
@@ -141,7 +141,7 @@ class Dino : public SetDetector {
   Child<InputProjections> input_proj_;
   Child<DinoTransformer> transformer_;
   Child<LabelEmbedding> label_enc_;
-  Child<Linear> class_embed_;  // of all layers, as the next one
+  Child<Linear> class_embed_;  // shared by all layers, like the next one
   Child<Mlp> bbox_embed_;
   ConstantKeeper constants_;
 };
@@ -156,7 +156,7 @@ std::shared_ptr<Module> build_dino(const Args& model, int64_t classes, const Arg
   options.denoising.padding_box = 0.5f;
   const int64_t levels = options.transformer.levels = t.get_int("levels");
   t.finish("DINO");
-  // 5 scales: the first stage too.
+  // 5 scales also use the first stage.
   auto backbone = build_backbone_of_levels(
       model, levels, levels > 4 ? std::vector<int64_t>{1, 2, 3, 4} : std::vector<int64_t>{2, 3, 4});
   return std::make_shared<Dino>(options, std::move(backbone));
@@ -186,7 +186,7 @@ bool infer_dino(Inference& in) {
                                  "denoising { queries: 100 } } }"
                                  "criterion { class_weight: 1 }"});
 
-// There the backbone has no body.
+// In these files the backbone has no `body`.
 [[maybe_unused]] const bool official_swin_detector =
     weight_namings().add({.name = "official DINO with a Swin",
                           .markers = {"backbone.0.patch_embed.proj.weight"},

@@ -1,11 +1,11 @@
-// DINOv2 (Oquab et al. 2023) with its own parameter names, and what LW-DETR and RF-DETR make of it: most
-// blocks attend within windows, each of which has a class token of its own. Images of any size: zeros fill
-// them up to whole patches and windows.
-// As a backbone its stages are its blocks: a map for each that `outputs` names, at 1 / patch of the image,
-// after the last norm. With `pyramid` they are those of other backbones: maps of strides 4, 8, 16 and 32,
-// bilinear between the cells of the last block's.
-// Its class head is linear, on the class token and the mean of the others.
-// Registers (Darcet et al. 2023) are further tokens without positions behind the class token, which nobody
+// DINOv2 (Oquab et al. 2023) with its own parameter names, and the variant of LW-DETR and RF-DETR: most
+// blocks attend within windows, each of which has its own class token. Images may have any size: they are
+// padded with zeros to whole patches and windows.
+// As a backbone its stages are its blocks: it returns a map for each that `outputs` names, at 1 / patch of
+// the image, after the last norm. With `pyramid` they are those of other backbones: maps of strides 4, 8, 16
+// and 32, interpolated bilinearly between the cells of the last block's map.
+// Its class head is linear, on the class token and the mean of the other tokens.
+// Registers (Darcet et al. 2023) are further tokens without positions after the class token, which nothing
 // reads.
 // `style: cae` is LW-DETR's ViT (Chen et al. 2024): no class token, no last norm, keys without bias.
 #include "models/dinov2/dinov2.h"
@@ -38,7 +38,7 @@ Var join_windows(const Var& windows, const MapSize& map, int64_t side) {
                  full);
 }
 
-// Of Hugging Face; those of the official files are ours.
+// Rules for Hugging Face's names; those of the official files are ours.
 WeightRules dinov2_rules(const std::string& from, const std::string& to) {
   const std::string layer = from + "encoder.layer.*.", block = to + "blocks.*.";
   return weight_rules({
@@ -65,10 +65,10 @@ struct DinoV2Options {
   int64_t image_size = 518;  // the positions belong to (image_size / patch)^2 patches
   int64_t patch = 14, dim = 384, depth = 12, heads = 6;
   double mlp_ratio = 4, drop_path = 0;
-  int64_t windows = 1;                   // a side of the map
-  std::vector<int64_t> windowed_blocks;  // from 0; the others attend to all windows
-  std::vector<int64_t> outputs;          // after so many blocks
-  std::vector<int64_t> pyramid;  // from 1: the stages of strides 4, 8, 16 and 32 that are wanted; empty: none
+  int64_t windows = 1;                   // per side of the map
+  std::vector<int64_t> windowed_blocks;  // from 0; the others attend across all windows
+  std::vector<int64_t> outputs;          // numbers of blocks after which a map is returned
+  std::vector<int64_t> pyramid;  // from 1: the wanted stages of strides 4, 8, 16 and 32; empty for none
   Resampling positions = Resampling::kCubic;
   bool is_cae = false;
   int64_t registers = 0;
@@ -81,7 +81,7 @@ class DinoV2 : public Backbone {
     const auto small = init::truncated_normal(0.02);
     if (!o.is_cae) {
       cls_token_ = param("cls_token", {1, 1, o.dim}, small);
-      // Of the training with hidden patches: never used here.
+      // For training with masked patches; never used here.
       param("mask_token", {1, o.dim}, init::constant(0), false);
       if (o.registers > 0)
         register_tokens_ = param("register_tokens", {1, o.registers, o.dim}, init::normal(0, 1e-6));
@@ -112,7 +112,7 @@ class DinoV2 : public Backbone {
     });
     return options_.pyramid.empty() ? maps : pyramid_of(maps.back(), images);
   }
-  // The class token and the mean of the patches of the last block that is wanted, [N, 2 C].
+  // Returns the class token and the mean of the patches after the last requested block, [N, 2 C].
   Var describe(const Var& images) {
     Var description;
     run(images, [&](const Var& tokens, const MapSize&) {
@@ -138,7 +138,7 @@ class DinoV2 : public Backbone {
     std::vector<Var> maps;
     for (int64_t stage : options_.pyramid) {
       const int64_t stride = 2 << stage;
-      // What the map covers beyond the image is cut off.
+      // Cells beyond the image are cut off.
       auto cells = [&](int64_t pixels) { return (pixels + stride - 1) / stride; };
       const Var whole =
           resize_bilinear(map, cells(map.dim(1) * options_.patch), cells(map.dim(2) * options_.patch));
@@ -147,7 +147,7 @@ class DinoV2 : public Backbone {
     return maps;
   }
 
-  // tap(tokens of all windows [N * windows^2, extra + S, C], the map's size) after each block that is wanted.
+  // Calls tap(tokens of all windows [N * windows^2, extra + S, C], map's size) after each requested block.
   template <class Tap>
   void run(const Var& images, const Tap& tap) const {
     ModuleScope scope(*this);
@@ -225,7 +225,7 @@ DinoV2Options read_dinov2(const Args& args, const std::vector<int64_t>& default_
   o.registers = args.get_int("registers", 0, 0, 1024);
   if (o.is_cae && o.registers > 0)
     fail_input("{}.registers: {}, but there are none in style cae, expected 0", args.path(), o.registers);
-  // Where its stages are its blocks, the detectors' usual stages say nothing of them.
+  // If its stages are its blocks, the detectors' usual stages do not apply to it.
   constexpr int64_t kStages = 4;
   if (args.get_bool("pyramid", false))
     o.pyramid = read_outputs(args, default_stages, kStages);
@@ -248,7 +248,7 @@ std::shared_ptr<Classifier> build_dinov2_classifier(const Args& args, int64_t cl
   return std::make_shared<DinoV2Classifier>(o, classes);
 }
 
-// All but windows and outputs, of which weights know nothing.
+// Sets all but windows and outputs, which do not follow from the weights.
 bool infer_dinov2(Inference& in, const std::string& prefix) {
   const std::string b = "model.backbone.arg.", patches = prefix + "patch_embed.proj.weight",
                     block = prefix + "blocks.0.";
@@ -268,7 +268,7 @@ bool infer_dinov2(Inference& in, const std::string& prefix) {
   in.set(b + "mlp_ratio",
          static_cast<double>(in.size(block + "mlp.fc1.weight", 0)) / static_cast<double>(dim));
   in.set(b + "image_size", patch * std::llround(std::sqrt(grid)));
-  // 64 channels a head in all of DINOv2's, 12 heads in all of LW-DETR's.
+  // DINOv2 always has 64 channels per head, LW-DETR always 12 heads.
   const int64_t usual = is_cae ? 12 : std::max<int64_t>(1, dim / 64);
   const auto said = in.json().find<int64_t>("backbone_config.num_attention_heads");
   expect_vision_json(in, said ? "backbone_config." : "");

@@ -1,4 +1,4 @@
-// What others share with DINOv2: the windows of a map's tokens, and the names of its weights.
+// Parts of DINOv2 that others use: the windows of a map's tokens, and the names of its weights.
 #pragma once
 
 #include "autograd/ops.h"
@@ -6,12 +6,12 @@
 
 namespace saccade {
 
-// Tokens of a map [N, H, W, C], cut into side x side windows of equal size ->
-// [N * side^2, H / side * W / side, C], and back; map: H and W.
+// Cuts a map [N, H, W, C] into side x side windows of tokens of equal size,
+// [N * side^2, H / side * W / side, C], and joins them again; map: H and W.
 Var cut_windows(const Var& map, int64_t side);
 Var join_windows(const Var& windows, const MapSize& map, int64_t side);
 
-// Those of Hugging Face, whose names begin with `from` there and with `to` here.
+// Rules for Hugging Face's names, which begin with `from` there and with `to` here.
 WeightRules dinov2_rules(const std::string& from, const std::string& to);
 
 }  // namespace saccade

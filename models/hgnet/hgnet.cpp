@@ -1,5 +1,5 @@
 // HGNetv2 (PaddleClas' PP-HGNet, second version), the backbone of D-FINE and DEIM, with the parameter names
-// of their code: a stem of two branches, then four stages of blocks that join the outputs of all their
+// of their code: a stem of two branches, then four stages of blocks that concatenate the outputs of all their
 // layers.
 #include <algorithm>
 #include <array>
@@ -20,7 +20,7 @@ struct Stage {
 
 struct Size {
   std::string name;
-  int64_t layers;  // of a block
+  int64_t layers;  // per block
   int64_t stem, stem_out;
   std::array<Stage, 4> stages;
 };
@@ -37,7 +37,7 @@ const Size kSizes[] = {
 
 struct HgNetOptions {
   Size size;
-  bool affine = false;  // a LearnedAffine after every activation
+  bool affine = false;  // adds a LearnedAffine after every activation
   bool frozen_norm = false;
   int64_t frozen_stages = 0;
   std::vector<int64_t> outputs;
@@ -53,7 +53,7 @@ struct HgNetOptions {
   }
 };
 
-// scale * x + bias, two numbers: what makes small networks as good as larger ones (PaddleClas' "LAB").
+// scale * x + bias with two scalars, which helps small networks (PaddleClas' "LAB").
 class LearnedAffine : public Module {
  public:
   explicit LearnedAffine(bool trainable) {
@@ -71,7 +71,7 @@ class LearnedAffine : public Module {
   Var scale_, bias_;
 };
 
-// A convolution with its norm, relu and, where the network has them, a learned affine step (`lab`).
+// A convolution with its norm, a ReLU and, if the network has them, a learned affine step (`lab`).
 class ConvRelu : public Module {
  public:
   ConvRelu(int64_t in, int64_t out, const HgNetOptions& o, const ConvNormOptions& conv) {
@@ -88,7 +88,7 @@ class ConvRelu : public Module {
   Child<LearnedAffine> affine_;
 };
 
-// A row and a column of zeros at the end.
+// Pads with a row and a column of zeros at the end.
 Var pad_end(const Var& x) {
   auto zeros = [&](const Shape& shape) { return Var(Tensor::zeros(shape, x.dtype(), x.device())); };
   const Var wide = concat({x, zeros({x.dim(0), x.dim(1), 1, x.dim(3)})}, 2);
@@ -121,7 +121,7 @@ class HgStem : public Module {
   Child<ConvRelu> stem1_, stem2a_, stem2b_, stem3_, stem4_;
 };
 
-// A 1x1 convolution without activation, then a depthwise one.
+// A 1x1 convolution without activation, then a depthwise convolution.
 class LightConv : public Module {
  public:
   LightConv(int64_t in, int64_t out, const HgNetOptions& o, int64_t stage, int64_t kernel) {
@@ -137,8 +137,8 @@ class LightConv : public Module {
   Child<ConvRelu> conv2_;
 };
 
-// Layers in a chain; the input and all their outputs are joined and become `out` channels. With a residual
-// but for a stage's first.
+// A chain of layers; the input and all their outputs are concatenated and reduced to `out` channels. All
+// blocks except the first of a stage have a residual connection.
 class HgBlock : public Module {
  public:
   HgBlock(int64_t in, const Stage& s, const HgNetOptions& o, int64_t stage, bool first) : residual_(!first) {
@@ -207,14 +207,14 @@ class HgNet : public Backbone {
  private:
   std::vector<int64_t> outputs_, stage_channels_;
   Child<HgStem> stem_;
-  std::vector<Child<ConvNorm>> downsample_;  // null in front of the first stage
+  std::vector<Child<ConvNorm>> downsample_;  // null for the first stage
   std::vector<std::vector<Child<HgBlock>>> blocks_;
 };
 
 constexpr const char* kOwn = "own";
 constexpr int64_t kMaxChannels = 8192;
 
-// An official one, or one of one's own.
+// Returns an official size or a user-defined one.
 Size read_size(const Args& args) {
   std::vector<std::string> names;
   for (const Size& size : kSizes) names.push_back(size.name);

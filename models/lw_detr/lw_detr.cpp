@@ -12,16 +12,16 @@ namespace saccade {
 namespace {
 
 constexpr double kChannelNormEps = 1e-6;
-constexpr int64_t kManyChannels = 512;  // of a map, above which they are halved before it gets larger
+constexpr int64_t kManyChannels = 512;  // of a map; with more, channels are halved before upsampling
 
-// offsets [.., 4] in units of boxes [.., 4] as (cx, cy, w, h), the sizes as logarithms.
+// Moves boxes [.., 4] as (cx, cy, w, h) by offsets [.., 4] in units of the boxes, the sizes as logarithms.
 Var moved(const Var& offsets, const Var& boxes) {
   const Var by = cast(offsets, boxes.dtype()), size = slice(boxes, -1, 2, 4);
   const Var centre = add(mul(slice(by, -1, 0, 2), size), slice(boxes, -1, 0, 2));
   return concat({centre, mul(exp(slice(by, -1, 2, 4)), size)}, -1);
 }
 
-// Images as wide and high as the backbone takes them; what is added counts as padding.
+// Pads the images to the size that the backbone needs; the additions count as padding.
 DetectorInput whole_patches(const DetectorInput& input, int64_t multiple) {
   DetectorInput out = input;
   out.images = pad_map(input.images, multiple);
@@ -61,7 +61,7 @@ class NormedConv : public Module {
   Child<LayerNorm> norm_;
 };
 
-// YOLOv8's C2f: half of the channels go through a chain of blocks, whose steps are all joined.
+// YOLOv8's C2f: half of the channels go through a chain of blocks; all steps are concatenated.
 class Fusion : public Module {
  public:
   Fusion(int64_t in, const ProjectorOptions& o) : half_(o.dim / 2) {
@@ -89,7 +89,7 @@ class Fusion : public Module {
   std::vector<Child<NormedConv>> chain_;
 };
 
-// One map twice as fine, or twice as coarse.
+// Resamples a map to one twice as fine or twice as coarse.
 class Resampled : public Module {
  public:
   Resampled(int64_t channels, bool finer, const ProjectorOptions& o) : channels_(channels) {
@@ -102,7 +102,7 @@ class Resampled : public Module {
       channels /= 2;
     }
     channels_ = channels / 2;
-    // PyTorch's default, whose fan-in is that of the weight's second axis.
+    // PyTorch's default, whose fan-in is taken from the weight's second axis.
     const Initializer usual = init::linear_default(4 * channels_);
     finer_ = make_child<ConvTranspose2d>(conv_ ? "1" : "0", channels, channels_, 2, usual, usual);
   }
@@ -120,8 +120,8 @@ class Resampled : public Module {
 
 }  // namespace
 
-// From the maps of a plain vision transformer, which all have one size, to those that the decoder reads (Chen
-// et al. 2024, LW-DETR, section 3.2), with the names of the official code.
+// Turns the maps of a plain vision transformer, which all have one size, into those that the decoder reads
+// (Chen et al. 2024, LW-DETR, section 3.2), with the names of the official code.
 class LwDetr::Projector : public Module {
  public:
   Projector(const std::vector<int64_t>& channels, const ProjectorOptions& o) {
@@ -160,7 +160,7 @@ class LwDetr::Projector : public Module {
 
  private:
   struct Level {
-    std::vector<Child<Resampled>> resampled;  // of each map; empty: they keep their size
+    std::vector<Child<Resampled>> resampled;  // of each map; empty if they keep their size
     Child<Fusion> fusion;
     Child<LayerNorm> norm;
   };
@@ -206,7 +206,7 @@ LwDetr::LwDetr(const LwDetrOptions& options, std::shared_ptr<Backbone> backbone)
   projector_ = make_child<Projector>("backbone.0.projector", backbone_->channels(), options.projector);
 }
 
-// The heads over the tokens are clones of the decoder's.
+// The heads over the tokens are clones of those of the decoder.
 void LwDetr::after_initialize(uint64_t, const std::string&) {
   for (const auto& head : transformer_->enc_out_class_embed) copy_tensors(*class_embed_, *head);
   for (const auto& head : transformer_->enc_out_bbox_embed) copy_tensors(*bbox_embed_, *head);
@@ -226,7 +226,7 @@ SetOutput LwDetr::predict(const DetectorInput& given) {
   const Var position = decoder.position_of(queries.reference, tokens.maps),
             references = references_in_levels(queries.reference, tokens.maps);
   Var target = queries.target;
-  Vars predicting;  // of the layers that predict
+  Vars predicting;  // outputs of the layers that predict
   for (int64_t i = 0; i < options_.transformer.decoder_layers; ++i) {
     target = transformer_->decoder->layer(i)(
         target, position, attend_to(tokens, references, input.record_sampling, output), queries.groups);
@@ -252,7 +252,7 @@ DecoderQueries LwDetr::choose_queries(const Var& memory, const TokenMaps& maps, 
   Vars logits, boxes, tokens_of_groups;
   for (size_t g = 0; g < static_cast<size_t>(groups); ++g) {
     Tensor indices;
-    {  // All tokens are scored; what learns are the chosen ones.
+    {  // All tokens are scored, but only the chosen ones are trained.
       NoGrad no_grad;
       const Var scores = t.enc_out_class_embed[g](t.propose(g, tokens));
       indices = best_tokens(scores.value(), classes(), options_.queries);
@@ -266,7 +266,7 @@ DecoderQueries LwDetr::choose_queries(const Var& memory, const TokenMaps& maps, 
   all_chosen = joined(tokens_of_groups);
   predictions.logits = joined(logits);
   predictions.boxes = joined(boxes);
-  // A map of few cells has fewer queries, the first of each group.
+  // A map of few cells has fewer queries: the first of each group.
   const int64_t Q = boxes[0].dim(1);
   auto rows = [&](const Var& table) {
     const int64_t columns = table.dim(1);

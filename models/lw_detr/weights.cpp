@@ -1,4 +1,4 @@
-// The names of Hugging Face, and what the weights of one tell of its configuration.
+// Hugging Face's names, and the inference of the configuration from the weights.
 #include "models/lw_detr/weights.h"
 
 #include <cmath>
@@ -45,7 +45,7 @@ WeightRules hugging_face_lw_detr_names() {
   const auto add = [&](const std::string& from, const std::string& to) {
     for (const WeightRule& rule : weight_rules({{from, to}})) rules.push_back(rule);
   };
-  // RF-DETR has one scale only.
+  // RF-DETR has only one scale.
   for (const auto& [scale, stage] :
        {std::pair<std::string, std::string>{"scale_layers.*.", "stages.*."}, {"", "stages.0."}}) {
     add(projector + scale + "layer_norm.", ours + stage + "1.");
@@ -85,7 +85,7 @@ bool infer_lw_detr_parts(Inference& in) {
   infer_backbone(in, kLwDetrBackbone);
   const int64_t dim = in.size("query_feat.weight", 1);
   const Args &given = in.given().get_section("transformer"), &given_own = in.given().get_section("lw_detr");
-  // 32 and 16 channels a head in all published models.
+  // All published models have 32 channels per head of self-attention and 16 per head of cross-attention.
   const int64_t heads = given.has("heads") ? given.get_int("heads", 0)
                                            : in.argument_or<int64_t>("sa_nheads", dim / 32, t + "heads"),
                 cross_heads = given_own.has("cross_heads")
@@ -141,7 +141,7 @@ bool infer_lw_detr(Inference& in) {
   in.set(b + "arg.windowed_blocks",
          infer_blocks(in, "window_block_indices", small ? Blocks{0, 2, 4} : Blocks{0, 1, 3, 6, 7, 9},
                       b + "arg.windowed_blocks"));
-  const auto windows = in.json().find<int64_t>("backbone_config.num_windows");  // all of them
+  const auto windows = in.json().find<int64_t>("backbone_config.num_windows");  // the total number of windows
   in.set(b + "arg.windows", windows ? std::llround(std::sqrt(static_cast<double>(*windows))) : 4);
   infer_square_images(in, 640);
   return true;

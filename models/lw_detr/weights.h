@@ -1,4 +1,4 @@
-// What weights of LW-DETR and RF-DETR tell of their configuration.
+// Infers the configuration of LW-DETR and RF-DETR from their weights.
 #pragma once
 
 #include "models/weights/inference.h"
@@ -10,17 +10,17 @@ bool infer_lw_detr(Inference& weights);  // see ModelSpec::infer
 bool infer_rf_detr(Inference& weights);
 bool infer_rf_detr_seg(Inference& weights);
 
-// Sets the fields of both families but those of the backbone that weights do not tell; false:
-// they are of another model.
+// Sets the fields of both families except those of the backbone that weights do not tell; returns false if
+// they belong to another model.
 bool infer_lw_detr_parts(Inference& weights);
-// Images of this side.
+// Sets the image size to a square of this side.
 void infer_square_images(Inference& weights, int64_t side);
-// The numbers of blocks that config.json has under backbone_config, or `usual`,
-// which is then mentioned under this field.
+// Returns the block numbers that config.json has under backbone_config, or `usual`,
+// which is then reported as assumed for this field.
 std::vector<int64_t> infer_blocks(Inference& weights, const std::string& name,
                                   const std::vector<int64_t>& usual, const std::string& field);
 
-// The names of both in Hugging Face's programs, but for the backbone.
+// The names that Hugging Face uses for both, except those of the backbone.
 WeightRules hugging_face_lw_detr_names();
 
 constexpr const char* kLwDetrBackbone = "backbone.0.encoder.";

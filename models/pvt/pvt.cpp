@@ -1,12 +1,12 @@
 // PVT (Wang et al. 2021, "Pyramid Vision Transformer", its first version), with the official parameter names:
 // every stage is a patch embedding, learned positions and pre-norm blocks of spatial-reduction attention. As
-// a classifier the last stage has a class token in front, whose row `norm` and `head` read. As a backbone it
-// is the official detection variant: no class token (its position, the first of the last stage, stays unused)
-// and no norms behind the stages.
-// Images of any size: zeros fill up what patches and reductions do not divide; the positions of another grid
-// are the learned ones resized bilinearly. (The official code leaves out what they do not divide: the same
-// for sides that are multiples of 32. Where a stage has as many cells as the first one of the training had,
-// in another shape, it forgets to resize: not so here.)
+// a classifier, its last stage has a class token in front, which `norm` and `head` read. As a backbone it is
+// the official detection variant: no class token (its position, the first of the last stage, stays unused)
+// and no norms after the stages.
+// Images may have any size: they are padded with zeros to multiples of patches and reductions, and the
+// positions are resized bilinearly for other grids. (The official code crops instead, which is the same for
+// sides that are multiples of 32. If a stage has as many cells as the first one in training but another
+// shape, it forgets to resize; this code does not.)
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -24,14 +24,14 @@ namespace {
 
 struct PvtOptions {
   std::vector<int64_t> depths, dims, heads, mlp_ratios, reductions;  // one per stage
-  int64_t image_size = 224;                                          // for which the positions are made
+  int64_t image_size = 224;                                          // size for which the positions are made
   double drop_path = 0;                                              // of the last block
-  Args attention;  // section of the blocks' attention layer; empty: `spatial_reduction`
+  Args attention;  // section of the blocks' attention layer; `spatial_reduction` if empty
 };
 
-// Pixels on a side of a token of the first stage; each further stage halves the map.
+// Side of a token of the first stage in pixels; each further stage halves the map.
 constexpr int64_t kPvtPatch = 4;
-// Of the norms in the blocks and of the last one; those of patches and reductions have PyTorch's 1e-5.
+// For the norms in the blocks and the last norm; those of patches and reductions use PyTorch's 1e-5.
 constexpr double kPvtNormEps = 1e-6;
 constexpr int64_t kPvtHeadChannels = 64;  // in all official models
 
@@ -68,7 +68,7 @@ class PvtStage : public Module {
     for (const auto& block : blocks_) tokens = block(tokens, FeatureLevels{map});
     return reshape(tokens, {x.dim(0), map.height, map.width, dim_});
   }
-  // Of the last stage: with a class token [1, 1, C] in front -> that token [N, 1, C]
+  // For the last stage: with a class token [1, 1, C] in front -> that token [N, 1, C]
   Var forward(const Var& x, const Var& class_token) const {
     MapSize map;
     Var tokens = embed(x, map);
@@ -79,7 +79,7 @@ class PvtStage : public Module {
   }
 
  private:
-  // Patches with their positions, [N, H W, C].
+  // Returns the patches with their positions, [N, H W, C].
   Var embed(const Var& x, MapSize& map) const {
     Var patches = patch_embed_(x);
     map = {patches.dim(1), patches.dim(2)};
@@ -188,7 +188,7 @@ std::shared_ptr<Classifier> build_pvt_classifier(const Args& args, int64_t num_c
   return std::make_shared<PvtClassifier>(options, num_classes);
 }
 
-// -> pixels on a side of the images that its positions are of; nothing: it is no PVT.
+// Returns the side in pixels of the images that its positions are made for, or nothing if it is no PVT.
 std::optional<int64_t> infer_pvt_shape(Inference& in, const std::string& prefix) {
   const std::string b = "model.backbone.arg.", positions = prefix + "pos_embed1";
   if (!in.has(prefix + "patch_embed1.proj.weight") || !in.has(positions)) return std::nullopt;
@@ -230,7 +230,7 @@ bool infer_pvt_classifier(Inference& in) {
 
 SACCADE_REGISTER_BACKBONE(pvt, build_pvt, build_pvt_classifier, infer_pvt, false, infer_pvt_classifier);
 
-// The names of Hugging Face's PVT; the official ones are ours.
+// Hugging Face's names for PVT; the official ones are ours.
 const WeightRules kPvtNames = [] {
   const std::string patches = "encoder.patch_embeddings.*.", block = "encoder.block.*.*.", to = "block+.*.";
   return weight_rules({

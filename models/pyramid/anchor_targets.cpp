@@ -17,7 +17,7 @@ std::vector<float> corners_of_objects(const Target& target) {
 
 namespace {
 
-// What those of the boxes stand for that lie within the image; the others are ignored.
+// Assigns objects to the boxes that lie within the image; the others are ignored.
 std::vector<int32_t> assign_inside(const std::vector<float>& boxes, const std::vector<float>& objects,
                                    const Target& target, const MaxIouOptions& options) {
   const auto width = static_cast<float>(target.width), height = static_cast<float>(target.height);

@@ -1,4 +1,4 @@
-// What the anchors of an image stand for.
+// The training targets of an image's anchors.
 #pragma once
 
 #include <algorithm>
@@ -14,35 +14,35 @@
 
 namespace saccade {
 
-// The objects' boxes, four corners each, in pixels of the image as the model gets it.
+// Returns the objects' boxes, four corner coordinates each, in pixels of the image that the model gets.
 std::vector<float> corners_of_objects(const Target& target);
 
-// All of it follows from the image alone: neither the others of its batch nor what pads it change anything.
+// Depends only on the image itself: neither the other images of its batch nor padding affect it.
 struct AnchorTargets {
   ImageSize size;
-  FeatureLevels maps;           // of the image's reach
-  std::vector<int32_t> stands;  // for each of Anchors::boxes an object, kBackground or kIgnored
+  FeatureLevels maps;           // of the image's extent (reach_of)
+  std::vector<int32_t> stands;  // for each of Anchors::boxes an object index, kBackground or kIgnored
   std::vector<float> objects;   // corners_of_objects
 
   AnchorTargets() = default;
-  // inside: anchors that reach over the edge of the image are ignored, and no object's best.
+  // inside: anchors that cross the edge of the image are ignored and cannot be an object's best.
   AnchorTargets(const Anchors& anchors, const Target& target, const MaxIouOptions& options,
                 bool inside = false);
   int64_t positives() const;
 };
 
-// What was made of a target before its step, by a thread of the loader, until the step asks for it.
+// Keeps what a thread of the loader computed from a target before its step until the step asks for it.
 template <class T>
 class KeptTargets {
  public:
   using Pointer = std::shared_ptr<const T>;
-  // Of too many the oldest go.
+  // Discards the oldest if there are too many.
   void keep(Pointer made) {
     const std::lock_guard lock(mutex_);
     kept_.push_back(std::move(made));
     if (kept_.size() > kMax) kept_.pop_front();
   }
-  // The oldest for which is(T), or null; it goes if it is taken.
+  // Returns the oldest for which is(T), or null; is_taken: removes it.
   template <class Is>
   Pointer find(const Is& is, bool is_taken) {
     const std::lock_guard lock(mutex_);
@@ -59,13 +59,13 @@ class KeptTargets {
   std::deque<Pointer> kept_;
 };
 
-// Keeps what one asks for repeatedly: a thread of the loader makes them, a step first counts the anchors of
-// all its images, then learns from them.
+// Keeps targets that are needed repeatedly: a thread of the loader computes them, a step first counts the
+// anchors of all its images, then learns from them.
 class KeptAnchorTargets {
  public:
   using Pointer = KeptTargets<AnchorTargets>::Pointer;
-  // Those of a target of this size and with these objects, made where none are kept; take() keeps them no
-  // longer.
+  // Return the anchor targets for a target of this size and with these objects, computing them if none are
+  // kept; take() also removes them.
   Pointer keep(const Anchors& anchors, const Target& target, const MaxIouOptions& options);
   Pointer take(const Anchors& anchors, const Target& target, const MaxIouOptions& options);
 

@@ -5,7 +5,7 @@
 namespace saccade {
 namespace {
 
-// The nearest neighbours of a map that is half as fine as `like`, rounded up.
+// Upsamples a map of half the size of `like`, rounded up, by nearest neighbours.
 Var upsample(const Var& x, const Var& like) {
   const int64_t N = x.dim(0), H = x.dim(1), W = x.dim(2), C = x.dim(3);
   if (H != (like.dim(1) + 1) / 2 || W != (like.dim(2) + 1) / 2)

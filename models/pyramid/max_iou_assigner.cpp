@@ -9,16 +9,16 @@
 namespace saccade {
 namespace {
 
-// Candidates are looked at in blocks of neighbours, of which an object touches few.
+// Candidates are processed in blocks of neighbours; an object touches few blocks.
 constexpr int64_t kNeighbours = 64;
 
 bool touch(const float* a, const float* b) {
   return a[0] < b[2] && b[0] < a[2] && a[1] < b[3] && b[1] < a[3];
 }
 
-// The IoU of boxes with one. Candidates tie by the hundreds (all anchors of a shape that an object lies in),
-// and rounding decides which of them are its best: every product is rounded, as PyTorch does it, and the code
-// is there once, so that the second look finds the numbers of the first.
+// Computes the IoU of boxes with one object. Candidates tie by the hundreds (all anchors of a shape that an
+// object lies in), and rounding decides which of them are its best: every product is rounded, as in PyTorch,
+// and the function is not inlined, so that the second pass finds the same values as the first.
 [[gnu::noinline, gnu::optimize("fp-contract=off")]] void ious(const float* boxes, int64_t count,
                                                               const float* object, float* out) {
   const float area = (object[2] - object[0]) * (object[3] - object[1]);
@@ -47,7 +47,7 @@ class Blocks {
     }
   }
   int64_t count() const { return count_; }
-  // visit(candidate, IoU) for all that may overlap the object.
+  // Calls visit(candidate, IoU) for all that may overlap the object.
   template <class F>
   void look(const float* object, const F& visit) const {
     std::array<float, kNeighbours> found;

@@ -1,4 +1,4 @@
-// Which object a candidate box (an anchor, a proposal) stands for: by how much they overlap.
+// Assigns objects to candidate boxes (anchors, proposals) by their overlap.
 #pragma once
 
 #include <cstdint>
@@ -8,17 +8,17 @@
 namespace saccade {
 
 struct MaxIouOptions {
-  double positive = 0.5;     // stands for the object that it overlaps most, from this IoU on
-  double negative = 0.4;     // stands for the background below this one; in between it is ignored
-  bool low_quality = true;   // an object also has all the candidates that overlap it best of all,
-  double least_quality = 0;  // where they do at least so much; they must overlap at all
+  double positive = 0.5;     // from this IoU on, a candidate stands for the object that it overlaps most
+  double negative = 0.4;     // below this IoU it stands for the background; in between it is ignored
+  bool low_quality = true;   // an object also gets all the candidates that overlap it best,
+  double least_quality = 0;  // if their IoU is at least this; they must overlap at all
 };
 
-// What else a candidate may stand for.
+// The other values that a candidate may get.
 inline constexpr int32_t kBackground = -1, kIgnored = -2;
 
-// [candidates], the object of each, kBackground or kIgnored. Boxes are corners, four numbers each. Of equal
-// objects the first counts, of objects that claim one candidate as their best the last one.
+// Returns [candidates], the object of each, kBackground or kIgnored. Boxes are four corner coordinates. Of
+// objects that overlap a candidate equally, the first wins; of those that claim it as their best, the last.
 std::vector<int32_t> assign_max_iou(std::span<const float> candidates, std::span<const float> objects,
                                     const MaxIouOptions& options);
 

@@ -11,10 +11,10 @@
 namespace saccade {
 namespace {
 
-// Numbers of neighbouring positions are drawn side by side, in the lanes of vectors.
+// Numbers of neighbouring positions are drawn together, in the lanes of vectors.
 constexpr int64_t kTogether = 32;
 
-// x[0] of Philox::generate(key, image, position) for each of them.
+// Computes x[0] of Philox::generate(key, image, position) for each position.
 void first_numbers(uint64_t key, uint64_t image, uint64_t at, std::array<uint32_t, kTogether>& first) {
   std::array<uint32_t, kTogether> a, b, c, d;
   for (uint32_t i = 0; i < kTogether; ++i) {
@@ -38,8 +38,8 @@ void first_numbers(uint64_t key, uint64_t image, uint64_t at, std::array<uint32_
   first = a;
 }
 
-// Those of the positions with is(position), `all` of `positions`, of which `count` are wanted, whose random
-// numbers are the smallest.
+// Returns those `count` of the positions with is(position) that have the smallest random numbers; there are
+// `all` of them among `positions`.
 template <class Is>
 std::vector<int64_t> some(int64_t positions, int64_t all, int64_t count, uint64_t key, int64_t image_id,
                           const Is& is) {
@@ -51,7 +51,7 @@ std::vector<int64_t> some(int64_t positions, int64_t all, int64_t count, uint64_
     return chosen;
   }
   const auto image = static_cast<uint64_t>(image_id);
-  // Few have a number so small as to be looked at: with some certainty enough, else all are.
+  // Only positions with small enough numbers are considered; these almost always suffice, else all are.
   const double wanted = static_cast<double>(count), likely = wanted + 8 * std::sqrt(wanted) + 16;
   double part = std::min(1.0, likely / static_cast<double>(all));
   std::vector<std::pair<uint64_t, int64_t>> drawn;

@@ -1,4 +1,4 @@
-// Faster, Mask and Cascade R-CNN as a configuration describes them.
+// Builds Faster, Mask and Cascade R-CNN from a configuration.
 #include <array>
 
 #include "models/build.h"
@@ -8,7 +8,7 @@ namespace saccade {
 namespace {
 
 constexpr int64_t kRcnnStride = 4, kRcnnMaps = 4;  // of the backbone
-constexpr int64_t kTorchvisionSamples = 2;         // a side of a cell of a region
+constexpr int64_t kTorchvisionSamples = 2;         // per side of a region's cell
 constexpr double kRpnSmooth = 1.0 / 9;
 
 struct RcnnKind {
@@ -23,7 +23,7 @@ std::vector<RcnnStage> stages_of(const RcnnKind& kind, int64_t samples, bool lik
   stage.coder.limits_shrinking = !like_torchvision;
   if (!kind.cascade) return {stage};
   std::vector<RcnnStage> stages;
-  // Each asks for more overlap, moves boxes less and weighs half as much as the one before.
+  // Each requires more overlap, moves boxes less and weighs half as much as the one before.
   for (const auto& [overlap, shift, growth, weight] :
        {std::array{0.5, 0.1, 0.2, 1.0}, {0.6, 0.05, 0.1, 0.5}, {0.7, 0.033, 0.067, 0.25}}) {
     MaxIouOptions& assigner = stage.sampling.assigner;

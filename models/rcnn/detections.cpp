@@ -13,7 +13,7 @@
 namespace saccade {
 namespace {
 
-// Classes of proposals that are compared with one another; those with lower scores are left out.
+// Only so many pairs of proposal and class, those with the highest scores, are compared with each other.
 constexpr int64_t kCandidates = 4096;
 
 }  // namespace
@@ -48,7 +48,7 @@ RegionDetections best_detections(const ProposedRegions& proposals, const BoxHead
 
 namespace {
 
-// Where the centre of each pixel of an axis is in a map of `side` cells that covers [first, last).
+// The positions of the pixel centres of an axis in a map of `side` cells that covers [first, last).
 struct MaskAxis {
   int64_t begin, end;  // pixels that may be set
   double first, scale;
@@ -71,7 +71,7 @@ Mask mask_in_box(const float* probabilities, int64_t side, const Box& box, Image
   std::vector<float> padded;
   Box covered = box;
   if (like_torchvision) {
-    // A cell more on each side, and the box with it, to whole pixels, the last one included.
+    // Adds a cell on each side and enlarges the box with it, to whole pixels including the last one.
     const int64_t wide = side + 2;
     padded.assign(static_cast<size_t>(wide * wide), 0);
     for (int64_t y = 0; y < side; ++y)
@@ -91,7 +91,7 @@ Mask mask_in_box(const float* probabilities, int64_t side, const Box& box, Image
   if (window.height == 0 || window.width == 0)
     return Mask::from_counts(image, std::vector<int64_t>{image.height * image.width});
   std::vector<uint8_t> pixels(static_cast<size_t>(window.height * window.width), 0);
-  // torchvision's resizing continues beyond the outermost centres, mmdetection's falls to 0.
+  // torchvision's resizing is constant beyond the outermost centres, mmdetection's falls to 0.
   const auto place = [&](double at) {
     return like_torchvision ? std::clamp(at, 0.0, static_cast<double>(side - 1)) : at;
   };
@@ -125,11 +125,11 @@ std::vector<std::vector<ImageDetection>> detections_of_images(const RegionDetect
                 N, found.scores.dim(0));
   SACCADE_CHECK(options.max_detections > 0, "[postprocess] max_detections {}, expected at least 1",
                 options.max_detections);
-  // All copies are started before the first is waited for: on a GPU the host waits once.
+  // All copies are started before the first wait, so that the host waits for a GPU only once.
   auto start = [](const Var& v) { return v.defined() ? HostCopy(v.value().to(DType::kF32)) : HostCopy(); };
   const HostCopy all_boxes = start(found.boxes), all_scores = start(found.scores),
                  all_labels = start(found.labels), all_masks = start(found.masks);
-  const float* masks = all_masks.defined() ? all_masks.data<float>() : nullptr;  // what was started last
+  const float* masks = all_masks.defined() ? all_masks.data<float>() : nullptr;  // the copy started last
   const float *labels = all_labels.data<float>(), *scores = all_scores.data<float>(),
               *boxes = all_boxes.data<float>();
   const int64_t side = found.masks.defined() ? found.masks.dim(2) : 0;

@@ -1,4 +1,4 @@
-// From what the region heads say to an image's detections.
+// Turns the output of the region heads into the detections of an image.
 #pragma once
 
 #include <vector>
@@ -11,30 +11,30 @@
 namespace saccade {
 
 struct RegionDetectionOptions {
-  double score_threshold = 0.05;  // detections have a greater score
-  double nms = 0.5;               // among those of a class
-  int64_t count = 100;            // of an image
-  // Masks are drawn as torchvision does: a cell wider on each side, boxes of whole pixels,
-  // without the half of a pixel.
+  double score_threshold = 0.05;  // detections must exceed this
+  double nms = 0.5;               // among detections of the same class
+  int64_t count = 100;            // per image
+  // Masks are pasted as in torchvision: a cell wider on each side, boxes of whole pixels,
+  // without the offset of half a pixel.
   bool masks_like_torchvision = false;
 };
 
-// The best of each image, best first; scores below kLeftOut fill the rest. On the device;
-// shapes follow from the sizes alone.
+// The best detections of each image, best first; scores below kLeftOut fill the rest. On the device;
+// the shapes depend only on the sizes.
 struct RegionDetections {
-  Var boxes;       // [N, D, 4] corners in pixels of the image as the model gets it, cut to it
+  Var boxes;       // [N, D] corners in pixels of the image that the model gets, clipped to it
   Var scores;      // [N, D]
   Var labels;      // [N, D], whole numbers in f32
-  Var masks = {};  // [N, D, s, s]: probabilities in the box; undefined: no masks
+  Var masks = {};  // [N, D, s, s]: probabilities in the box; undefined without masks
 };
 
-// result: of the proposals, one after the other, in the coder's deltas. sizes f32 [N, 2]: (width, height)
+// result: of all images' proposals in order, in the coder's deltas. sizes f32 [N, 2]: (width, height)
 RegionDetections best_detections(const ProposedRegions& proposals, const BoxHead::Result& result,
                                  const Tensor& sizes, const BoxCoder& coder,
                                  const RegionDetectionOptions& options);
 
-// Of which pixels of an image a map of probabilities [side, side] that covers a box (in pixels of the image)
-// says at least a half.
+// Returns the pixels of an image where a map of probabilities [side, side] that covers a box (in pixels of
+// the image) is at least a half.
 Mask mask_in_box(const float* probabilities, int64_t side, const Box& box, ImageSize image,
                  bool like_torchvision);
 

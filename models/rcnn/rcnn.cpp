@@ -16,13 +16,13 @@ const RcnnOutput& rcnn_output(const DetectorOutput& output) {
   return *own;
 }
 
-// At most an eighth more than `count`, or a multiple of 8: libraries prepare themselves for every size anew.
+// Rounds up by at most an eighth, or to a multiple of 8: libraries prepare themselves anew for every size.
 int64_t fixed_count(int64_t count) {
   const auto few = static_cast<uint64_t>(std::max<int64_t>(count, 64));
   return round_up(count, static_cast<int64_t>(std::bit_floor(few) / 8));
 }
 
-// The levels that regions are cut out of: all but the coarsest.
+// Returns the levels that regions are cut out of: all but the coarsest.
 Vars region_levels(const Vars& levels) { return {levels.begin(), levels.end() - 1}; }
 
 }  // namespace
@@ -115,8 +115,8 @@ StageOutput Rcnn::learn_stage(size_t stage, const Vars& levels, const BoxLists& 
   output.samples =
       sample_rois(proposals, targets, options_.box_head.classes, sampling, fmt::format("rcnn.{}", stage));
   const RoiSamples& s = output.samples;
-  // What fills the tables is cut out of no image, so it is 0 and counts for nothing;
-  // but norms of the batch would see it.
+  // Rows that pad the tables are cut out of no image, so they are 0 and count for nothing,
+  // but batch norms would see them.
   const int64_t R = options_.box_head.convs > 0 ? std::max<int64_t>(s.count(), 1) : fixed_count(s.count()),
                 P = fixed_count(std::ssize(s.objects));
   std::vector<float> object_rois;
@@ -147,7 +147,7 @@ void Rcnn::find(const Vars& levels, const ProposedRegions& proposals, const Tens
   const Tensor images = images_of_rows(proposals.scores);
   ProposedRegions moved = proposals;
   BoxHead::Result result;
-  Var logits;  // the sum of the stages'
+  Var logits;  // the sum over the stages
   for (size_t t = 0; t <= last; ++t) {
     const Var boxes = reshape(moved.boxes, {N * P, 4});
     result = box_heads_[t](cut_regions(levels, boxes.value(), images, options_.box_regions));
@@ -161,7 +161,7 @@ void Rcnn::find(const Vars& levels, const ProposedRegions& proposals, const Tens
   if (!mask_heads_.empty()) output.found.masks = find_masks(levels, output.found);
 }
 
-// The mean of what the stages say.
+// Averages the outputs of the stages.
 Var Rcnn::find_masks(const Vars& levels, const RegionDetections& found) const {
   const int64_t N = found.scores.dim(0), D = found.scores.dim(1);
   const Var inside = cut_regions(levels, reshape(found.boxes, {N * D, 4}).value(),

@@ -1,6 +1,6 @@
-// Faster R-CNN (Ren et al. 2015), Mask R-CNN (He et al. 2017) and Cascade R-CNN on a feature pyramid: regions
-// that may hold something, then what they hold.
-// Numbers and names are those of mmdetection 2; what torchvision does otherwise is an option.
+// Faster R-CNN (Ren et al. 2015), Mask R-CNN (He et al. 2017) and Cascade R-CNN on a feature pyramid: they
+// first propose regions, then classify them. Numbers and names are those of mmdetection 2; differences of
+// torchvision are options.
 #pragma once
 
 #include <memory>
@@ -16,8 +16,8 @@
 
 namespace saccade {
 
-// One look at the regions. Faster and Mask R-CNN have one, Cascade R-CNN (Cai and Vasconcelos 2018) further
-// ones, each with heads of its own, that look at where the one before has moved the boxes and ask for more
+// One stage of region heads. Faster and Mask R-CNN have one. Cascade R-CNN (Cai and Vasconcelos 2018) has
+// several, each with its own heads, which look at the boxes as moved by the stage before and require more
 // overlap.
 struct RcnnStage {
   RoiSampling sampling{};
@@ -38,15 +38,15 @@ struct RcnnOptions {
   double class_weight = 1, rpn_bbox_weight = 1, bbox_weight = 1;
 };
 
-// Before a training step: what the losses need. Otherwise: what was found.
+// In a training step: the inputs of the losses. Otherwise: the detections.
 struct RcnnOutput : DetectorOutput {
-  ImageSize canvas;              // of the padded images
+  ImageSize canvas;              // size of the padded images
   std::vector<ImageSize> sizes;  // without padding
   RpnOutput rpn;
   std::vector<StageOutput> stages;
   RegionDetections found;
 
-  // "scores" [N, D], by falling score, those of fewer detections 0; "boxes" [N, D, 4], corners as parts of
+  // "scores" [N, D], in descending order, 0 beyond the last detection; "boxes" [N, D, 4], corners relative to
   // the padded image; "labels" [N, D], whole numbers; "masks" [N, D, s, s], probabilities in the box.
   std::vector<std::pair<std::string, Var>> results() const override;
 };
@@ -81,8 +81,8 @@ class Rcnn : public Detector {
   Child<Backbone> backbone_;
   Child<Fpn> neck_;
   Child<Rpn> rpn_;
-  std::vector<Child<BoxHead>> box_heads_;    // of each stage
-  std::vector<Child<MaskHead>> mask_heads_;  // likewise; empty: no masks
+  std::vector<Child<BoxHead>> box_heads_;    // one per stage
+  std::vector<Child<MaskHead>> mask_heads_;  // one per stage; empty without masks
 };
 
 class Inference;

@@ -9,7 +9,7 @@ namespace saccade {
 
 namespace {
 
-constexpr double kNeverFound = -1e4;  // a logit, so that it is so in half precision too
+constexpr double kNeverFound = -1e4;  // a logit that also fits half precision
 
 }  // namespace
 
@@ -71,7 +71,7 @@ Var BoxHead::likely_deltas(const Result& result, const std::vector<int64_t>& lab
   return add(mul(of_known, Var(t[1])), mul(of_likely, add_scalar(neg(Var(t[1])), 1)));
 }
 
-// A 1x1 convolution to one map a class, of which each region makes one.
+// A 1x1 convolution to one map per class; only the map of each region's class is computed.
 class MaskHead::ClassMaps : public Module {
  public:
   ClassMaps(int64_t channels, int64_t classes)
@@ -104,7 +104,7 @@ MaskHead::MaskHead(int64_t in, const MaskHeadOptions& options, int64_t classes) 
 Var MaskHead::forward(const Var& regions, const Tensor& classes) const {
   Var x = regions;
   for (const auto& conv : convs_) x = conv(x, Activation::kRelu);
-  // Every cell becomes a window of its own; they are joined to maps where there is one channel left.
+  // Every cell becomes a window of its own; the windows are joined to maps once one channel is left.
   const int64_t R = x.dim(0), H = x.dim(1), W = x.dim(2);
   const Var windows = upsample_(reshape(x, {R * H * W, 1, 1, x.dim(3)}), Activation::kRelu);
   const int64_t side = windows.dim(1), pixels = H * W * side * side;

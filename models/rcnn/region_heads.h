@@ -1,4 +1,4 @@
-// What looks at regions that have been cut out of the pyramid (Ren et al. 2015, He et al. 2017). Numbers and
+// Heads for regions that have been cut out of the pyramid (Ren et al. 2015, He et al. 2017). Numbers and
 // names are those of mmdetection 2.
 #pragma once
 
@@ -12,15 +12,15 @@
 namespace saccade {
 
 struct BoxHeadOptions {
-  int64_t convs = 0;   // 3x3, each with a batch norm
-  int64_t layers = 2;  // linear ones ("Shared2FC")
-  int64_t dim = 1024;  // of these
+  int64_t convs = 0;   // 3x3 convolutions, each with a batch norm
+  int64_t layers = 2;  // linear layers ("Shared2FC")
+  int64_t dim = 1024;  // width of the linear layers
   int64_t classes = 0;
-  bool class_agnostic = false;    // one box, whatever the class
+  bool class_agnostic = false;    // one box for all classes
   bool background_first = false;  // class 0 is the background, as in torchvision; else it is the last class
 };
 
-// What classes and boxes share, then a linear layer for each.
+// Layers shared by classes and boxes, then one linear layer for each.
 class BoxHead : public Module {
  public:
   BoxHead(int64_t channels, int64_t size, const BoxHeadOptions& options);
@@ -29,8 +29,8 @@ class BoxHead : public Module {
     Var deltas;  // [R, classes, 4], class-agnostic [R, 1, 4]
   };
   Result forward(const Var& regions) const;  // [R, size, size, channels]
-  // Of each region the deltas of the class that is most likely if it is none of background, [R, 4]; of those
-  // with labels i64 [R] of at least 0 those of that class. labels: on the host; empty: all -1.
+  // Returns for each region the deltas [R, 4] of its class, which is given by labels i64 [R] if at least 0,
+  // else the most likely one other than the background. labels: on the host; empty if all are -1.
   static Var likely_deltas(const Result& result, const std::vector<int64_t>& labels = {});
 
  private:
@@ -47,7 +47,7 @@ struct MaskHeadOptions {
 class MaskHead : public Module {
  public:
   MaskHead(int64_t in, const MaskHeadOptions& options, int64_t classes);
-  // regions [R, s, s, in], classes i64 [1, R] -> logits [R, 2 s, 2 s] of each region's class alone
+  // regions [R, s, s, in], classes i64 [1, R] -> logits [R, 2 s, 2 s] of each region's class only
   Var forward(const Var& regions, const Tensor& classes) const;
 
  private:

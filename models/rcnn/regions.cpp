@@ -7,7 +7,7 @@
 namespace saccade {
 namespace {
 
-// Boxes of this many strides of the first level are the largest there.
+// The first level has boxes of up to twice this many strides.
 constexpr int64_t kLevelSide = 14;
 constexpr double kPenalty = -1e30;
 

@@ -101,7 +101,7 @@ void cut_mask(const Mask& mask, const float* box, int size, float* out) {
     return kernels::RoiAxis<float>::of(first, last, 1, length, size, 0, true);
   };
   const auto rows = axis(box[1], box[3], height), columns = axis(box[0], box[2], width);
-  // The pixels that are looked at.
+  // The pixels that are read.
   const auto top = std::clamp(static_cast<int64_t>(std::floor(box[1])) - 1, int64_t{0}, int64_t{height} - 1);
   const auto left = std::clamp(static_cast<int64_t>(std::floor(box[0])) - 1, int64_t{0}, int64_t{width} - 1);
   const ImageSize window{
@@ -132,8 +132,8 @@ void cut_mask(const Mask& mask, const float* box, int size, float* out) {
 
 std::vector<float> mask_targets(const RoiSamples& samples, const std::vector<Target>& targets, int64_t size) {
   std::vector<float> out(samples.objects.size() * static_cast<size_t>(size * size), 0);
-  // Of objects whose masks are not of the size of their image as the model gets it: made where a region
-  // stands for them.
+  // Masks whose size differs from that of the image that the model gets are resized if a region stands for
+  // their object.
   std::vector<std::vector<Mask>> resized(targets.size());
   for (size_t n = 0; n < targets.size(); ++n) resized[n].resize(targets[n].instances.size());
   for (const RoiObject& o : samples.objects) {

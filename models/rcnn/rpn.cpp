@@ -11,11 +11,11 @@
 namespace saccade {
 namespace {
 
-// The anchors that were drawn, as rows of the predictions of all levels,
-// level by level and of each image by image.
+// The sampled anchors, as rows of the predictions of all levels,
+// ordered by level, then image.
 struct DrawnAnchors {
-  std::vector<int64_t> rows, labels;  // all of them; label 0: an object, -1: none
-  std::vector<float> weights;         // 1 / those of the image
+  std::vector<int64_t> rows, labels;  // of all samples; label 0: an object, -1: none
+  std::vector<float> weights;         // 1 / the number of the image's samples
   std::vector<int64_t> object_rows;   // those that stand for an object
   std::vector<float> deltas, object_weights;
 

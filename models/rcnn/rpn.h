@@ -1,5 +1,5 @@
-// The region proposal network (Ren et al. 2015) on a feature pyramid: which anchors hold something, and where
-// exactly. Numbers and names are those of mmdetection 2.
+// The region proposal network (Ren et al. 2015) on a feature pyramid: it finds the anchors that contain
+// objects and refines their boxes. Numbers and names are those of mmdetection 2.
 #pragma once
 
 #include <memory>
@@ -19,34 +19,34 @@ struct RpnOptions {
   BoxCoder coder;
   MaxIouOptions assigner{.positive = 0.7, .negative = 0.3, .low_quality = true, .least_quality = 0.3};
   SamplerOptions sampler{.count = 256, .positives = 0.5};
-  int64_t train_candidates = 2000, candidates = 1000;  // the best of each level
-  int64_t train_proposals = 1000, proposals = 1000;    // of an image
-  double nms = 0.7;                                    // among those of a level
-  double smooth = 0;                                   // of the loss of the boxes (weighted_l1)
-  bool inside = false;  // anchors that reach over the edge of their image are not learned
+  int64_t train_candidates = 2000, candidates = 1000;  // the number of the best kept in each level
+  int64_t train_proposals = 1000, proposals = 1000;    // per image
+  double nms = 0.7;                                    // among boxes of the same level
+  double smooth = 0;                                   // of the box loss (weighted_l1)
+  bool inside = false;  // ignores anchors that cross the edge of their image in training
 };
 
-// The anchors of an image that are learned from in a step.
+// The anchors of an image that a step learns from.
 struct SampledAnchors {
   int64_t image_id = 0;
   uint64_t rng_key = 0;  // of the step
   ImageSize size;
   std::vector<float> objects;  // corners_of_objects
-  FeatureLevels maps;          // of the image's reach
+  FeatureLevels maps;          // of the image's extent
   Sample sample;
-  std::vector<int32_t> stands;  // of the positives: their objects
+  std::vector<int32_t> stands;  // the objects of the positives
 
   SampledAnchors(const Target& target, const RpnOptions& options, uint64_t key);
 };
 
-// Of the levels' maps: logits [N, H, W, A], deltas [N, H, W, 4 A].
+// Per level: logits [N, H, W, A], deltas [N, H, W, 4 A].
 struct RpnOutput {
   Vars logits, deltas;
   FeatureLevels maps;
 };
 
-// Boxes [N, K, 4] as corners in pixels, cut to their image, with their logits [N, K], best first; those below
-// kLeftOut fill the rest.
+// Boxes [N, K, 4] as corners in pixels, clipped to their image, with their logits [N, K], best first; those
+// below kLeftOut fill the rest.
 struct ProposedRegions {
   Var boxes, scores;
 };
@@ -59,17 +59,17 @@ class Rpn : public Module {
  public:
   Rpn(int64_t channels, const RpnOptions& options);
   RpnOutput forward(const Vars& levels) const;
-  // sizes: the parts of the images that are no padding; limits f32 [N, 2]: the same as (width, height)
+  // sizes: the sizes of the images without padding; limits f32 [N, 2]: the same as (width, height)
   ProposedRegions propose(const RpnOutput& output, const std::vector<ImageSize>& sizes,
                           const Tensor& limits) const;
   const Anchors& anchors() const { return options_.anchors; }
   void prepare(const Target& target, uint64_t rng_key) const;  // Detector::prepare
-  // The means over the anchors that were drawn of an image, over the images of the step.
+  // The mean over the sampled anchors of each image, averaged over the images of the step.
   RpnLoss loss(const RpnOutput& output, const std::vector<Target>& targets, const StepImages& step) const;
 
  private:
-  // Of each level: the anchors f32 [H W A, 4]; which are in the padding, bool [N, H W A],
-  // undefined where no image has any.
+  // Per level: the anchors f32 [H W A, 4]; whether they are in the padding, bool [N, H W A],
+  // undefined if no image has any.
   Tensors anchors_of(const RpnOutput& output) const;
   Tensors padding_of(const RpnOutput& output, const std::vector<ImageSize>& sizes) const;
 

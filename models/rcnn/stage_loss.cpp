@@ -17,7 +17,7 @@ Var weighted_rows(const Tensor& weights, Device device, double factor, const F& 
   return mul_scalar(sum(mul(each(LossParts::apart(R)), Var(weights))), factor);
 }
 
-// Corners as (cx, cy, w, h).
+// Converts corners to (cx, cy, w, h).
 Var centre_and_sides(const Var& corners) {
   const Var low = slice(corners, 1, 0, 2), high = slice(corners, 1, 2, 4);
   return concat({mul_scalar(add(low, high), 0.5), sub(high, low)}, 1);

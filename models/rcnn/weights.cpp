@@ -1,5 +1,5 @@
-// The names that torchvision gives to the tensors, and what the weights of an R-CNN tell of its
-// configuration. mmdetection's names are ours.
+// torchvision's names of the tensors, and the inference of an R-CNN's configuration from its weights.
+// mmdetection's names are ours.
 #include "models/rcnn/rcnn.h"
 #include "models/weights/inference.h"
 #include "models/weights/weight_naming.h"
@@ -9,7 +9,7 @@ namespace {
 
 const std::string kTorchvisionRcnn = "torchvision R-CNN";
 
-// Of its versions from 0.13 on, and before.
+// For its versions from 0.13 on and older ones.
 const WeightRules kTorchvisionRcnnNames = weight_rules(
     {
         {"rpn.head.conv.(0.0.|)", "rpn_head.rpn_conv."},
@@ -34,7 +34,7 @@ const WeightRules kTorchvisionRcnnNames = weight_rules(
 
 constexpr int64_t kCascadeStages = 3;
 
-// stages: of a cascade, which numbers its heads; 1: of a model without
+// stages: of a cascade, which numbers its heads; 1 for other models
 bool infer_rcnn(Inference& in, bool masks, int64_t stages) {
   const std::string first = stages > 1 ? "0." : "", head = "roi_head.bbox_head." + first,
                     mask_head = "roi_head.mask_head." + first, logits = head + "fc_cls.weight",
@@ -74,8 +74,8 @@ bool infer_mask_rcnn(Inference& in) { return infer_rcnn(in, true, 1); }
 
 bool infer_cascade_mask_rcnn(Inference& in) {
   if (!infer_rcnn(in, true, kCascadeStages)) return false;
-  // The weights do not tell which loss they have learned with; those with convolutions in the heads are the
-  // Swin and DAT papers'.
+  // The weights do not tell which loss they were trained with; those with convolutions in the heads come from
+  // the Swin and DAT papers.
   const std::string field = "model.rcnn.bbox_loss";
   if (in.has("roi_head.bbox_head.0.shared_convs.0.conv.weight") &&
       !in.given().get_section("rcnn").has("bbox_loss")) {

@@ -23,7 +23,7 @@ std::shared_ptr<Conv2d> make_conv(int64_t in, int64_t out, int64_t kernel, int64
                                   trainable);
 }
 
-// Which norms of a block are trained, and how.
+// Whether the norms of a block are frozen, keep their statistics and are trained.
 struct NormOptions {
   bool frozen, keeps_statistics, trainable;
 };
@@ -47,7 +47,7 @@ class Downsample : public Module {
   FoldedConvCache cache_;
 };
 
-// relu(x' + F(x)): F is two 3x3 convolutions (basic) or 1x1, 3x3, 1x1 with four times the channels
+// relu(x' + F(x)), where F is two 3x3 convolutions (basic) or 1x1, 3x3, 1x1 with four times the channels
 // (bottleneck).
 class ResidualBlock : public Module {
  public:
@@ -157,7 +157,7 @@ class ResNet : public Backbone {
   std::vector<int64_t> stage_channels_;
 };
 
-// The choices of model.backbone.depth.
+// The options of model.backbone.depth.
 struct OfficialResNet {
   int64_t depth;
   std::vector<int64_t> blocks;
@@ -168,7 +168,7 @@ const OfficialResNet kOfficialResNets[] = {{18, {2, 2, 2, 2}, false},
                                            {50, {3, 4, 6, 3}, true},
                                            {101, {3, 4, 23, 3}, true}};
 
-// Empty outputs: the last stage.
+// Empty outputs stand for the last stage.
 ResNetOptions read_resnet(const Args& args, const std::vector<int64_t>& default_outputs) {
   ResNetOptions options;
   int64_t depth = args.get_int("depth");
@@ -223,7 +223,7 @@ std::shared_ptr<Classifier> build_resnet_classifier(const Args& backbone, int64_
   return std::make_shared<PooledClassifier>("ResNetClassifier", make_resnet(options), "fc", num_classes);
 }
 
-// Sets the fields that say which ResNet it is.
+// Sets the fields that identify the ResNet.
 void infer_size(Inference& in, const std::vector<int64_t>& blocks, bool bottleneck, int64_t width) {
   const std::string b = "model.backbone.";
   const auto official = std::ranges::find_if(kOfficialResNets, [&](const OfficialResNet& model) {
@@ -275,7 +275,7 @@ bool infer_resnet_classifier(Inference& in) {
 SACCADE_REGISTER_BACKBONE(resnet, build_resnet, build_resnet_classifier, infer_resnet, true,
                           infer_resnet_classifier);
 
-// Both names where version 5 of transformers has others in memory than in its files.
+// Has both names where version 5 of transformers uses other names in memory than in its files.
 const WeightRules kResNetNames{
     {"embedder.embedder.convolution.", "conv1."},
     {"embedder.embedder.normalization.", "bn1."},

@@ -8,7 +8,7 @@
 namespace saccade {
 namespace {
 
-// What all convolutions of a stage have in common.
+// The options shared by all convolutions of a stage.
 struct StageOptions {
   bool bottleneck, frozen_norm, trains;
 

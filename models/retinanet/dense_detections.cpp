@@ -15,12 +15,12 @@
 namespace saccade {
 namespace {
 
-constexpr float kHidden = -1e30F;  // the logit of cells of the padding
+constexpr float kHidden = -1e30F;  // the logit of cells in the padding
 
 // A class of an anchor of a level.
 struct Candidate {
   float logit;
-  int64_t anchor, label;  // the anchor's place among those of the level
+  int64_t anchor, label;  // the anchor's index in the level
   std::array<float, 4> deltas;
 };
 
@@ -29,21 +29,21 @@ bool better(const Candidate& a, const Candidate& b) {
   return a.anchor != b.anchor ? a.anchor < b.anchor : a.label < b.label;
 }
 
-// With a threshold of 0 anything but what is hidden counts.
+// Returns the logit that detections must exceed; a threshold of 0 admits everything that is not hidden.
 float least_logit(double threshold) {
   return threshold > 0 ? static_cast<float>(std::log(threshold / (1 - threshold))) : kHidden / 2;
 }
 
-// What finds the candidates of one level.
+// Finds the candidates of one level.
 struct LevelSearch {
   int64_t per_cell, columns, classes, count;
-  float least;  // logits that are greater count
+  float least;  // candidates must have a greater logit
   MapSize map;
 
-  // Of an image whose cells are `valid`; predictions on the host. By falling score.
+  // For an image whose valid cells are `valid`, with predictions on the host. By descending score.
   std::vector<Candidate> of_image(const float* logits, const float* deltas, MapSize valid) const {
     std::vector<Candidate> found;
-    float limit = least;  // rises when there are enough: who comes later is better only with a greater logit
+    float limit = least;  // rises once there are enough: later candidates need a greater logit
     auto keep_best = [&] {
       const auto kept = std::min<int64_t>(count, std::ssize(found));
       std::partial_sort(found.begin(), found.begin() + kept, found.end(), better);
@@ -65,11 +65,11 @@ struct LevelSearch {
   }
 };
 
-// The candidates of all images where the predictions are on a GPU: only the best leave it, and the host waits
-// once for those of all levels.
+// Finds the candidates of all images if the predictions are on a GPU: only the best leave it, and the host
+// waits once for all levels.
 class LevelSearchOnGpu {
  public:
-  // `hidden` bool [N, H, W, 1, 1]: cells of the padding
+  // `hidden` bool [N, H, W, 1, 1]: cells in the padding
   LevelSearchOnGpu(const LevelSearch& search, const Tensor& logits, const Tensor& deltas,
                    const Tensor& hidden)
       : search_(search), images_(logits.dim(0)) {
@@ -87,7 +87,7 @@ class LevelSearchOnGpu {
     kernels::top_k(scores, indices);
     Tensor best = Tensor::empty({N, kept_, 1}, DType::kF32, logits.device());
     kernels::gather_rows(scores.reshape({N, anchors * classes, 1}), indices, best);
-    // The anchor of a pair: half a class away from the next one, so that rounding does not matter.
+    // The anchor of a pair; half a class is added so that rounding does not matter.
     const Var pairs = add_scalar(Var(indices.to(DType::kF64)), 0.5);
     const Tensor rows =
         mul_scalar(pairs, 1 / static_cast<double>(classes)).value().to(DType::kI64).contiguous();
@@ -116,7 +116,7 @@ class LevelSearchOnGpu {
   HostCopy indices_, best_, moved_;
 };
 
-// Whether predictions are finite, which is known when the device has come to it.
+// Checks whether predictions are finite; the result is known when the device gets to it.
 class FiniteCheck {
  public:
   FiniteCheck(const Var& values, const char* what)
@@ -134,13 +134,13 @@ class FiniteCheck {
   HostCopy count_;
 };
 
-// A candidate as a box in pixels of the image as the model got it.
+// A candidate as a box in pixels of the image that the model got.
 struct Found {
   ImageDetection detection;
   float logit;
 };
 
-// The best of them, none of which overlaps a better one of its class by more than options.nms.
+// Returns the best of them, none of which overlaps a better one of its class by more than options.nms.
 std::vector<ImageDetection> best_of(std::vector<Found> found, const PostprocessOptions& options) {
   std::ranges::stable_sort(found, [](const Found& a, const Found& b) { return a.logit > b.logit; });
   std::vector<ImageDetection> kept;
@@ -169,7 +169,7 @@ std::vector<std::vector<ImageDetection>> dense_detections(const DenseOutput& out
                      .map = {}};
   std::vector<FiniteCheck> checks;
   std::vector<LevelSearch> searches;
-  std::vector<LevelSearchOnGpu> on_gpu;  // of each level, or none
+  std::vector<LevelSearchOnGpu> on_gpu;  // one per level, or none
   std::vector<std::vector<MapSize>> valid;
   Tensors logits, deltas;
   for (int64_t l = 0; l < output.maps.size(); ++l) {
@@ -186,7 +186,7 @@ std::vector<std::vector<ImageDetection>> dense_detections(const DenseOutput& out
     const Tensor hidden = o.anchors.padding(l, search.map, output.sizes, 1).unsqueeze(-1);
     on_gpu.emplace_back(search, logits.back(), deltas.back(), hidden);
   }
-  // What was started last is there last.
+  // The copy that was started last arrives last.
   if (!on_gpu.empty()) on_gpu.back().wait();
   for (const FiniteCheck& check : checks) check.need(targets);
   std::vector<std::vector<Found>> found(N);

@@ -9,14 +9,14 @@ namespace saccade {
 namespace {
 
 constexpr MaxIouOptions kAssigner{.positive = 0.5, .negative = 0.4};
-// A logit whose loss as background is 0, to the last bit, and whose gradient is.
+// A logit whose background loss is exactly 0, and so is its gradient.
 constexpr double kNoLogit = -1e4;
 
-// The anchors of a batch as its losses take them, level by level, of each the images one after the other.
+// The anchors of a batch in the order of the losses: by level, then image.
 struct AnchorTables {
-  Tensor labels;              // i64 [anchors of all]: a class, or -1
-  Tensor ignored;             // bool, alike
-  std::vector<int64_t> rows;  // of those that stand for an object
+  Tensor labels;              // i64 [anchors of all images]: a class, or -1
+  Tensor ignored;             // bool, likewise
+  std::vector<int64_t> rows;  // of the anchors that stand for an object
   std::vector<float> deltas;  // [rows, 4]
 };
 
@@ -26,7 +26,7 @@ AnchorTables make_tables(const DenseOutput& output, const std::vector<Target>& t
   const int64_t N = std::ssize(targets), A = o.anchors.per_cell(), anchors = N * output.maps.tokens() * A;
   AnchorTables t;
   t.labels = Tensor::full({anchors}, -1, DType::kI64);
-  t.ignored = Tensor::full({anchors}, 1, DType::kBool);  // the padding stays so
+  t.ignored = Tensor::full({anchors}, 1, DType::kBool);  // this stays so for the padding
   int64_t* labels = t.labels.data<int64_t>();
   bool* ignored = t.ignored.data<bool>();
   for (int64_t l = 0; l < output.maps.size(); ++l)
@@ -53,7 +53,7 @@ AnchorTables make_tables(const DenseOutput& output, const std::vector<Target>& t
   return t;
 }
 
-// `rows`, or what they are made of.
+// Returns `rows`, or makes them from the levels.
 Var rows_of(const Var& rows, const Vars& levels, int64_t columns) {
   return rows.defined() ? rows : rows_of_levels(levels, columns);
 }

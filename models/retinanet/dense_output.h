@@ -1,5 +1,5 @@
-// What RetinaNet predicts: for every anchor of every cell the logits of all classes and how to move it to the
-// object.
+// The output of RetinaNet: for every anchor of every cell, the logits of all classes and the deltas that move
+// it to the object.
 #pragma once
 
 #include <memory>
@@ -14,43 +14,43 @@
 
 namespace saccade {
 
-// What is computed from the predictions in one way or another.
+// The options of computations on the predictions.
 struct DenseOptions {
   Anchors anchors;
   BoxCoder coder;
-  int64_t columns = 0;  // logits of an anchor
+  int64_t columns = 0;  // logits per anchor
   double class_weight = 1, bbox_weight = 1, focal_alpha = 0.25, focal_gamma = 2;
   double score_threshold = 0.05;
-  int64_t candidates = 1000;  // of a level, the best by score, before those go that overlap better ones
-  // From RetinaNet::prepare or dense_count to dense_loss.
+  int64_t candidates = 1000;  // per level, the best by score, before non-maximum suppression
+  // Carries targets from RetinaNet::prepare or dense_count to dense_loss.
   std::shared_ptr<KeptAnchorTargets> targets = std::make_shared<KeptAnchorTargets>();
 };
 
 struct DenseOutput : DetectorOutput {
   std::shared_ptr<const DenseOptions> options;
-  // A level each: [N, H, W, A * K] and [N, H, W, A * 4] of A anchors a cell.
+  // Per level: [N, H, W, A * K] and [N, H, W, A * 4] with A anchors per cell.
   Vars logits, deltas;
-  // The same of all levels, one after the other: [anchors of the batch, K] and [.., 4]. Without gradients
-  // undefined.
+  // The same for all levels, one after the other: [anchors of the batch, K] and [.., 4]. Undefined without
+  // gradients.
   Var logit_rows, delta_rows;
   FeatureLevels maps;
-  ImageSize canvas;              // of the padded images
+  ImageSize canvas;              // size of the padded images
   std::vector<ImageSize> sizes;  // [N]
 
   // `logits` [N, anchors, K] and `boxes` [N, anchors, 4] as (cx, cy, w, h),
-  // parts of the padded image and cut to it.
+  // relative to the padded image and clipped to it.
   std::vector<std::pair<std::string, Var>> results() const override;
 };
 
-// The losses of Detector::loss: `class`, the focal loss of all anchors but those that are ignored or in the
-// padding, and `bbox`, L1 of the deltas of those that stand for an object, both divided by the number of the
-// latter in the step, at least 1 for each image. Metrics: "positive_anchors", how many an image has.
+// The losses of Detector::loss: `class`, the focal loss of all anchors that are not ignored or in the
+// padding, and `bbox`, the L1 loss of the deltas of those that stand for an object, both divided by the
+// number of the latter in the step, at least 1 per image. Metrics: "positive_anchors", the number per image.
 DetectionLoss dense_loss(const DenseOutput& output, const std::vector<Target>& targets,
                          const StepImages& step);
-// What an image adds to this number.
+// Returns what an image adds to this number.
 int64_t dense_count(const DenseOptions& options, const Target& target);
 
-// As Detector::postprocess; boxes are cut to the image.
+// As Detector::postprocess; boxes are clipped to the image.
 std::vector<std::vector<ImageDetection>> dense_detections(const DenseOutput& output,
                                                           const std::vector<Target>& targets,
                                                           const PostprocessOptions& options);

@@ -1,6 +1,6 @@
-// RetinaNet (Lin et al. 2017): a feature pyramid whose every cell says of nine anchors which classes they
-// hold and where the object is exactly. Names and numbers are those of mmdetection 2; what torchvision does
-// otherwise is an option.
+// RetinaNet (Lin et al. 2017): a feature pyramid whose cells predict, for each of nine anchors, the classes
+// it contains and the exact box. Names and numbers are those of mmdetection 2; differences of torchvision are
+// options.
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -17,11 +17,11 @@ namespace saccade {
 namespace {
 
 constexpr int64_t kFinestStride = 8, kMaps = 3, kExtraLevels = 2;
-const std::vector<int64_t> kBackboneStages{2, 3, 4};  // whose maps the pyramid takes
+const std::vector<int64_t> kBackboneStages{2, 3, 4};  // the stages whose maps the pyramid uses
 constexpr double kAnchorSide = 4;                     // in strides, of the smallest of the three scales
 constexpr double kFirstScore = 0.01;
 
-// Maps [N, H, W, C] as the rows that conv2d_levels takes, and back.
+// Joins maps [N, H, W, C] to the rows that conv2d_levels takes, and splits them again.
 Var join_levels(const Vars& maps, FeatureLevels& sizes) {
   Vars rows;
   for (const Var& map : maps) {
@@ -46,12 +46,12 @@ const DenseOutput& dense_output(const DetectorOutput& output) {
   return *dense;
 }
 
-// Two towers of 3x3 convolutions, one before each prediction, that all levels share.
+// Two towers of 3x3 convolutions, one for each prediction, shared by all levels.
 class RetinaHead : public Module {
  public:
   RetinaHead(int64_t channels, int64_t layers, int64_t anchors, int64_t classes) : columns_(classes) {
     const Conv2dOptions same{.padding = 1};
-    // 0.01 with the usual 256 channels: with fewer the values would shrink from layer to layer.
+    // 0.01 for the usual 256 channels; with fewer, values would otherwise shrink from layer to layer.
     const double deviation = 0.01 * std::sqrt(256.0 / static_cast<double>(channels));
     const Conv2dInit init{.weight = init::normal(0, deviation), .bias_values = init::constant(0)};
     for (auto [name, tower] : {std::pair{"cls_convs", &class_tower_}, std::pair{"reg_convs", &box_tower_}})
@@ -69,7 +69,7 @@ class RetinaHead : public Module {
       for (const auto& conv : convolutions) x = conv(x, sizes..., Activation::kRelu);
       return last(x, sizes...);
     };
-    if (!execution().grad_enabled) {  // the weights are prepared once and for all
+    if (!execution().grad_enabled) {  // the weights are prepared only once
       for (const Var& map : levels) {
         output.logits.push_back(tower(class_tower_, class_, map));
         output.deltas.push_back(tower(box_tower_, box_, map));
@@ -153,7 +153,7 @@ class RetinaNet : public Detector {
   Child<RetinaHead> head_;
 };
 
-// What the configuration tells of the strides of the maps, before anything is computed.
+// Checks the strides of the maps, as far as the configuration gives them, before anything is computed.
 void check_strides(const Args& backbone, int64_t maps) {
   const std::vector<int64_t> outputs = backbone.get_ints("outputs", kBackboneStages);
   if (maps < kMaps || outputs.size() < kBackboneStages.size() ||
@@ -203,7 +203,7 @@ constexpr int64_t kAnchors = 9;
 constexpr int64_t kTorchvisionDetections = 300;
 const std::string kTorchvisionRetinaNet = "torchvision RetinaNet";
 
-// Of its versions from 0.13 on, whose convolutions are in blocks, and before, where ReLUs are counted too.
+// For its versions from 0.13 on, whose convolutions are in blocks, and older ones, which also count ReLUs.
 WeightRules torchvision_names() {
   WeightRules rules = torchvision_pyramid_rules();
   rules.push_back({"backbone.fpn.extra_blocks.p6.", "neck.fpn_convs.3.conv."});
@@ -240,7 +240,7 @@ bool infer_retinanet(Inference& in) {
   in.set("model.num_classes", in.size(logits, 0) / kAnchors);
   in.set(own + "channels", channels);
   in.set(own + "tower_layers", in.count("bbox_head.cls_convs.", ".conv.weight"));
-  // Where both have as many channels, the sizes do not tell.
+  // If both have equally many channels, the sizes do not tell.
   const Args& given = in.given().get_section("retinanet");
   if (!given.has("coarse_levels")) {
     const bool from_pyramid = channels == of_backbone ? is_torchvision : in.size(coarse, 1) == channels;

@@ -1,5 +1,5 @@
-// RF-DETR's masks: the products of what a query is with what the pixels are, which a block for each decoder
-// layer refines. The names are the official ones.
+// RF-DETR's mask head: the masks are the products of query features and pixel features, which one block per
+// decoder layer refines. The names are the official ones.
 #pragma once
 
 #include <algorithm>
@@ -20,16 +20,16 @@ class QueryMaskHead : public Module {
     query_features_proj_ = make_child<Linear>("query_features_proj", dim, dim);
     bias_ = param("bias", {1}, init::constant(0));
   }
-  // map [N, h, w, C] of images [N, H, W, 3] -> [N, H / stride, W / stride, C], what the blocks begin with
+  // map [N, h, w, C] of images [N, H, W, 3] -> [N, H / stride, W / stride, C], the input of the blocks
   Var begin(const Var& map, const Var& images) const {
     return resize_bilinear(map, std::max<int64_t>(1, images.dim(1) / stride_),
                            std::max<int64_t>(1, images.dim(2) / stride_));
   }
-  // The block of a decoder layer.
+  // Applies the block of a decoder layer.
   Var refine(int64_t layer, const Var& pixels) const { return blocks_[static_cast<size_t>(layer)](pixels); }
-  // [N, h, w, C]: the factor of the pixels
+  // [N, h, w, C]: the pixels' factor
   Var of_pixels(const Var& pixels) const { return spatial_features_proj_(pixels); }
-  // [N, Q, C]: that of the queries
+  // [N, Q, C]: the queries' factor
   Var of_queries(const Var& queries) const { return query_features_proj_(query_features_block_(queries)); }
   const Var& bias() const { return bias_; }
 

@@ -33,8 +33,8 @@ class RfDetrSeg : public LwDetr {
   }
 
  private:
-  // While it trains the masks of all layers and of the proposals, whose pixels go through no block, as
-  // factors; else the last one's.
+  // In training, adds the masks of all layers and of the proposals, whose pixels go through no block, as
+  // factors; otherwise only those of the last layer.
   void add_masks(const Vars& queries, const Var& chosen, const Var& map, const Var& images,
                  SetOutput& output) override {
     output.canvas = {images.dim(1), images.dim(2)};

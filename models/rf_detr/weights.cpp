@@ -1,5 +1,5 @@
 // The names of the official files, in which DINOv2 has those of Hugging Face,
-// and what the weights tell of the configuration.
+// and the inference of the configuration from the weights.
 
 #include <algorithm>
 #include <cmath>
@@ -27,14 +27,14 @@ WeightRules both_rules(WeightRules rules, const WeightRules& more) {
                                               hugging_face_lw_detr_names()),
                           .scope = WeightNaming::kDetector});
 
-// What is the same with and without masks.
+// Infers the part that is the same with and without masks.
 bool infer_rf_detr_parts(Inference& in) {
   const std::string encoder = kLwDetrBackbone, b = "model.backbone.";
   if (!in.has(encoder + "blocks.0.ls1.gamma") || !infer_lw_detr_parts(in)) return false;
   const int64_t patch = in.size(encoder + "patch_embed.proj.weight", 2),
                 depth = in.count(encoder + "blocks.", ".norm1.weight"),
                 grid = std::llround(std::sqrt(static_cast<double>(in.size(encoder + "pos_embed", 1) - 1)));
-  // The models with DINOv2's own patches keep its table too. Of patches of 12 pixels,
+  // The models with DINOv2's own patches also keep its table. With patches of 12 pixels,
   // the smallest model has no windows.
   const bool is_first = patch == 14;
   const int64_t usual = is_first ? 4 : grid % 2 == 0 && !(patch == 12 && grid == 26) ? 2 : 1;

@@ -6,14 +6,14 @@ DecoderQueries QuerySelection::forward(const Var& memory, const Proposals& propo
                                        LayerPrediction& predictions) const {
   Var tokens = masked_fill(memory, proposals.invalid.unsqueeze(-1), 0);
   Tensor indices;
-  {  // All tokens are scored; what learns are the chosen ones, which alone the losses see.
+  {  // All tokens are scored, but only the chosen ones are trained and appear in the losses.
     NoGrad no_grad;
     Var logits = enc_score_head_(enc_output_(tokens));
     indices = best_tokens(logits.value(), classes_, queries_);
   }
   Var selected = enc_output_(gather_rows(tokens, indices));
   Var box_logits = add(enc_bbox_head_(selected), gather_rows(Var(proposals.logits), indices));
-  if (training()) {  // they are for its losses
+  if (training()) {  // predictions are only needed for its losses
     predictions.logits = enc_score_head_(selected);
     predictions.boxes = sigmoid(box_logits);
   }

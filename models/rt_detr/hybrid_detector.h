@@ -1,4 +1,4 @@
-// What RT-DETR and D-FINE have in common: a backbone, the hybrid encoder,
+// Parts shared by RT-DETR and D-FINE: a backbone, the hybrid encoder,
 // and a decoder whose queries are the best tokens.
 #pragma once
 
@@ -14,14 +14,14 @@
 
 namespace saccade {
 
-// A box head of three layers whose last one starts at zero; out: its numbers a query.
+// Makes a box head of three layers whose last one starts at zero; out: the numbers per query.
 inline std::shared_ptr<Mlp> make_refining_head(int64_t dim, int64_t out, Activation activation) {
   const LinearOptions zero{.weight_init = init::constant(0), .bias_init = init::constant(0)};
   return std::make_shared<Mlp>(std::vector{dim, dim, dim, out},
                                MlpOptions{.activation = activation, .last = zero});
 }
 
-// How the queries are chosen (Zhao et al. 2024, section 4.3): the tokens with the highest scores.
+// Chooses the queries (Zhao et al. 2024, section 4.3): the tokens with the highest scores.
 class QuerySelection : public Module {
   class TokenHead : public Module {
    public:
@@ -37,39 +37,39 @@ class QuerySelection : public Module {
   };
 
  public:
-  // columns: of the logits; classes: of them, those that stand for a class
+  // columns: of the logits; classes: the number of these that stand for a class
   QuerySelection(int64_t dim, int64_t columns, int64_t classes, int64_t queries, Activation activation)
       : classes_(classes), queries_(queries) {
     enc_output_ = make_child<TokenHead>("enc_output", dim);
     enc_score_head_ = child("enc_score_head", make_class_head(dim, columns));
     enc_bbox_head_ = child("enc_bbox_head", make_refining_head(dim, 4, activation));
   }
-  // With references [N, Q, 4] before the sigmoid, and no positions. predictions: those of the chosen tokens,
-  // in training.
+  // Returns queries with references [N, Q, 4] before the sigmoid and without positions. predictions: those of
+  // the chosen tokens, in training.
   DecoderQueries forward(const Var& memory, const Proposals& proposals, LayerPrediction& predictions) const;
 
  private:
   int64_t classes_, queries_;
-  Child<TokenHead> enc_output_;  // what the tokens are scored by
+  Child<TokenHead> enc_output_;  // the tokens as they are scored
   Child<Linear> enc_score_head_;
   Child<Mlp> enc_bbox_head_;
 };
 
 struct HybridDecoderOptions {
-  TransformerOptions transformer;  // with its levels
+  TransformerOptions transformer;  // including its levels
   int64_t queries = 300;
   int64_t columns = 0;  // of the logits
-  int64_t classes = 0;  // of them, those that stand for a class
+  int64_t classes = 0;  // the number of these that stand for a class
   DenoisingOptions denoising;
 };
 
 class HybridDecoder : public Module {
  public:
-  // maps: the encoder's, [N, H_l, W_l, channels]. In evaluation `layers` has the last one only.
+  // maps: the encoder's, [N, H_l, W_l, channels]. In evaluation, `layers` gets only the last one.
   void forward(const std::vector<Var>& maps, const DetectorInput& input, SetOutput& output);
 
  protected:
-  // The parts are made by the family, in the order of its official code.
+  // The family makes the parts in the order of its official code.
   explicit HybridDecoder(const HybridDecoderOptions& options) : shared_(options) {}
   void make_projections(int64_t channels) {
     const TransformerOptions& o = shared_.transformer;
@@ -77,7 +77,7 @@ class HybridDecoder : public Module {
       input_proj_.push_back(make_child<ConvNorm>(fmt::format("input_proj.{}", l), channels, o.dim,
                                                  ConvNormOptions{.weight_init = init::xavier_uniform()}));
   }
-  // And the embedding of the denoising queries.
+  // Also makes the embedding of the denoising queries.
   void make_layers() {
     const TransformerOptions& o = shared_.transformer;
     decoder_ = make_child<TransformerDecoder>("decoder", o, true);
@@ -100,7 +100,7 @@ class HybridDecoder : public Module {
  private:
   HybridDecoderOptions shared_;
   ConstantKeeper constants_;
-  std::vector<Child<ConvNorm>> input_proj_;      // empty: the maps are taken as they are
+  std::vector<Child<ConvNorm>> input_proj_;      // empty if the maps are used unchanged
   Child<LabelEmbedding> denoising_class_embed_;  // null without denoising
   Child<QuerySelection> selection_;
 };
@@ -131,7 +131,7 @@ class HybridDetector : public SetDetector {
         backbone_(child("backbone", std::move(backbone))) {
     encoder_ = make_child<HybridEncoder>("encoder", backbone_->channels(), options.encoder);
   }
-  // Decoder(channels, options), the options with what the detector knows.
+  // Makes a Decoder(channels, options), after setting the options that the detector knows.
   template <class Decoder, class Options>
   void make_decoder(Options options) {
     options.queries = queries_;
@@ -147,10 +147,10 @@ class HybridDetector : public SetDetector {
   Child<HybridDecoder> decoder_;
 };
 
-// From the sections model, its part `own` and criterion, which the caller finishes; `family` for messages.
+// Reads the sections model, its part `own` and criterion; the caller finishes them. family: for messages.
 void read_hybrid(const Args& model, const Args& own, int64_t classes, const Args& criterion,
                  const std::string& family, HybridOptions& options, HybridDecoderOptions& decoder);
-// With as many maps as the transformer has levels.
+// Builds the backbone with as many maps as the transformer has levels.
 std::shared_ptr<Backbone> build_hybrid_backbone(const Args& model, int64_t levels);
 
 }  // namespace saccade

@@ -9,17 +9,17 @@ namespace {
 
 constexpr int64_t kRepVggBlocks = 3;
 
-// The first `size` rows or columns; where one is missing, the last one again.
+// Returns the first `size` rows or columns, repeating the last one if one is missing.
 Var fit_axis(const Var& x, int axis, int64_t size) {
   const int64_t have = x.dim(axis);
   if (have < size) return concat({x, slice(x, axis, have - 1, have)}, axis);
   return have > size ? slice(x, axis, 0, size) : x;
 }
 
-// Backbones halve odd sizes up or down: a map of about the size of `like` gets exactly that.
+// Backbones round odd sizes up or down when halving: this crops or extends a map to the size of `like`.
 Var fit(const Var& x, const Var& like) { return fit_axis(fit_axis(x, 1, like.dim(1)), 2, like.dim(2)); }
 
-// The nearest neighbours of a map twice as fine.
+// Upsamples a map by two with nearest neighbours.
 Var upsample_twice(const Var& x, const Var& like) {
   const int64_t N = x.dim(0), H = x.dim(1), W = x.dim(2), C = x.dim(3);
   Var wide = expand(reshape(x, {N, H, 1, W, 1, C}), {N, H, 2, W, 2, C});
@@ -27,7 +27,7 @@ Var upsample_twice(const Var& x, const Var& like) {
 }
 
 // D-FINE's RepNCSPELAN4: of the two halves of a 1x1 convolution, the second goes twice through a CSP layer
-// and a 3x3 convolution; all four are joined.
+// and a 3x3 convolution; all four results are concatenated.
 class RepNcspElan : public FusionBlock {
  public:
   RepNcspElan(int64_t in, int64_t out, int64_t hidden, int64_t blocks) {
@@ -150,7 +150,7 @@ std::vector<Var> HybridEncoder::forward(const std::vector<Var>& features, const 
   std::vector<Var> maps;
   for (size_t i = 0; i < features.size(); ++i) maps.push_back(input_proj_[i](features[i]));
   maps.back() = attend(maps.back(), input);
-  // Down: what the lateral convolution makes of the upper map replaces it.
+  // Top-down: the output of the lateral convolution replaces the upper map.
   for (size_t i = 0; i + 1 < maps.size(); ++i) {
     Var &upper = maps[maps.size() - 1 - i], &lower = maps[maps.size() - 2 - i];
     upper = lateral_convs_[i](upper);

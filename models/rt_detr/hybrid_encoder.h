@@ -1,6 +1,6 @@
 // RT-DETR's encoder (Zhao et al. 2024, section 4.2): attention within the coarsest map (AIFI), then a
 // top-down and a bottom-up path of convolutions (CCFM), whose blocks are CSP layers of RepVGG blocks.
-// D-FINE's (Peng et al. 2024) has blocks of more branches, and halves maps by depthwise convolutions.
+// D-FINE's (Peng et al. 2024) has blocks with more branches and downsamples with depthwise convolutions.
 #pragma once
 
 #include "layers/constant_keeper.h"
@@ -12,20 +12,20 @@ namespace saccade {
 
 struct HybridEncoderOptions {
   int64_t dim = 256;
-  double expansion = 1;              // hidden channels of the CSP layers, of dim
+  double expansion = 1;              // hidden channels of the CSP layers as a fraction of dim
   bool transposed_position = false;  // see hybrid_position_encoding()
-  int64_t elan_blocks = 0;           // of D-FINE: RepVGG blocks in a CSP layer; 0: RT-DETR's
-  TransformerOptions attention;      // of AIFI; dim is ours
+  int64_t elan_blocks = 0;           // for D-FINE: RepVGG blocks per CSP layer; 0 for RT-DETR's blocks
+  TransformerOptions attention;      // of AIFI; its dim is the one above
 };
-// Of a section hybrid_encoder, for a decoder like this.
+// Reads a section hybrid_encoder, for a decoder with these options.
 HybridEncoderOptions read_hybrid_encoder(const Args& section, const TransformerOptions& decoder);
 
-// [1, H * W, C]: a quarter of the channels each for the sine and the cosine of y and of x, over 10000^(i /
-// (C / 4)). transposed: the official code's, which takes cell t for (t / H, t % H) of a map whose cells are
-// (t / W, t % W); the same for squares.
+// [1, H * W, C]: a quarter of the channels each for the sine and the cosine of y and of x, over 10000^(i / (C
+// / 4)). transposed: as in the official code, which takes cell t for (t / H, t % H) although a map's cells
+// are (t / W, t % W); both are the same for square maps.
 Tensor hybrid_position_encoding(MapSize map, int64_t channels, bool transposed, Device device);
 
-// silu(norm(3x3 x) + norm(1x1 x)): one convolution in evaluation (Ding et al. 2021).
+// silu(norm(3x3 x) + norm(1x1 x)); a single convolution in evaluation (Ding et al. 2021).
 class RepVggBlock : public Module {
  public:
   explicit RepVggBlock(int64_t channels) {
@@ -56,16 +56,16 @@ class RepVggBlock : public Module {
   FoldedConvCache cache_;
 };
 
-// expansion * dim, rounded down; 120 / 176 of 176 is 120.
+// Returns expansion * dim, rounded down, but 120 / 176 of 176 is 120.
 int64_t csp_channels(int64_t dim, double expansion);
 
-// What two maps that are joined go through.
+// The block applied after two maps are joined.
 class FusionBlock : public Module {
  public:
   virtual Var forward(const Var& x) = 0;
 };
 
-// Two 1x1 convolutions of the same input, RepVGG blocks behind the first, their sum.
+// Two 1x1 convolutions of the same input, the first followed by RepVGG blocks, and their sum.
 class CspRepLayer : public FusionBlock {
  public:
   CspRepLayer(int64_t in, int64_t out, int64_t hidden, int64_t blocks) {
@@ -85,7 +85,7 @@ class CspRepLayer : public FusionBlock {
   std::string type_name() const override { return "CSPRep"; }
 
  private:
-  Child<ConvNorm> conv1_, conv2_, conv3_;  // conv3_: where the hidden channels are not `out`
+  Child<ConvNorm> conv1_, conv2_, conv3_;  // conv3_: if the hidden channels differ from `out`
   std::vector<Child<RepVggBlock>> bottlenecks_;
 };
 
@@ -93,7 +93,7 @@ class HybridEncoder : public Module {
  public:
   // channels: of the backbone's maps, finest first
   HybridEncoder(const std::vector<int64_t>& channels, const HybridEncoderOptions& options);
-  // As many maps of `dim` channels.
+  // Returns as many maps, with `dim` channels.
   std::vector<Var> forward(const std::vector<Var>& features, const DetectorInput& input);
 
  private:

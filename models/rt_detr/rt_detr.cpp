@@ -1,6 +1,6 @@
 // RT-DETR (Zhao et al. 2024) and RT-DETRv2 (Lv et al. 2024): backbone, hybrid encoder, query selection,
-// decoder. Parameter names, counts and initialisation are those of the official code of v2; `level_points` of
-// the cross-attention is all that v2 adds.
+// decoder. Parameter names, counts and initialisation are those of the official code of v2; v2 only adds
+// `level_points` of the cross-attention.
 #include "models/rt_detr/rt_detr.h"
 
 #include <algorithm>
@@ -11,8 +11,8 @@ namespace saccade {
 namespace {
 
 struct RtDetrDecoderOptions : HybridDecoderOptions {
-  int64_t eval_layers = 0;            // how many layers run in evaluation; 0: all
-  int64_t query_position_layers = 2;  // of the MLP that makes a query's position of its box
+  int64_t eval_layers = 0;            // number of layers that run in evaluation; 0 for all
+  int64_t query_position_layers = 2;  // of the MLP that computes a query's position from its box
 };
 
 // RT-DETR's decoder (Zhao et al. 2024, section 4.3): the tokens with the highest scores are the first
@@ -41,8 +41,8 @@ class RtDetrDecoder : public HybridDecoder {
   }
 
  private:
-  // Boxes are refined from layer to layer; the gradient of a layer's box also flows to the head of the layer
-  // before, not further ("look forward twice").
+  // Refines boxes from layer to layer; the gradient of a layer's box also flows to the head of the layer
+  // before, but no further ("look forward twice").
   void decode(const DecoderQueries& q, const LevelTokens& tokens, bool record, SetOutput& output) override {
     const int64_t N = q.target.dim(0), Q = q.target.dim(1), all = options_.transformer.decoder_layers;
     const int64_t count = training() || options_.eval_layers == 0 ? all : std::min(options_.eval_layers, all);

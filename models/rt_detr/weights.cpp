@@ -1,5 +1,5 @@
-// The names of RT-DETR's first version and of Hugging Face, and what the weights of one tell of its
-// configuration.
+// The names of RT-DETR's first version and of Hugging Face, and the inference of the configuration from the
+// weights.
 #include "models/common/detr_weights.h"
 #include "models/rt_detr/rt_detr.h"
 
@@ -8,7 +8,7 @@ namespace {
 
 constexpr const char* kBackbone = "backbone.";
 
-// Version 1 numbers what version 2 has names for.
+// Version 1 has numbers where version 2 has names.
 const WeightRules kNumberedNames = weight_rules({
     {"encoder.input_proj.*.0.", "encoder.input_proj.*.conv."},
     {"encoder.input_proj.*.1.", "encoder.input_proj.*.norm."},
@@ -73,7 +73,7 @@ const WeightRules kHuggingFaceNames = weight_rules({
                           .scope = WeightNaming::kDetector,
                           .has_copies = true});
 
-// A tensor's size along an axis as a multiple of another number, else an error that names the tensor.
+// Returns a tensor's first size divided by `of`; throws InputError naming the tensor if that is not whole.
 int64_t multiple(const Inference& in, const std::string& name, int64_t of) {
   const int64_t size = in.size(name, 0);
   if (of <= 0 || size % of != 0)
@@ -82,7 +82,7 @@ int64_t multiple(const Inference& in, const std::string& name, int64_t of) {
   return size / of;
 }
 
-// Of Hugging Face's config.json: what is computed in one way only here.
+// Checks the values of Hugging Face's config.json for which this program supports only one choice.
 void check_json(const Inference& in) {
   in.expect_in_json<std::string>("activation_function", "silu");
   in.expect_in_json<std::string>("encoder_activation_function", "gelu");
@@ -112,18 +112,18 @@ InferredHybrid infer_hybrid(Inference& in, const std::string& own) {
   in.set(t + "ffn_dim", in.size(layer + "0.linear1.weight", 0));
   in.set(t + "encoder_layers", in.count(attention, ".linear1.weight"));
   in.set(t + "decoder_layers", in.count(layer, ".linear1.weight"));
-  // Where the official code reads rectangles in another way than transformers.
+  // The official code reads rectangular maps differently from transformers.
   if (in.naming().find("Hugging Face") == std::string::npos) in.set(hybrid + "transposed_position", true);
   if (!given.has("queries"))
     in.set(t + "queries", in.argument_or<int64_t>("num_queries", 300, t + "queries"));
-  // For how many queries, the embedding does not say; the recipes have 100.
+  // The embedding does not tell the number of queries; the recipes have 100.
   if (in.has("decoder.denoising_class_embed.weight")) in.set(t + "denoising.queries", 100);
   in.set(hybrid + "dim", found.dim);
   if (in.has(attention + "0.linear1.weight"))
     in.set(hybrid + "ffn_dim", in.size(attention + "0.linear1.weight", 0));
   check_json(in);
   infer_classes(in, {"decoder.dec_score_head.0.weight"}, 0);
-  // Images of the published models: stretched, in [0, 1].
+  // The published models' images are stretched and in [0, 1].
   in.set("data.val_height", 640);
   in.set("data.val_width", 640);
   in.set("data.mean", std::vector<double>{0, 0, 0});
@@ -153,13 +153,13 @@ bool infer_rt_detr(Inference& in) {
 
   const int64_t hidden = in.size(block, 0);
   in.set(own + "hybrid_encoder.expansion", static_cast<double>(hidden) / static_cast<double>(found.dim));
-  // R50-m, the only one with both.
+  // R50-m is the only model with both.
   if (found.dim != hidden && in.count(layer, ".linear1.weight") == 6 && !given_own.has("eval_layers") &&
       !in.json().find<int64_t>("eval_idx")) {
     in.set(own + "eval_layers", 3);
     in.assumed.push_back(own + "eval_layers: 3");
   }
-  // Version 2's weights named "dsp" are of discrete sampling, which leaves no trace in them.
+  // Version 2's weights named "dsp" use discrete sampling, which leaves no trace in them.
   if (!given_own.has("decoder_sampling")) {
     const auto method = in.json().find<std::string>("decoder_method");
     if (method == "discrete") {

@@ -1,5 +1,5 @@
-// What our segmentation models are: a backbone, where wanted a feature pyramid, a head, and in training a
-// second head on the backbone's maps.
+// The structure of all segmentation models here: a backbone, optionally a feature pyramid, a head, and in
+// training a second head on the backbone's maps.
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@ namespace saccade {
 
 struct PixelLossOptions {
   int64_t classes = 0;
-  std::vector<double> class_weights;  // [classes], or empty: 1 each
+  std::vector<double> class_weights;  // [classes], or empty for 1 each
   double auxiliary_weight = 0;
 };
 
@@ -25,9 +25,9 @@ class EncoderDecoder : public Segmenter {
  public:
   struct Parts {
     Child<Backbone> backbone;
-    Child<Fpn> neck;  // null: the head takes the backbone's maps
+    Child<Fpn> neck;  // null if the head uses the backbone's maps
     Child<PixelHead> head;
-    Child<PixelHead> auxiliary;  // null: none
+    Child<PixelHead> auxiliary;  // null if there is none
   };
   EncoderDecoder(std::string type, PixelLossOptions loss, const Parts& parts);
 
@@ -48,9 +48,9 @@ class EncoderDecoder : public Segmenter {
   ConstantKeeper constants_;
 };
 
-// The stages whose maps the heads take where the configuration names no others.
+// The stages whose maps the heads use unless the configuration names others.
 inline const std::vector<int64_t> kSegmentedStages{1, 2, 3, 4};
-// Throws InputError where there are not as many weights as classes.
+// Throws InputError unless there are as many weights as classes.
 std::vector<double> read_class_weights(const Args& criterion, int64_t classes);
 
 }  // namespace saccade

@@ -7,9 +7,9 @@
 namespace saccade {
 namespace {
 
-constexpr double kClassDeviation = 0.01;  // of the first weights of the last layer
+constexpr double kClassDeviation = 0.01;  // of the initial weights of the last layer
 
-// Whole channels are dropped, of each image others.
+// Drops whole channels, chosen for each image separately.
 Var drop_channels(const Var& x, double p, bool training) {
   if (!training || p == 0) return x;
   const Var all(Tensor::full({x.dim(0), 1, 1, x.dim(3)}, 1, x.dtype(), x.device()));
@@ -45,7 +45,7 @@ Var FcnHead::forward(const Vars& maps) { return classify(conv_(maps[map_])); }
 
 SemanticFpnHead::SemanticFpnHead(const PixelHeadOptions& options, int64_t in, size_t maps)
     : PixelHead(options), scale_heads_(maps) {
-  // The doublings are layers with a number and without weights.
+  // The upsampling layers have numbers but no weights.
   for (size_t l = 0; l < maps; ++l)
     for (size_t k = 0; k < std::max<size_t>(l, 1); ++k)
       scale_heads_[l].push_back(conv(fmt::format("scale_heads.{}.{}", l, 2 * k),

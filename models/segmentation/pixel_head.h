@@ -1,4 +1,4 @@
-// Heads of segmentation models: from a backbone's maps to the classes of their cells.
+// Heads of segmentation models: they classify the cells of a backbone's maps.
 // Names are mmsegmentation's.
 #pragma once
 
@@ -13,8 +13,8 @@ namespace saccade {
 
 struct PixelHeadOptions {
   int64_t classes = 0;
-  int64_t channels = 256;  // of what is classified
-  double dropout = 0.1;    // of a channel of an image
+  int64_t channels = 256;  // of the classified map
+  double dropout = 0.1;    // drops a channel of an image
 };
 
 class PixelHead : public Module {
@@ -24,9 +24,9 @@ class PixelHead : public Module {
 
  protected:
   explicit PixelHead(const PixelHeadOptions& options);
-  // The last layer, `conv_seg`, of x [N, h, w, channels].
+  // Applies the last layer, `conv_seg`, to x [N, h, w, channels].
   Var classify(const Var& x) const;
-  // `name`.conv and `name`.bn, with a ReLU
+  // Makes `name`.conv and `name`.bn, with a ReLU
   std::shared_ptr<ConvNorm> conv(const std::string& name, int64_t in, int64_t out, int64_t kernel);
 
  private:
@@ -34,7 +34,7 @@ class PixelHead : public Module {
   Child<Conv2d> conv_seg_;
 };
 
-// A 3x3 convolution of one of the maps.
+// A 3x3 convolution on one of the maps.
 class FcnHead : public PixelHead {
  public:
   // in: channels of the maps; map: which of them
@@ -46,20 +46,20 @@ class FcnHead : public PixelHead {
   Child<ConvNorm> conv_;
 };
 
-// Of a pyramid's maps, each half as fine as the one before: all are brought to the size of the first by
-// convolutions and bilinear doublings in turns, and added up (Kirillov et al. 2019, "Panoptic Feature Pyramid
-// Networks", section 3.1).
+// A head for a pyramid's maps, each half as fine as the one before: alternating convolutions and bilinear
+// upsampling by two bring all to the size of the first, then they are added up (Kirillov et al. 2019,
+// "Panoptic Feature Pyramid Networks", section 3.1).
 class SemanticFpnHead : public PixelHead {
  public:
   SemanticFpnHead(const PixelHeadOptions& options, int64_t in, size_t maps);
   Var forward(const Vars& maps) override;
 
  private:
-  std::vector<std::vector<Child<ConvNorm>>> scale_heads_;  // of each map
+  std::vector<std::vector<Child<ConvNorm>>> scale_heads_;  // per map
 };
 
-// Averages of the last map's parts (the pyramid pooling of PSPNet), and from there a feature pyramid whose
-// maps are joined (Xiao et al. 2018, "Unified Perceptual Parsing for Scene Understanding").
+// Averages over the parts of the last map (the pyramid pooling of PSPNet), followed by a feature pyramid
+// whose maps are joined (Xiao et al. 2018, "Unified Perceptual Parsing for Scene Understanding").
 class UperHead : public PixelHead {
  public:
   UperHead(const PixelHeadOptions& options, const std::vector<int64_t>& in, std::vector<int64_t> pool_sizes);

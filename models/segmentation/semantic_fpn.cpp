@@ -1,4 +1,4 @@
-// Semantic FPN (Kirillov et al. 2019, "Panoptic Feature Pyramid Networks"), as mmsegmentation has it.
+// Semantic FPN (Kirillov et al. 2019, "Panoptic Feature Pyramid Networks"), as in mmsegmentation.
 #include "models/build.h"
 #include "models/segmentation/encoder_decoder.h"
 #include "models/weights/inference.h"

@@ -1,5 +1,5 @@
 // UperNet (Xiao et al. 2018, "Unified Perceptual Parsing for Scene Understanding") with an auxiliary FCN
-// head, as mmsegmentation has it.
+// head, as in mmsegmentation.
 #include <algorithm>
 
 #include "models/backbone.h"
@@ -47,7 +47,7 @@ const std::string kHuggingFaceUperNet = "Hugging Face UperNet";
 const std::string kHead = "decode_head.", kAuxiliary = "auxiliary_head.", kClasses = "conv_seg.weight";
 const std::vector<int64_t> kUsualPoolSizes{1, 2, 3, 6};
 
-// Of transformers; mmsegmentation's are ours.
+// The names of transformers; mmsegmentation's are ours.
 const WeightRules kUperNetNames{
     {"decode_head.classifier.", "decode_head.conv_seg."},
     {"decode_head.psp_modules.*.1.batch_norm.", "decode_head.psp_modules.*.1.bn."},
@@ -59,7 +59,7 @@ const WeightRules kUperNetNames{
     {"auxiliary_head.classifier.", "auxiliary_head.conv_seg."},
 };
 
-// The last norm of a Swin classifier, which its backbone has kept since version 5.
+// Its unused tensor is the last norm of a Swin classifier, which its backbone has kept since version 5.
 [[maybe_unused]] const bool hugging_face_uper_net =
     weight_namings().add({.name = kHuggingFaceUperNet,
                           .markers = {"decode_head.psp_modules.0.1.batch_norm.weight"},

@@ -1,9 +1,9 @@
 // Swin Transformer (Liu et al. 2021), with the official parameter names. As a backbone it is the official
-// detection variant: each chosen stage's map goes through a layer norm of its own (`norm0`, `norm1`, ... by
+// detection variant: each chosen stage's map goes through its own layer norm (`norm0`, `norm1`, ... by
 // stage), and windows always keep their size and shift. As a classifier, a map no larger than the window is
-// one window without a shift; then `norm`, the mean over the tokens and `head`.
-// Images of any size: zeros fill the image up to whole patches, and odd maps before a merging. What a batch's
-// smaller images are padded with are zeros too, and tokens like any other; only the detector masks them.
+// one window without a shift; then follow `norm`, the mean over the tokens and `head`. Images may have any
+// size: they are padded with zeros to whole patches, and odd maps before a merging. The padding of a batch's
+// smaller images is also zeros, and its tokens are like any other; only the detector masks them.
 
 #include <algorithm>
 #include <array>
@@ -29,11 +29,11 @@ struct SwinOptions {
   int64_t patch = 4;
   double mlp_ratio = 4;
   double drop_path = 0;                   // of the last block
-  Args attention;                         // section of the blocks' attention layer; empty: `window`
-  std::vector<int64_t> attention_stages;  // that use it (1 is the first); empty: all
+  Args attention;                         // section of the blocks' attention layer; `window` if empty
+  std::vector<int64_t> attention_stages;  // stages that use it (1 is the first); empty for all
 };
 
-// Four neighbours become one token of twice the channels; their order is (0,0), (1,0), (0,1),
+// Merges four neighbours into one token of twice the channels, in the order (0,0), (1,0), (0,1),
 // (1,1) as (row, column).
 class PatchMerging : public Module {
  public:
@@ -53,7 +53,7 @@ class PatchMerging : public Module {
   Child<Linear> reduction_;
 };
 
-// `layers.{i}`: blocks, and the merging that the next stage starts from.
+// `layers.{i}`: blocks, and the merging at the start of the next stage.
 class SwinStage : public Module {
  public:
   SwinStage(const SwinOptions& o, size_t stage, bool shrink, const std::vector<double>& rates) {
@@ -117,7 +117,7 @@ SwinOptions read_swin(const Args& args) {
 
 class Swin : public Backbone {
  public:
-  // classifier: the one output, the last stage's, has the classifier's norm
+  // classifier: the only output, the last stage's, uses the classifier's norm
   Swin(const SwinOptions& o, const std::vector<int64_t>& outputs, bool classifier) : outputs_(outputs) {
     patch_embed_ = make_child<PatchEmbed>("patch_embed", o.patch, o.embed_dim, true);
     auto rates = drop_path_rates(o.depths, o.drop_path);
@@ -160,7 +160,7 @@ std::shared_ptr<Classifier> build_swin_classifier(const Args& args, int64_t num_
   return std::make_shared<PooledClassifier>("SwinClassifier", body, "head", num_classes, vision_linear());
 }
 
-// -> pixels of an image whose last map is one window; nothing: it is no Swin.
+// Returns the side in pixels of an image whose last map is one window, or nothing if it is no Swin.
 std::optional<int64_t> infer_swin_shape(Inference& in, const std::string& prefix) {
   const std::string b = "model.backbone.arg.", patches = prefix + "patch_embed.proj.weight",
                     first = prefix + "layers.0.blocks.0.";
@@ -207,7 +207,7 @@ bool infer_swin_classifier(Inference& in) {
 SACCADE_REGISTER_BACKBONE(swin, build_swin, build_swin_classifier, infer_swin, false, infer_swin_classifier);
 
 // The names of Hugging Face's Swin and of timm's, torchvision's and mmdetection's,
-// where they are not the official ones.
+// if they are not the official ones.
 const WeightRules kSwinNames = weight_rules(
     {
         {"embeddings.patch_embeddings.projection.", "patch_embed.proj."},
@@ -221,13 +221,13 @@ const WeightRules kSwinNames = weight_rules(
     },
     vision_block_rules("encoder.layers.*.blocks.*.", "layers.*.blocks.*."));
 
-// Since version 0.9 a stage begins with the merging of patches that officially ends the stage before.
+// Since version 0.9 a stage begins with the merging of patches that officially ends the previous stage.
 const WeightRules kTimmSwinNames{
     {"layers.*.downsample.", "layers.-.downsample."},
     {"head.fc.", "head."},
 };
 
-// Whether the last stage ("layers.3") merges patches, which officially the last one does not.
+// Returns whether the last stage ("layers.3") merges patches, which officially the last one does not.
 bool is_timm_swin(const WeightsFile& file) {
   int64_t stages = 0, merging = 0;
   for (const WeightEntry& e : file.entries()) {
@@ -267,7 +267,7 @@ const WeightRules kTorchvisionSwinNames = [] {
                           .markers = {"features.1.0.attn.relative_position_bias_table"},
                           .rules = kTorchvisionSwinNames});
 
-// Also within its detectors, whose other names are ours. Patches are merged in another order there.
+// Also applies within its detectors, whose other names are ours. Patches are merged in another order there.
 const WeightRules kMmdetectionSwinNames = [] {
   WeightRules rules;
   for (const std::string place : {"", "backbone."}) {

@@ -1,9 +1,9 @@
 // ViT (Dosovitskiy et al. 2021) and DeiT (Touvron et al. 2021), with timm's parameter names: class token,
 // learned positions, pre-norm blocks, a last `norm` and `head` on the class token; `distilled` adds DeiT's
 // `dist_token` and `head_dist`, and the logits are the mean of both heads.
-// Images of any size: zeros fill the image up to whole patches; the positions of another patch grid are the
-// learned ones resized bicubically (a = -0.75, cell centres), as in DeiT's fine-tuning.
-// As a backbone it gives one map, the patch tokens after the last norm, at 1 / patch of the image; a
+// Images may have any size: they are padded with zeros to whole patches; the positions are resized
+// bicubically (a = -0.75, cell centres) for other patch grids, as in DeiT's fine-tuning.
+// As a backbone it returns one map, the patch tokens after the last norm, at 1 / patch of the image; a
 // detector's further levels come from its stride-2 convolutions.
 #include <algorithm>
 #include <cmath>
@@ -28,7 +28,7 @@ struct ViTOptions {
   double mlp_ratio = 4;
   double drop_path = 0;  // of the last block
   bool distilled = false;
-  Args attention;  // section of the blocks' attention layer; empty: `self_attention`
+  Args attention;  // section of the blocks' attention layer; `self_attention` if empty
 };
 
 constexpr double kViTNormEps = 1e-6;
@@ -54,7 +54,7 @@ class ViTTokens : public Module {
                                                                    .fallback = "self_attention"}));
     norm_ = make_child<LayerNorm>("norm", o.dim, kViTNormEps);
   }
-  // [N, extra() + H W, C]; the extra tokens come first. `map` becomes H and W.
+  // [N, extra() + H W, C]; the extra tokens come first. Sets `map` to H and W.
   Var forward(const Var& images, MapSize& map) const {
     Var patches = patch_embed_(images);
     int64_t N = patches.dim(0);
@@ -178,8 +178,8 @@ bool infer_vit_classifier(Inference& in) {
   if (!heads_in_json) in.assumed.push_back(fmt::format("{}: {}", heads, usual));
   expect_vision_json(in);
   infer_classes(in, "head.", {.side = side});
-  // ViT's own images are in [-1, 1], DeiT's are normalised as all others';
-  // timm calls the tensors of both the same.
+  // ViT's own images are in [-1, 1], DeiT's are normalised like all others;
+  // timm gives the tensors of both the same names.
   const bool is_half = in.naming() == "Hugging Face ViT";
   if (is_half)
     for (const char* field : {"data.mean", "data.std"}) in.set(field, "0.5, 0.5, 0.5");

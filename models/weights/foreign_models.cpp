@@ -9,12 +9,12 @@ namespace saccade {
 namespace {
 
 struct ForeignModel {
-  // Each is a part of some name in the file; the second may be "".
+  // Each is a part of some name in the file; the second may be empty.
   const char *part, *other;
   const char* name;
 };
 
-// Official names and Hugging Face's. The first that fits counts.
+// Official names and Hugging Face's. The first match counts.
 constexpr ForeignModel kForeign[] = {
     {"sa_qcontent_proj.", "refpoint_embed", "DAB-DETR or DN-DETR"},
     {"self_attn_query_content_proj.", "", "DAB-DETR"},
@@ -29,7 +29,7 @@ constexpr ForeignModel kForeign[] = {
     {"gate_proj.", "lqe_layers.", "DEIMv2"},
 };
 
-// Of models whose other tensors have names and shapes of ours, but mean nothing without these.
+// Models whose other tensors have names and shapes of ours, but mean nothing without these.
 struct OtherVersion {
   const char *part, *other;
   const char* what;
@@ -59,7 +59,7 @@ constexpr OtherVersion kOtherVersions[] = {
      "weights of torchvision's FCOS, a model that is not here"},
 };
 
-// Whether some name has this, from the beginning of one of its parts on: "bbox_head." is not in
+// Returns whether some name contains this, starting at one of the name's parts: "bbox_head." is not in
 // "decoder.dec_bbox_head.0.bias".
 bool some_name_has(const WeightsFile& file, std::string_view part) {
   return std::ranges::any_of(file.entries(), [&](const WeightEntry& e) {
@@ -82,10 +82,10 @@ std::string foreign_model(const WeightsFile& file) {
   for (const ForeignModel& model : kForeign)
     if (has(model.part) && has(model.other))
       return fmt::format("weights of {}, a model that is not here", model.name);
-  // RetinaNet's and R-CNN's are ours.
+  // RetinaNet's and R-CNN's names are ours.
   if (has("bbox_head.") && has("backbone.") && !has("bbox_head.retina_cls.") && !has("rpn_head.rpn_cls."))
     return "weights under the names of mmdetection, which are not read: take the official ones of the same model";
-  // A torch.nn.Sequential: "model.0.conv.weight", "model.22.dfl.conv.weight".
+  // These are names of a torch.nn.Sequential: "model.0.conv.weight", "model.22.dfl.conv.weight".
   if (has("model.0.") && has("model.1.") && has("model.9.") && has("conv.weight"))
     return "weights under the names of Ultralytics, whose models have layers of their own: take the official ones of RT-DETR";
   return "";

@@ -6,7 +6,7 @@ namespace saccade {
 
 namespace {
 
-// Each ends with a semicolon.
+// Each name ends with a semicolon.
 constexpr std::string_view kNames =
 #include "models/weights/imagenet_names.txt.inc"
     ;

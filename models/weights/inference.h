@@ -1,6 +1,6 @@
-// The configuration of a model from its weights: names and shapes say nearly all, the arguments that official
-// .pth files carry most of the rest. Each model has its own rule, in its folder (ModelSpec::infer,
-// BackboneSpec::infer).
+// Infers the configuration of a model from its weights. Names and shapes determine nearly all of it; the
+// arguments stored in official .pth files give most of the rest. Each model has its own rule, in its folder
+// (ModelSpec::infer, BackboneSpec::infer).
 #pragma once
 
 #include <fmt/ranges.h>
@@ -20,14 +20,14 @@ namespace saccade {
 
 class Inference {
  public:
-  // given: what the user sets in the section `model`; it is not asked of the file.
-  // json: what is next to the file.
+  // given: what the user sets in the section `model`; it is not looked up in the file.
+  // json: the config.json next to the file.
   Inference(const WeightsFile& file, const OfficialWeights& weights, const Args& given, ModelJson json = {});
 
-  // What the file holds.
+  // The contents of the file.
   bool has(const std::string& name) const { return by_name_.contains(name); }
-  int64_t size(const std::string& name, int axis) const;  // throws InputError when there is none
-  // How many of PREFIX0.SUFFIX, PREFIX1.SUFFIX ... there are.
+  int64_t size(const std::string& name, int axis) const;  // throws InputError if there is none
+  // Returns the number of PREFIX0.SUFFIX, PREFIX1.SUFFIX ... that exist.
   int64_t count(const std::string& prefix, const std::string& suffix) const;
   Tensor read(const std::string& name) const { return read_weight(file_, *by_name_.at(name)); }
   template <class T>
@@ -37,7 +37,7 @@ class Inference {
     return value ? std::optional<T>(*value) : json_.find<T>(name_in_json(name));
   }
   const ModelJson& json() const { return json_; }
-  // Throws InputError where config.json has another value than the one that is computed with here.
+  // Throws InputError if config.json has another value than the one that this program computes with.
   template <class T>
   void expect_in_json(const std::string& name, const T& value) const {
     if (const auto other = json_.find<T>(name); other && *other != value)
@@ -48,12 +48,12 @@ class Inference {
   const std::string& path() const { return file_.path(); }
   const std::string& naming() const { return naming_; }  // OfficialWeights::naming
 
-  // What the configuration becomes, field by field.
+  // The inferred configuration, field by field.
   template <class T>
   void set(const std::string& field, const T& value) {
     fields.emplace_back(field, fmt::format("{}", value));
   }
-  // The file's argument, or a default that is then mentioned.
+  // Returns the file's argument, or else a default, which is added to `assumed`.
   template <class T>
   T argument_or(const std::string& name, T otherwise, const std::string& field) {
     if (std::optional<T> value = argument<T>(name)) return *value;
@@ -63,10 +63,10 @@ class Inference {
 
   // In the form of --set: ("model.transformer.heads", "8").
   std::vector<std::pair<std::string, std::string>> fields;
-  std::vector<std::string> assumed;  // what the file does not say: "model.transformer.heads: 8"
+  std::vector<std::string> assumed;  // values that the file does not tell: "model.transformer.heads: 8"
 
  private:
-  // What config.json calls an argument of the official programs.
+  // Returns config.json's name for an argument of the official programs.
   static std::string name_in_json(const std::string& name);
 
   const WeightsFile& file_;
@@ -76,18 +76,18 @@ class Inference {
   std::map<std::string, const NamedWeight*> by_name_;
 };
 
-// Of a classifier: as many classes as its head has, and images of this side,
-// resized and cut as they usually are.
+// For classifiers: sets the number of classes to that of the head, and images of this side,
+// resized and cropped in the usual way.
 struct UsualImages {
   int64_t side = 224;
   const char* interpolation = "bicubic";
   double center = 0.875;
 };
 void infer_classes(Inference& weights, const std::string& head, const UsualImages& images);
-// Of ViT, Swin and DINOv2; of one that is a part of another model in its section ("backbone_config."). Throws
-// InputError where config.json has another activation than GELU, or norms with a larger epsilon than 1e-5;
-// how small a smaller one is (Hugging Face writes 1e-12) is lost in the rounding of the variances that it is
-// added to.
+// For ViT, Swin and DINOv2, or one that is part of another model with its own section ("backbone_config.").
+// Throws InputError if config.json has another activation than GELU, or norms with an epsilon above 1e-5. A
+// smaller epsilon (Hugging Face writes 1e-12) makes no difference: it is lost in the rounding of the
+// variances that it is added to.
 void expect_vision_json(const Inference& weights, const std::string& section = "");
 
 }  // namespace saccade

@@ -63,7 +63,7 @@ ModelJson read_model_json(const std::string& weights) {
   });
   if (!out.values.contains("model_type")) return {};
   out.path = path;
-  // 0, 1, 2 ... with names that somebody has given: "LABEL_0" is nobody's.
+  // Accepts ids 0, 1, 2 ... with names that somebody has given; "LABEL_0" is a placeholder.
   int64_t next = 0;
   for (const auto& [id, label] : labels)
     if (id == next++ && label != "LABEL_" + std::to_string(id)) out.labels.push_back(label);

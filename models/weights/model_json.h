@@ -1,5 +1,5 @@
-// config.json, which Hugging Face writes next to weights: what it says of the computation leaves no trace in
-// names and shapes.
+// config.json, which Hugging Face writes next to the weights: it describes parts of the computation that
+// names and shapes do not show.
 #pragma once
 
 #include <map>
@@ -12,13 +12,13 @@
 namespace saccade {
 
 struct ModelJson {
-  std::string path;  // "": there is none
-  // Numbers, words and truth values at its top, and of a part, under "backbone_config.hidden_size".
+  std::string path;  // empty if there is none
+  // Numbers, strings and booleans at the top level, and those of a part under "backbone_config.hidden_size".
   std::map<std::string, WeightScalar> values;
-  std::map<std::string, std::vector<int64_t>> lists;  // the same of whole numbers
-  std::vector<std::string> labels;                    // names of the classes (id2label); empty: it names none
+  std::map<std::string, std::vector<int64_t>> lists;  // likewise, lists of whole numbers
+  std::vector<std::string> labels;  // names of the classes (id2label); empty if it names none
 
-  // A value of the wanted type; whole numbers are fractions too.
+  // Returns a value of the wanted type; whole numbers also count as fractions.
   template <class T>
   std::optional<T> find(const std::string& name) const {
     const auto it = values.find(name);
@@ -30,8 +30,8 @@ struct ModelJson {
   }
 };
 
-// The one in the folder of the weights, where it is of a model (it has a "model_type").
-// Throws InputError where it is no JSON.
+// Reads the one in the folder of the weights, if it describes a model (it has a "model_type").
+// Throws InputError if it is not valid JSON.
 ModelJson read_model_json(const std::string& weights);
 
 }  // namespace saccade

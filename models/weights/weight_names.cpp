@@ -17,15 +17,15 @@ namespace {
 
 // Wrappers that put one prefix before every name.
 constexpr const char* kWrappers[] = {"module.", "model.", "_orig_mod.", "net.", "detector.", "online_model."};
-// And before those of their averages.
+// The prefixes of averaged weights.
 constexpr const char* kAverages[] = {"ema_model.", "model_ema.", "ema."};
-// The box model inside of DETR's segmentation model.
+// The box model inside DETR's segmentation model.
 constexpr std::string_view kInnerDetr = "detr.";
 
 constexpr const char* kIgnored[] = {
     "num_batches_tracked", "total_ops",   "total_params", "relative_position_index",
     "attn_mask",           "anchors",     "valid_mask",   "num_points_scale",
-    "n_points_scale",      "empty_weight"};  // the last: of DETR's loss
+    "n_points_scale",      "empty_weight"};  // the last is of DETR's loss
 
 bool ends_as_ignored(const std::string& name) {
   std::string_view last = std::string_view(name).substr(name.rfind('.') + 1);
@@ -130,10 +130,10 @@ std::string_view without_wrappers(std::string_view name) {
   return name;
 }
 
-// Of weights and their averages in one file the averages, as of containers that have an entry for each
-// ("ema.module"), where they are of all weights.
+// Chooses the averages if a file holds weights and averages of all of them; likewise in containers with an
+// entry for each ("ema.module").
 ChosenEntries choose_entries(const WeightsFile& file) {
-  const bool is_ours = file.metadata().contains("saccade.config");  // which names its averages itself
+  const bool is_ours = file.metadata().contains("saccade.config");  // ours name their averages themselves
   for (const std::string_view prefix : kAverages) {
     std::vector<WeightEntry> averages, others;
     for (const WeightEntry& e : file.entries()) (e.name.starts_with(prefix) ? averages : others).push_back(e);
@@ -172,8 +172,8 @@ ChosenEntries choose_entries(const WeightsFile& file) {
   return {{file.entries().begin(), file.entries().end()}};
 }
 
-// "module." and the like, when all names have them (what is ignored may lack them). Hugging Face's own
-// "model." is none: a detector's markers stand at the beginning of a name.
+// Returns "module." and the like if all names have it (ignored names may lack it). Hugging Face's own
+// "model." does not count, since a detector's markers start at the beginning of a name.
 std::string wrappers_of(const ChosenEntries& file, const WeightNaming* naming) {
   std::string prefix = file.wrapper;
   const auto any_begins = [&](const std::string& text) {
@@ -322,8 +322,8 @@ OfficialWeights official_weights(const WeightsFile& file, const std::string& nam
 
 namespace {
 
-// Of patches of 2 x 2 the places row by row for each channel, as torch.nn.Unfold has them; Swin has the
-// channels of each place, column by column.
+// Reorders the axis of patches of 2 x 2: torch.nn.Unfold has the places of each channel row by row, Swin has
+// the channels of each place, column by column.
 Tensor folded(const Tensor& unfolded) {
   const int axis = unfolded.shape().rank() - 1;
   const int64_t channels = unfolded.dim(axis) / 4;

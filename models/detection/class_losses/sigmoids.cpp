@@ -1,4 +1,4 @@
-// The losses of sigmoids: of each class of each query by itself.
+// Losses based on sigmoids, which treat each class of each query separately.
 #include "models/detection/class_loss.h"
 
 namespace saccade {
@@ -24,8 +24,8 @@ Var focal_sum(const Var& logits, const Tensor& labels, const MatchedQueries&, co
   return sigmoid_focal_loss(logits, labels, o.focal_alpha, o.focal_gamma, layers_of(logits));
 }
 
-// The varifocal loss (Zhang et al. 2021): the target is the overlap of the matched boxes. alpha weighs the
-// background, and as in RT-DETR the weights take no gradient.
+// The varifocal loss (Zhang et al. 2021): the target is the overlap of the matched boxes. alpha weights the
+// background; as in RT-DETR, no gradient flows through the weights.
 Var varifocal_sum(const Var& logits, const Tensor& labels, const MatchedQueries& matched,
                   const ClassLossOptions& o) {
   return varifocal_loss(logits, labels, matched_quality(logits, matched), o.focal_alpha, o.focal_gamma,
@@ -33,22 +33,22 @@ Var varifocal_sum(const Var& logits, const Tensor& labels, const MatchedQueries&
 }
 
 // DEIM's matchability-aware loss (Huang et al. 2025): the target is a power of the overlap of the matched
-// boxes, all matches weighing the same, so that poor ones are learnt from as well. DEIM's gamma is 1.5.
+// boxes. All matches have the same weight, so that it also learns from poor ones. DEIM's gamma is 1.5.
 Var matchability_sum(const Var& logits, const Tensor& labels, const MatchedQueries& matched,
                      const ClassLossOptions& o) {
   return matchability_loss(logits, labels, matched_quality(logits, matched), o.focal_gamma,
                            layers_of(logits));
 }
 
-// The IoU-aware cross entropy (Cai et al. 2023, Align-DETR, as LW-DETR has it): the target is between the
-// score and the overlap of the matched boxes, the score's share in the exponent being alpha.
+// The IoU-aware cross entropy (Cai et al. 2023, Align-DETR, as in LW-DETR): the target lies between the score
+// and the overlap of the matched boxes; alpha is the score's exponent.
 Var iou_aware_sum(const Var& logits, const Tensor& labels, const MatchedQueries& matched,
                   const ClassLossOptions& o) {
   return iou_aware_loss(logits, labels, matched_quality(logits, matched), o.focal_alpha, o.focal_gamma,
                         layers_of(logits));
 }
 
-// With the weights of RT-DETR and of DEIM, while the focal cost of the matching keeps its alpha and gamma.
+// Uses the weights of RT-DETR and DEIM, while the focal cost of the matching keeps its alpha and gamma.
 using FocalLoss = SigmoidLoss<focal_sum>;
 using VarifocalLoss = SigmoidLoss<varifocal_sum>;
 using MatchabilityLoss = SigmoidLoss<matchability_sum>;

@@ -21,7 +21,7 @@ class SoftmaxLoss : public ClassLoss {
     return cross_entropy(reshape(logits, {rows, K}), label_queries(logits, matched, K - 1).reshape({rows}),
                          Tensor::from<float>({K}, weights, logits.device()), 0, layers_of(logits));
   }
-  // The sum of the class weights over all queries.
+  // Returns the sum of the class weights over all queries.
   double divisor(const QueryCounts& step) const override {
     return std::max(step.matched + (step.queries - step.matched) * static_cast<double>(no_object_weight()),
                     1e-12);
@@ -50,7 +50,7 @@ class SoftmaxLoss : public ClassLoss {
   ClassLossOptions options_;
 };
 
-// DETR's weights.
+// The weights are DETR's.
 SACCADE_REGISTER_CLASS_LOSS("softmax", SoftmaxLoss, "class_weight: 1 cost_class: 1");
 
 }  // namespace

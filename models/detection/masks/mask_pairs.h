@@ -1,5 +1,5 @@
-// What the terms of masks share: those of the matched queries are compared with their objects', at the pixels
-// of a map or at points.
+// Base of the terms of masks: they compare the masks of matched queries with those of their objects, at the
+// pixels of a map or at points.
 #pragma once
 
 #include "models/detection/loss_term.h"
@@ -17,17 +17,17 @@ class MaskTerm : public LossTerm {
   Var sum(const LayerPrediction& predicted, const MatchedQueries& matched) const override;
 
  private:
-  // Null where there is no pair.
+  // Returns null if there are no pairs.
   virtual std::shared_ptr<const MaskPairs> pairs(const LayerPrediction& predicted,
                                                  const MatchedQueries& matched) const = 0;
   virtual Var loss(const MaskPairs& pairs) const = 0;  // [P]
 };
 
-// The mean binary cross entropy, and the Dice loss (Milletari et al. 2016), [P].
+// The mean binary cross entropy and the Dice loss (Milletari et al. 2016), [P].
 Var mask_cross_entropy(const MaskPairs& pairs);
 Var mask_dice(const MaskPairs& pairs);
 
-// Of a class of pairs, derived from MaskTerm.
+// Pairs: a class derived from MaskTerm.
 template <class Pairs, Var (*kLoss)(const MaskPairs&)>
 struct MaskTermOf : Pairs {
   Var loss(const MaskPairs& pairs) const override { return kLoss(pairs); }

@@ -1,7 +1,7 @@
 // Losses of masks at points (Kirillov et al. 2020, PointRend; Cheng et al. 2022, Mask2Former, section 3.3):
-// three times as many random points as are wanted are drawn for each pair, most are those whose logits are
-// the least certain, the others drawn again. "point_mask": the mean binary cross entropy, "point_dice": the
-// Dice loss, both over the points.
+// for each pair three times as many random points as needed are drawn, most of the needed points are those
+// with the least certain logits, and the others are drawn anew. "point_mask": the mean binary cross entropy,
+// "point_dice": the Dice loss, both over the points.
 #include <algorithm>
 
 #include "autograd/scope.h"
@@ -15,10 +15,10 @@ namespace saccade {
 
 namespace {
 
-constexpr int64_t kCandidates = 3;  // for a point
+constexpr int64_t kCandidates = 3;  // per point
 constexpr double kUncertain = 0.75;
 
-// The maps of the pairs, [P, h, w, 1]: a product for each image of each layer.
+// Returns the maps of the pairs, [P, h, w, 1], with one product per image and layer.
 Var maps_of_pairs(const MaskFactors& factors, const MatchedQueries& matched) {
   const Shape s = factors.pixels.shape();  // [G, N, h, w, C]
   const int64_t Q = factors.queries.dim(2), C = s[4], cells = s[2] * s[3], P = std::ssize(matched.rows);

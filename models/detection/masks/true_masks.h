@@ -1,4 +1,4 @@
-// The masks of a batch's objects, and random points at which predictions are compared with them.
+// The masks of a batch's objects, and the random points at which predictions are compared with them.
 #pragma once
 
 #include <vector>
@@ -9,15 +9,15 @@
 
 namespace saccade {
 
-// One below the other, image by image; an object that has none counts as empty and weighs nothing.
+// R masks, stacked image by image; an object without a mask has an empty one and weight 0.
 class TrueMasks {
  public:
-  // canvas: of the padded images
+  // canvas: the size of the padded images
   TrueMasks(const std::vector<Target>& targets, ImageSize canvas, Device device);
   const Tensor& weights() const { return weights_; }  // f32 [R], 0 or 1
-  // f32 [P, K], what mask rows[p], i64 [P], is at the points [P, K, 2]
+  // f32 [P, K], the values of the masks rows[p], i64 [P], at the points [P, K, 2]
   Tensor at(const Tensor& rows, const Tensor& points) const;
-  // f32 [R, P], what they are at the points [N, P, 2] of their images
+  // f32 [R, P], the values of all masks at the points [N, P, 2] of their images
   Tensor at(const Tensor& points_of_images) const;
 
  private:
@@ -25,15 +25,15 @@ class TrueMasks {
   Tensor runs_, begins_, weights_, images_;
 };
 
-// Uniform in the unit square, f32 [rows, count, 2] as (x, y): each row's from its image's id and its own
-// number alone.
+// Points drawn uniformly in the unit square, f32 [rows, count, 2] as (x, y): each row depends only on its
+// image's id and its own number.
 struct PointRow {
   int64_t image_id, number;
 };
 Tensor random_points(const std::vector<PointRow>& rows, int64_t count, uint64_t key, Device device);
 
-// Bilinear between the centres of a map's cells, what the edges have holding outside: map [P, h, w, C],
-// points [P, K, 2] in [0, 1] across it -> [P, K, C]
+// Samples bilinearly between the centres of a map's cells; outside them the edge values hold.
+// map [P, h, w, C], points [P, K, 2] in [0, 1] across it -> [P, K, C]
 Var sample_at(const Var& map, const Tensor& points);
 
 // The logits of all queries' masks at the points [N, P, 2] of their images -> f32 [N, Q, P]
