@@ -20,7 +20,7 @@
 namespace saccade {
 namespace {
 
-// Its members, and what they are called.
+// The members and their names.
 constexpr std::pair<bool Contents::*, const char*> kContents[] = {{&Contents::boxes, "boxes"},
                                                                   {&Contents::masks, "masks"},
                                                                   {&Contents::image_classes, "image classes"},
@@ -63,16 +63,16 @@ GroundTruth read_whole(const DataFormat& format, const DataPaths& all, const Pro
   return truth;
 }
 
-// The notes on the whole are those of the training part.
+// The notes on the whole set are those of the training part.
 GroundTruth part_with_notes(GroundTruth truth, const DataPaths& paths) {
   if (paths.part == Part::kValidation) truth.notes.clear();
   return part_of(std::move(truth), paths);
 }
 
-// One set with all of its classes.
+// Returns whether it is one set with all of its classes.
 bool is_plain(const DataPaths& paths) { return paths.sets.empty() && paths.choice.takes_all(); }
 
-// Of several sets, or of some classes.
+// Reads several sets, or some classes.
 GroundTruth read_joined(const DataPaths& paths, const ProblemReport& report) {
   std::vector<SetPart> parts;
   std::vector<std::string> names;
@@ -90,7 +90,7 @@ GroundTruth read_joined(const DataPaths& paths, const ProblemReport& report) {
                      .allow_outside = set.allow_outside});
     for (const Category& c : parts.back().truth.categories) names.push_back(c.name);
   }
-  // Another set that is known by then, as that of a model, may have had the other names.
+  // If the classes of another set or of a model are already known, that one may have had the other names.
   if (paths.categories.empty()) check_choice(paths.choice, names, paths.annotations);
   for (size_t i = 0; i < parts.size(); ++i) {
     choose_classes(parts[i].truth, paths.choice);
@@ -107,7 +107,7 @@ GroundTruth read_joined(const DataPaths& paths, const ProblemReport& report) {
   return part_of(std::move(truth), {.annotations = paths.annotations, .images = "", .most = paths.most});
 }
 
-// Names that cannot be written into a list or a checkpoint would become others, or one.
+// Names that are not UTF-8 would change, or coincide, when written into a list or a checkpoint.
 void check_names(const std::vector<std::string>& names, const std::string& data) {
   for (const std::string& name : names)
     if (!is_utf8(name))
@@ -115,7 +115,7 @@ void check_names(const std::vector<std::string>& names, const std::string& data)
                  data, printable(name));
 }
 
-// What every set is read by, whatever it is of.
+// Reads any set.
 GroundTruth read_any(const DataPaths& paths, const ProblemReport& report) {
   auto read = [&](const DataPaths& set) {
     return part_with_notes(read_whole(format_of(set), set, report), set);
@@ -129,7 +129,7 @@ GroundTruth read_any(const DataPaths& paths, const ProblemReport& report) {
   return truth;
 }
 
-// The sizes of the images, where they are looked at.
+// Returns the sizes of the images if they are inspected.
 std::vector<ImageSize> look_at_images(const Dataset& images, const DataPaths& paths,
                                       std::vector<std::string>* notes) {
   if (paths.images.empty() || !paths.look_at_images) return {};
@@ -138,7 +138,7 @@ std::vector<ImageSize> look_at_images(const Dataset& images, const DataPaths& pa
   return std::move(seen.sizes);
 }
 
-// Masks are compared pixel by pixel, at the size that an image has. The list may say none, or another one.
+// Masks are compared pixel by pixel, at the size of the image. The list may have no size, or another one.
 std::shared_ptr<const Dataset> with_seen_sizes(std::shared_ptr<const Dataset> set, const DataPaths& paths,
                                                LabelScheme labels, const std::vector<ImageSize>& sizes) {
   const GroundTruth& said = set->ground_truth();
@@ -217,7 +217,7 @@ std::shared_ptr<const Dataset> open_dataset(const DataPaths& paths, LabelScheme 
   if (notes != nullptr)
     for (const std::string& note : notes_on_boxes(truth, sizes))
       if (std::string line = "note: " + named_note(note, paths);
-          std::ranges::find(*notes, line) == notes->end())  // of two splits of one file
+          std::ranges::find(*notes, line) == notes->end())  // two splits of one file
         notes->push_back(std::move(line));
   return with_seen_sizes(dataset, paths, labels, sizes);
 }
@@ -231,7 +231,7 @@ DatasetReport check_any(const DataPaths& paths, GroundTruth* left, int threads, 
     const ProblemReport add = [&](const std::string& problem) { report.problems.add(problem); };
     GroundTruth truth = read_any(paths.wants.image_classes ? paths : with_masks(paths), add);
     int64_t unread = 0;
-    if (left != nullptr)  // but for those of records that were read all the same
+    if (left != nullptr)  // except for records that were read anyway
       unread =
           report.problems.count() - truth.faulty_masks - std::ssize(images_with_anothers_file(truth.images));
     if (paths.wants.image_classes)

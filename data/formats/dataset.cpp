@@ -12,7 +12,7 @@ namespace {
 
 auto by_id = [](const auto& a, const auto& b) { return a.id < b.id; };
 
-// What is inside the image; nothing when the box has no area there.
+// Returns the part inside the image; nothing if the box has no area there.
 std::optional<Instance> instance_of(const Annotation& a, ImageSize image) {
   const Box box = cut(box_of_corner(a.bbox), image);
   if (box.x2 > box.x1 && box.y2 > box.y1) return Instance{.box = box, .area = a.area};
@@ -98,7 +98,7 @@ Sample Dataset::make_sample(int64_t index, Image image) const {
     instance->label = class_of(a.category_id);
     try {
       if (a.segmentation)
-        if (Mask mask = a.segmentation->mask(size); mask.area() > 0)  // else its box is all that is known
+        if (Mask mask = a.segmentation->mask(size); mask.area() > 0)  // else only its box is known
           instance->mask = std::make_shared<const Mask>(std::move(mask));
     } catch (const InputError& e) {
       fail_input("{}: {}", truth_.where(a, name_), e.what());

@@ -18,21 +18,21 @@ namespace saccade {
 
 struct LabelValues;  // data/formats/label_maps/label_values.h
 
-// Where a record stands in the files that were read. Where these number their records, as COCO's do, the id
-// says it and there is none.
+// The place of a record in the files that were read. If these number their records, as COCO's do, the id
+// identifies the record and there is no place.
 struct Place {
-  uint32_t file = 0;   // of GroundTruth::files, from 1; 0: there is no place
-  int64_t number = 0;  // of the line, or what else the file counts; 0: the file as a whole
+  uint32_t file = 0;   // index in GroundTruth::files, from 1; 0 if there is no place
+  int64_t number = 0;  // the line, or another unit of the file; 0 for the whole file
 };
 
 struct ImageInfo {
   int64_t id = 0;
   std::string file_name;
-  int64_t width = 0, height = 0;  // pixels; 0: not known before the image is read
-  std::string word = {};          // the id in the file, where that is no integer and `id` was made up
+  int64_t width = 0, height = 0;  // pixels; 0 if unknown before the image is read
+  std::string word = {};          // the id in the file if it is no integer and `id` was made up
   Place place = {};
-  std::optional<int64_t> category_id = {};  // of the image as a whole, where it has a class
-  // The file of the classes of its pixels and what the values in it mean; "": there is none.
+  std::optional<int64_t> category_id = {};  // of the image as a whole, if it has a class
+  // The file with the classes of its pixels and the meaning of its values; "" if there is none.
   std::string label_file = {};
   std::shared_ptr<const LabelValues> label_values = {};
 };
@@ -40,11 +40,11 @@ struct ImageInfo {
 struct Annotation {
   int64_t id = 0, image_id = 0, category_id = 0;
   std::array<double, 4> bbox{};  // x, y, width, height in pixels: the file's numbers, not rounded again
-  double area = 0;  // pixels of the object; width * height of the box where nothing else is known
+  double area = 0;               // pixels of the object; width * height of the box if nothing else is known
   bool iscrowd = false;
-  std::shared_ptr<const Segmentation> segmentation = {};  // null: none, or not asked for
+  std::shared_ptr<const Segmentation> segmentation = {};  // null if there is none or it was not requested
   Place place = {};
-  std::optional<double> score = {};  // of what a model has found
+  std::optional<double> score = {};  // of a model's detection
 };
 
 struct Category {
@@ -56,54 +56,52 @@ struct GroundTruth {
   std::vector<ImageInfo> images;
   std::vector<Annotation> annotations;
   std::vector<Category> categories;
-  std::vector<std::string> notes =
-      {};  // what whoever read it has made of it, a line each, without the file's name
+  std::vector<std::string> notes = {};  // what the reader changed, one line each, without the file's name
   std::vector<std::string> told = {};   // before the notes, whole lines: "DIR: 80 images of 10 classes"
-  std::vector<std::string> links = {};  // in the folder of images, that were followed when it was listed
-  bool names_all_images = false;  // the reader has listed the folder of images, and told what it left out
-  int64_t faulty_masks =
-      0;  // annotations that have no segmentation because theirs has a fault, which was reported
-  // Of categories that the reader's file has and that are taken for others: their ids, and those of these.
+  std::vector<std::string> links = {};  // links in the folder of images that were followed when listing it
+  bool names_all_images = false;  // the reader has listed the folder of images and reported what it left out
+  int64_t faulty_masks = 0;       // annotations whose faulty segmentation was reported and left out
+  // Maps ids of categories in the reader's file that are taken for others to the ids of these.
   std::unordered_map<int64_t, int64_t> mapped_ids = {};
-  bool ids_are_places = false;  // the format numbers no images: their ids count them in the order of the list
-  bool is_annotated = true;  // false: the file has no list of annotations (DataPaths::may_lack_annotations)
-  // That records have places in, and what the numbers of these count.
+  bool ids_are_places = false;  // the format does not number images: ids are their places in the list
+  bool is_annotated = true;  // false if the file has no list of annotations (DataPaths::may_lack_annotations)
+  // The files that places refer to, and the unit of the places' numbers.
   struct SourceFile {
     std::string path;
     const char* unit = "line";
   };
   std::vector<SourceFile> files = {};
-  // Label maps are drawn of the masks, large objects first; pixels without an object are of this category,
-  // or of none.
+  // Label maps are drawn from the masks, large objects first; pixels without an object have this category,
+  // or none.
   struct DrawnLabels {
     std::optional<int64_t> background;
   };
   std::optional<DrawnLabels> drawn_labels = {};
 
-  // Appends the file; the place that is all of it.
+  // Appends the file and returns the place of the whole file.
   Place add_file(std::string path, const char* unit = "line");
-  // "labels/a.txt: line 3"; "" where there is no place.
+  // Returns "labels/a.txt: line 3"; "" if there is no place.
   std::string text_of(const Place& place) const;
-  // Of a record, for messages: its place, else "image 3" and "annotation 7".
+  // The name of a record for messages: its place, else "image 3" and "annotation 7".
   std::string name_of(const ImageInfo& image) const;
   std::string name_of(const Annotation& annotation) const;
-  // The same with the list's name before what is no place: "list.json: annotation 7",
-  // with its image " (image 3)" behind.
+  // The same with the list's name before it if it has no place: "list.json: annotation 7",
+  // with its image " (image 3)" at the end.
   std::string where(const ImageInfo& image, const std::string& list) const;
   std::string where(const Annotation& annotation, const std::string& list, bool with_image = false) const;
-  // Of an id that several have, the first.
+  // If several images have an id, the first counts.
   std::unordered_map<int64_t, const ImageInfo*> images_by_id() const;
 };
 
-// Takes one problem, a line that names the file and the place in it; may throw.
+// Receives one problem, a line that names the file and the place in it; may throw.
 using ProblemReport = std::function<void(const std::string& problem)>;
 
-// Reports ids that are used twice, annotations that name an unknown image or category, and boxes whose far
-// corner or area is too large for a number. name: the file, for records without a place.
+// Reports ids that are used twice, annotations that refer to an unknown image or category, and boxes whose
+// far corner or area is too large for a number. name: the file, for records without a place.
 void check_ids(const GroundTruth& truth, const std::string& name, const ProblemReport& report);
 
-// A list that names fewer of the known categories, and no others, is of these categories: takes them and
-// returns true. What it calls otherwise stays, a conflict that is told by who compares the two.
+// If a list names only a subset of the known categories, adopts all of these and returns true. A different
+// name for a category stays; the code that compares the two reports this conflict.
 bool take_known_categories(GroundTruth& truth, const std::vector<Category>& known);
 
 }  // namespace saccade

@@ -1,4 +1,4 @@
-// Folders of classes: one sub-folder of images for each, as torchvision's ImageFolder reads them.
+// Folders of classes: one subfolder of images for each, as in torchvision's ImageFolder.
 #include <algorithm>
 #include <filesystem>
 #include <set>
@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The names in a folder, sorted, hidden ones left out.
+// The names in a folder, sorted, without hidden ones.
 struct Listing {
   std::vector<std::string> files, folders;
 };
@@ -42,13 +42,13 @@ Listing list_folder(const fs::path& folder) {
 class Collector {
  public:
   explicit Collector(const std::string& root) : root_(root) {}
-  // Images of a class folder and of its folders, in order.
+  // Collects the images of a class folder and its subfolders, in order.
   void collect(const std::string& name, std::vector<std::string>& images, std::vector<std::string>& ignored) {
     visited_.clear();
     walk(name, images, ignored);
   }
   const std::vector<std::string>& links() const { return links_; }    // to folders elsewhere
-  const std::vector<std::string>& around() const { return around_; }  // that are not followed
+  const std::vector<std::string>& around() const { return around_; }  // which are not followed
 
  private:
   void walk(const fs::path& below, std::vector<std::string>& images, std::vector<std::string>& ignored) {
@@ -89,12 +89,12 @@ void check_classes(const std::string& folder, const std::vector<std::string>& fo
 }
 
 constexpr size_t kImageNetClasses = 1000;
-// "n01440764": what ImageNet's folders are called, in the order of its classes.
+// "n01440764": the name of an ImageNet folder; their order is that of the classes.
 bool is_wordnet_number(const std::string& name) {
   return name.size() == 9 && name[0] == 'n' && name.find_first_not_of("0123456789", 1) == std::string::npos;
 }
 
-// Folders next to those of the splits that have some of their classes.
+// Adds notes on folders next to those of the splits that have some of their classes.
 void note_other_class_folders(const std::string& folder, DataSplits& found) {
   std::unordered_set<std::string> classes;
   for (std::string& name : folders_in(found.first()->images)) classes.insert(std::move(name));
@@ -105,7 +105,7 @@ void note_other_class_folders(const std::string& folder, DataSplits& found) {
   }
 }
 
-// "DIR: 800 images of 10 classes", how many files are left out, and links.
+// Returns "DIR: 800 images of 10 classes", how many files are left out, and links.
 std::vector<std::string> lines_about(const std::string& folder, const GroundTruth& truth,
                                      const std::vector<std::string>& ignored, const Collector& collector) {
   std::string text =
@@ -128,13 +128,13 @@ std::vector<std::string> lines_about(const std::string& folder, const GroundTrut
   return lines;
 }
 
-// The classes are the sub-folders in the order of their names (byte by byte), each with at least one image;
-// images are ordered by class, then folder, then name. They are looked for in the class folders and below
-// them; hidden files and folders are passed over. Links to folders are followed, but for those to a folder
-// that this one lies in; of those that lead to a folder twice only the first counts. With paths.categories,
-// the sub-folders must be exactly these, or as many WordNet numbers ("n01440764") that stand for them in
-// their order. Throws InputError when the folder is missing, has no class folders, a class has no image, an
-// image is of a type that is not read (HEIC, AVIF), or the classes differ.
+// The classes are the subfolders in the order of their names (byte by byte), each with at least one image;
+// images are ordered by class, then folder, then name. The class folders are searched recursively, without
+// hidden files and folders. Links to folders are followed, except those to a folder that contains this one;
+// if several lead to the same folder, only the first counts. With paths.categories, the subfolders must be
+// exactly these, or as many WordNet ids ("n01440764") that stand for them in their order. Throws InputError
+// if the folder is missing, has no class folders, a class has no image, an image is of a type that is not
+// read (HEIC, AVIF), or the classes differ.
 GroundTruth read_class_folders(const DataPaths& paths, const ProblemReport&) {
   const std::string& folder = paths.images;
   std::error_code error;

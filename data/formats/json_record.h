@@ -1,4 +1,4 @@
-// Objects in JSON lists whose fields stand in a table.
+// Reads objects in JSON lists whose fields are described by a table.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@ template <class T>
 struct JsonField {
   std::string_view name;
   const char* expected;  // "an integer", for messages
-  // False: the value has another form.
+  // Returns false if the value has another form.
   bool (*read)(JsonFile& json, JsonValue value, T& record);
   bool required = true;
 };
@@ -23,12 +23,12 @@ struct JsonField {
 inline constexpr const char* kNoObject = "must be an object";
 
 struct JsonOutcome {
-  std::string problem;     // "field "id" is missing"; "": none
+  std::string problem;     // "field "id" is missing"; empty if there is none
   bool has_first = false;  // whether the table's first field was read
 };
 
-// Reads one object; the first problem in the order of the file, then of the table, is the outcome: a field of
-// another form, twice, or missing. Fields that are not in the table are skipped.
+// Reads one object. The outcome is its first problem, in the order of the file, then of the table: a field of
+// another form, repeated, or missing. Fields that are not in the table are skipped.
 template <class T, size_t N>
 JsonOutcome read_record(JsonFile& json, JsonValue value, const JsonField<T> (&fields)[N], T& record) {
   JsonOutcome out;
@@ -55,12 +55,12 @@ JsonOutcome read_record(JsonFile& json, JsonValue value, const JsonField<T> (&fi
   return out;
 }
 
-// Readers for the table: a member as it is, and the member `bbox`.
+// Readers for the table: one for any member, one for the member `bbox`.
 template <auto kMember, class T>
 bool read_member(JsonFile& json, JsonValue value, T& record) {
   return json.read(value, record.*kMember);
 }
-// Also takes 42.0, which writers that pass ids through floating arrays leave behind.
+// Also accepts 42.0, as written by programs that pass ids through floating-point arrays.
 inline bool read_integer(JsonFile& json, JsonValue value, int64_t& id) {
   if (json.read(value, id)) return true;
   double number = 0;

@@ -17,20 +17,20 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Whether the folder is in the other one, or is it. Both are absolute and without links.
+// Returns whether the folder is inside the other one or equals it. Both are absolute and without links.
 bool lies_in(const fs::path& folder, const fs::path& other) {
   const fs::path below = folder.lexically_relative(other);
   return !below.empty() && *below.begin() != "..";
 }
 
-// Calls visit(name relative to the folder) for each file in it that is not hidden; visit ends the walk with
-// false. Links to folders are followed when all else has been seen, so that what is reached twice has its own
-// name, and counts once.
+// Calls visit(name relative to the folder) for each file in it that is not hidden; visit ends the walk by
+// returning false. Links to folders are followed after everything else, so that a file that is reached twice
+// counts once, under its own name.
 class TreeWalk {
  public:
   explicit TreeWalk(const std::string& folder) : folder_(folder) {}
 
-  // Returns what is wrong, where a folder cannot be read.
+  // Returns an error text if a folder cannot be read.
   template <class Visit>
   std::string run(Visit visit) {
     std::vector<std::string> links;
@@ -61,7 +61,7 @@ class TreeWalk {
     const fs::path begin = below.empty() ? fs::path(folder_) : fs::path(folder_) / below;
     entered_.insert(identity_of(begin));
     fs::recursive_directory_iterator it(begin, error), end;
-    std::string open = begin.string();  // what an error is about
+    std::string open = begin.string();  // the subject of an error
     const size_t prefix = open.size() + (open.ends_with("/") ? 0 : 1);
     const std::string own = below.empty() ? "" : below + "/";
     for (; !error && it != end; it.increment(error)) {
@@ -76,7 +76,7 @@ class TreeWalk {
       if (is_directory && it->is_symlink(broken_link)) {
         links.push_back(name);
       } else if (lower_extension(name).empty() && !fs::exists(it->status(broken_link))) {
-        around_.push_back(name);  // a folder that is not there, of a disk that is away
+        around_.push_back(name);  // a missing folder, for example on an unmounted disk
       } else if (is_directory) {
         if (!entered_.insert(identity_of(it->path())).second) it.disable_recursion_pending();
       } else if (!visit(name)) {
@@ -92,7 +92,7 @@ class TreeWalk {
   std::vector<std::string> outside_, around_;
 };
 
-// By its content.
+// Judges by the content.
 bool is_image(const std::string& path) {
   try {
     return image_size(path).width > 0;
@@ -298,7 +298,7 @@ std::string common_folder(const std::vector<std::string>& folders) {
 }
 
 std::string name_below(const std::string& path, const std::string& root) {
-  // What stands plainly below it, without a part that is empty, "." or "..".
+  // A path directly below it, without parts that are empty, "." or "..".
   if (path.size() > root.size() + 1 && path.starts_with(root) && path[root.size()] == '/' && !root.empty()) {
     const std::string name = path.substr(root.size() + 1);
     if (("/" + name + "/").find("/.") == std::string::npos && name.find("//") == std::string::npos &&

@@ -12,7 +12,7 @@
 namespace saccade {
 namespace {
 
-constexpr size_t kMaxNames = 65536;  // as many as labels may be
+constexpr size_t kMaxNames = 65536;  // the maximum number of labels
 
 }  // namespace
 

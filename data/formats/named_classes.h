@@ -1,4 +1,4 @@
-// What formats share whose files know classes by their names and numbers as text.
+// Helpers for formats whose files identify classes by name and have numbers as text.
 #pragma once
 
 #include <functional>
@@ -13,26 +13,26 @@
 
 namespace saccade {
 
-// One name a line, without the blanks around it; blank lines at the end are no names. Throws InputError for
-// other empty ones, a name that is there twice, no name at all and more than 65536.
+// Reads one name per line, without surrounding blanks; blank lines at the end are ignored. Throws InputError
+// for other blank lines, a repeated name, no name at all and more than 65536 names.
 std::vector<std::string> read_class_list(const std::string& path);
 void check_class_list(const std::vector<std::string>& names, const std::string& path);
 
-// The categories of these names: those of paths.categories where it has some, else 1, 2, ... in this order.
+// The categories of these names: those of paths.categories if it has some, else 1, 2, ... in this order.
 std::vector<Category> number_classes(const std::vector<std::string>& names, const DataPaths& paths);
-// Each of the sets next to this one, whose classes count, too. What leaves no list of one of them, whoever
-// reads that set tells, and not this one's reader.
+// Visits each of the sets next to this one, whose classes count too. An error that leaves no list of one of
+// them is reported by the reader of that set, not by this one.
 void for_each_beside(const DataPaths& paths, const std::function<void(const DataPaths& other)>& visit);
 std::map<std::string, int64_t> ids_by_name(const std::vector<Category>& categories);
-// "3 that are known ("a", "b", "c")", for messages about another one.
+// Returns "3 that are known ("a", "b", "c")", for messages about another one.
 std::string known_classes(const std::map<std::string, int64_t>& ids);
-// The id of the class that the record at the place has; nothing, and it is reported, if it is none of them.
+// Returns the class id of the record at the place; if the class is unknown, reports it and returns nothing.
 std::optional<int64_t> id_of_class(const std::string& name, const std::map<std::string, int64_t>& ids,
                                    const GroundTruth& truth, Place place, const ProblemReport& report);
 
-// A finite number that takes up the whole text.
+// Parses a finite number that takes up the whole text.
 std::optional<double> finite_number(std::string_view text);
-// To a millionth of a pixel: what was a round number before it was written in another unit is one again.
+// Rounds to a millionth of a pixel: restores round numbers after a conversion of units.
 double round_pixels(double value);
 
 }  // namespace saccade

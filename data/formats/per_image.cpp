@@ -17,11 +17,11 @@ namespace fs = std::filesystem;
 
 struct ImageName {
   std::string image;
-  std::string other;  // that the file names and that is there, too
+  std::string other;  // another existing image, which the file names
 };
 
-// The image of the same name as the file where it is there, else what the file says. With `is_relative` the
-// folders of what it says are those of another place.
+// Returns the image with the same name as the file if it exists, else the one that the file names. With
+// `is_relative`, the folders in that name are relative to another place.
 ImageName image_name(const std::string& stem, const ImageAnnotation& file, const std::string& images,
                      bool is_relative) {
   if (images.empty()) return {file.file_name.empty() ? stem + ".jpg" : file.file_name, ""};
@@ -36,7 +36,7 @@ ImageName image_name(const std::string& stem, const ImageAnnotation& file, const
   }
   const std::string said = file.file_name.empty() ? "" : name_in(images, file.file_name);
   const bool is_there = !said.empty() && is_file(joined(images, said));
-  // What leads out of the folder is refused by whoever looks at the images, not passed over.
+  // A name that leads out of the folder is refused by the code that inspects the images, not skipped here.
   const bool leads_out =
       fs::path(said).is_absolute() || said.starts_with("../") || said.find("/../") != std::string::npos;
   if (is_there && (leads_out || fs::path(said).replace_extension("") == fs::path(stem))) return {said, ""};
@@ -50,7 +50,7 @@ struct ReadFile {
   std::string path;
 };
 
-// With the list that names it, where the file is not there.
+// Adds the list that names the file if the file is missing.
 std::string named_fault(const AnnotationFiles& files, size_t i, const std::string& list,
                         const std::string& fault) {
   const std::string path = files.path(i);
@@ -59,7 +59,7 @@ std::string named_fault(const AnnotationFiles& files, size_t i, const std::strin
   return fmt::format("{}: line {}: {}: no such file", list, files.lines.at(i), path);
 }
 
-// list: that names the files.
+// list: the one that names the files.
 std::vector<ReadFile> read_files(const AnnotationFiles& files, const std::string& images,
                                  const std::string& list) {
   std::vector<ReadFile> read(files.stems.size());
@@ -81,7 +81,7 @@ void add_names(const std::vector<ReadFile>& read, std::set<std::string>& names) 
     for (const ImageObject& object : r.file.objects) names.insert(object.name);
 }
 
-// Of a classes.txt, or all that this set and those next to it have.
+// Returns the classes of a classes.txt, or all of this set and those next to it.
 std::vector<std::string> class_names(const AnnotationFiles& files, const std::vector<AnnotationFiles>& others,
                                      const DataPaths& paths, const std::vector<ReadFile>& read) {
   if (!paths.categories.empty()) return {};
@@ -93,7 +93,7 @@ std::vector<std::string> class_names(const AnnotationFiles& files, const std::ve
   return {names.begin(), names.end()};
 }
 
-// Images of the folder that no file is of; what of the folder is passed over.
+// Adds notes on images of the folder without a file, and on what was skipped in the folder.
 void note_images(const AnnotationFiles& files, const std::vector<AnnotationFiles>& others,
                  const std::vector<ReadFile>& read, const std::string& images, GroundTruth& truth) {
   if (images.empty() || files.is_list || !is_folder(images)) return;
@@ -118,7 +118,7 @@ void note_images(const AnnotationFiles& files, const std::vector<AnnotationFiles
   for (std::string& note : notes_on_listing(listing, images)) truth.notes.push_back(std::move(note));
 }
 
-// What is taken although it may be meant otherwise, and what is passed over.
+// Adds notes on things that may be meant otherwise, and on what was skipped.
 void add_notes(const AnnotationFiles& files, const std::vector<AnnotationFiles>& others,
                const std::vector<ReadFile>& read, const std::string& images, GroundTruth& truth) {
   int64_t renamed = 0, difficult = 0;
@@ -233,7 +233,7 @@ void find_in_annotations(const std::string& annotations, const std::string& endi
 
 AnnotationFiles annotation_files_in(const std::string& folder, const std::string& ending) {
   AnnotationFiles files{.root = fs::path(folder).parent_path().string(), .folder = folder};
-  // Annotations/train: what is next to Annotations belongs to the set.
+  // Annotations/train: files next to Annotations belong to the set.
   const std::string above = fs::path(files.root).filename().string();
   if (split_by_name(fs::path(folder).filename().string()) &&
       (above == "Annotations" || above == "annotations"))
@@ -246,7 +246,7 @@ AnnotationFiles annotation_files_in(const std::string& folder, const std::string
 
 namespace {
 
-// A list of images for a server: none of them has its file.
+// Returns whether it is a test set's list of images without any annotation files.
 bool is_without_files(const AnnotationFiles& files) {
   for (size_t i = 0; i < files.stems.size(); ++i)
     if (is_file(files.path(i))) return false;

@@ -14,7 +14,7 @@
 namespace saccade {
 namespace {
 
-// Followed by the same names with a capital, and in capitals.
+// Appends the same names with a capital, and in capitals.
 std::vector<std::string> with_capitals(std::vector<std::string> names) {
   const size_t count = names.size();
   for (size_t i = 0; i < count; ++i) {
@@ -37,7 +37,7 @@ DataSplits splits_in(const DataFormat& format, const std::string& place) {
   return format.find_in_file != nullptr ? format.find_in_file(place) : DataSplits{};
 }
 
-// Folders of images next to a list of boxes are no classes, nor are those of images and of their label maps.
+// Folders of images next to a list of boxes are no classes, nor are those of images and label maps.
 void refuse_other_content(const std::string& folder, const Contents& wanted) {
   if (!wanted.image_classes || !is_folder(folder)) return;
   std::vector<std::string> places{folder};
@@ -52,7 +52,7 @@ void refuse_other_content(const std::string& folder, const Contents& wanted) {
     if (!has_lists && !format.provides.label_maps) continue;
     const DataSplits other = format.find(folder);
     const auto& split = other.first();
-    // A picture called like a label map of the one next to it may be of a class all the same.
+    // A picture named like a label map of the one next to it may still belong to a class.
     if (split && (!format.provides.label_maps || split->annotations != split->images))
       fail_input("{}: is a data set as {}, which has {}; the task needs {}", folder, name,
                  format.provides.text(), wanted.text());
@@ -61,7 +61,7 @@ void refuse_other_content(const std::string& folder, const Contents& wanted) {
 
 constexpr auto kSplits = {&DataSplits::train, &DataSplits::val, &DataSplits::test};
 
-// The first folder by one of the split's names among these folders of `root` and those in them; "": none.
+// Returns the first of these folders of `root` and their subfolders with one of the split's names, or "".
 std::string folder_of_split(const std::string& root, const std::vector<std::string>& folders,
                             const SplitNames& split) {
   for (const std::string& name : folders)
@@ -72,7 +72,7 @@ std::string folder_of_split(const std::string& root, const std::vector<std::stri
   return "";
 }
 
-// Where a layout has one set only, which folders of several splits are joined in.
+// Adds a note if a layout has only one set, in which folders of several splits are joined.
 void note_joined_splits(DataSplits& found) {
   if (!found.train || found.val || found.test || !found.train->sets.empty()) return;
   for (const std::string& root : {found.train->annotations, found.train->images}) {
@@ -94,13 +94,13 @@ void note_joined_splits(DataSplits& found) {
 bool holds_set(const std::string& folder, const std::string& named, const Contents& wanted) {
   try {
     return !look_for_splits(folder, named, wanted).format.empty();
-  } catch (const InputError&) {  // who opens it tells
+  } catch (const InputError&) {  // the code that opens it reports it
     return true;
   }
 }
 
-// Any folder may be one of class folders: whether it has several folders, and images in all of them, whose
-// names are not those of images and labels.
+// Any folder may contain class folders: checks that it has several folders, all with images, whose names are
+// not those of images and labels.
 bool are_classes(const std::string& folder) {
   const std::vector<std::string> folders = folders_in(folder);
   return folders.size() > 1 && std::ranges::all_of(folders, [&](const std::string& name) {
@@ -110,7 +110,7 @@ bool are_classes(const std::string& folder) {
          });
 }
 
-// A folder that nothing of what is wanted can be read from, but something else can.
+// Refuses a folder that can be read for another task, but not for the wanted one.
 void refuse_set_of_another_task(const std::string& folder, const std::string& named, const Contents& wanted) {
   const std::pair<Contents, const char*> tasks[] = {
       {{.boxes = true}, "detectors learn"},
@@ -129,7 +129,7 @@ void refuse_set_of_another_task(const std::string& folder, const std::string& na
     }
 }
 
-// How many objects there are of each class.
+// Counts the objects of each class.
 std::map<std::string, int64_t> objects_of(const GroundTruth& truth) {
   std::map<int64_t, int64_t> counts;
   for (const Annotation& a : truth.annotations) counts[a.category_id] += !a.iscrowd;
@@ -140,7 +140,7 @@ std::map<std::string, int64_t> objects_of(const GroundTruth& truth) {
   return objects;
 }
 
-// "a" 7, "b" 3: the first ten of those that `other` lacks, and how many they are.
+// Returns "a" 7, "b" 3: the first ten of those that `other` lacks, and their number.
 std::pair<std::string, size_t> lacking(const std::map<std::string, int64_t>& objects,
                                        const std::map<std::string, int64_t>& other) {
   std::vector<std::string> names;
@@ -165,7 +165,7 @@ void keep_first(GroundTruth& truth, int64_t most) {
       kept.insert(image.id);
   if (kept.empty()) return;
   keep_images(truth, [&](int64_t id) { return kept.contains(id); });
-  int64_t next = 0;  // images that no list numbers are numbered by their places
+  int64_t next = 0;  // images without numbers in a list are numbered by position
   for (ImageInfo& image : truth.images)
     if (image.category_id) image.id = next++;
 }
@@ -229,7 +229,7 @@ DataSplits look_for_splits(const std::string& folder, const std::string& named, 
   if (!is_folder(folder) && !is_file(folder))
     fail_input("{}: no such folder, or file that describes one", folder);
   DataSplits found;
-  bool has_own = false;  // not something that what is wanted is made of
+  bool has_own = false;  // not only something that the wanted contents are derived from
   for (const auto& [name, format] : data_formats().all()) {
     if (!is_asked_for(format, named, wanted)) continue;
     DataSplits splits = splits_in(format, folder);

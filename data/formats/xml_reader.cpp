@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kMaxDepth = 32, kMaxText = 4096;
 
-// The encoding that the file says it has, in small letters; "": none that expat would not know by itself.
+// Returns the encoding that the file declares, in lower case; "" if expat itself knows it.
 std::string foreign_encoding(const std::string& text) {
   const std::string head = text.substr(0, std::min(text.find("?>"), size_t{300}));
   const size_t at = head.find("encoding=");
@@ -24,10 +24,10 @@ std::string foreign_encoding(const std::string& text) {
   if (name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-_") != std::string::npos) return "";
   for (const char* known : {"utf-8", "utf-16", "iso-8859-1", "us-ascii"})
     if (name == known) return "";
-  return name == "gb2312" || name == "gbk" ? "gb18030" : name;  // what tools call so is often more than that
+  return name == "gb2312" || name == "gbk" ? "gb18030" : name;  // tools often use these names for it
 }
 
-// As UTF-8; nothing where the encoding is not known or the text has none of its characters.
+// Converts to UTF-8; nothing if the encoding is unknown or the text is invalid in it.
 std::optional<std::string> as_utf8(const std::string& text, const std::string& encoding) {
   const iconv_t converter = iconv_open("UTF-8", encoding.c_str());
   if (converter == reinterpret_cast<iconv_t>(-1)) return std::nullopt;
@@ -66,7 +66,7 @@ XmlReader::XmlReader(const std::string& path, const FileKind& kind)
     auto& reader = *static_cast<XmlReader*>(self);
     if (reader.text_.size() < kMaxText) reader.text_.append(data, static_cast<size_t>(size));
   });
-  // Entities are of no use here, and a way to make a small file large.
+  // Entities are not needed here, and could make a small file large.
   XML_SetStartDoctypeDeclHandler(parser_.get(), [](void* self, const char*, const char*, const char*, int) {
     static_cast<XmlReader*>(self)->stop("a DOCTYPE, expected none");
   });

@@ -1,4 +1,4 @@
-// XML of strangers (expat): without DOCTYPE, entities or deep nesting.
+// Reads untrusted XML (expat): without DOCTYPE, entities or deep nesting.
 #pragma once
 
 #include <expat.h>
@@ -17,7 +17,7 @@ namespace saccade {
 class XmlAttributes {
  public:
   explicit XmlAttributes(const char* const* pairs) : pairs_(pairs) {}
-  // "" where there is none.
+  // "" if there is none.
   std::string text(std::string_view name) const;
   std::optional<double> number(std::string_view name) const;
 
@@ -25,7 +25,7 @@ class XmlAttributes {
   const char* const* pairs_;
 };
 
-// Walks through a file; derived classes take what they know by its place: "/annotation/object/name".
+// Walks through a file; derived classes handle elements by their path: "/annotation/object/name".
 class XmlReader {
  public:
   virtual ~XmlReader() = default;
@@ -33,18 +33,18 @@ class XmlReader {
 
  protected:
   XmlReader(const std::string& path, const FileKind& kind);
-  // Throws InputError naming the file and the line for what is no XML, has a DOCTYPE, or another root.
+  // Throws InputError naming the file and the line if it is no XML, has a DOCTYPE, or another root.
   void walk(std::string_view root);
 
   virtual void begin(const XmlAttributes& attributes) = 0;
-  virtual void end(const std::string& value) = 0;  // the text of the element without blanks around it
+  virtual void end(const std::string& value) = 0;  // the element's text without surrounding blanks
 
   const std::string& path() const { return path_; }
   const std::string& element() const { return element_; }
   uint64_t line() const;
-  // What is wrong with the file: it is read no further.
+  // Reports an error of the file; it is read no further.
   void stop(const std::string& what);
-  // It has what is wanted of it: it is read no further, either.
+  // All that is needed was read; the file is read no further.
   void finish();
 
  private:

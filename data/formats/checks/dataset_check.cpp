@@ -25,12 +25,12 @@
 namespace saccade {
 namespace {
 
-// What is found out about one image.
+// The result of inspecting one image.
 struct ImageFinding {
   std::string kind, problem;
   int orientation = 1;
   bool is_missing = false, has_more = false;
-  ImageSize size = {};  // as it is shown; 0: it cannot be read
+  ImageSize size = {};  // as shown; 0 if it cannot be read
 };
 
 ImageFinding check_image(const ImageInfo& image, const std::string& path,
@@ -66,7 +66,7 @@ ImageFinding check_image(const ImageInfo& image, const std::string& path,
   return found;
 }
 
-// What is found out about each image; nothing when there is no folder.
+// Inspects every image; returns nothing if there is no folder.
 std::vector<ImageFinding> inspect_images(const GroundTruth& file, const DataPaths& paths, int threads) {
   if (!is_folder(paths.images)) return {};
   std::optional<NamedFolder> folder;
@@ -105,7 +105,7 @@ void tell_of_images(const std::vector<ImageFinding>& found, const GroundTruth& f
   if (several > 0) report.remarks.push_back(note_on_several_pictures(several, first_of_several));
 }
 
-// found: what the files of the images are like, or nothing; they say the size where the list does not.
+// found: the inspected image files, or nothing; they give the size if the list does not.
 void check_boxes(const GroundTruth& file, const std::vector<ImageFinding>& found, const std::string& name,
                  const ProblemReport& report) {
   std::unordered_map<int64_t, ImageSize> sizes;
@@ -130,7 +130,7 @@ void check_boxes(const GroundTruth& file, const std::vector<ImageFinding>& found
   }
 }
 
-// How often what key(item) gives comes more than once.
+// Returns how often key(item) repeats an earlier value.
 template <class Items, class Key>
 int64_t count_repeats(const Items& items, Key key) {
   std::vector<decltype(key(*items.begin()))> keys;
@@ -168,7 +168,7 @@ std::vector<std::string> category_conflicts(const std::vector<Category>& expecte
 std::vector<std::string> remarks_on_names(const std::vector<Category>& categories) {
   std::vector<std::string> remarks;
   std::map<std::string, std::vector<int64_t>> names;
-  std::map<std::string, std::string> alike;  // a name by what is left of it without capitals and blanks
+  std::map<std::string, std::string> alike;  // maps a name without capitals and blanks to the original
   for (const Category& c : categories) {
     names[c.name].push_back(c.id);
     const auto [it, is_new] = alike.try_emplace(plain_name(c.name), c.name);
@@ -214,7 +214,7 @@ void add_remarks_on_repeats(const GroundTruth& file, std::vector<std::string>& r
     remarks.push_back(count_of(n, "box is", "boxes are") + " the same as another of the image and category");
 }
 
-// "640 x 480", or the range.
+// Returns "640 x 480", or the range.
 template <class Items, class Side>
 std::string range_of(const Items& items, Side width, Side height) {
   auto [w0, w1] =
@@ -227,7 +227,7 @@ std::string range_of(const Items& items, Side width, Side height) {
   return fmt::format("{} wide and {} high", text(width(*w0), width(*w1)), text(height(*h0), height(*h1)));
 }
 
-// Of the first twenty, most frequent first.
+// Returns the twenty most frequent, in descending order.
 std::string frequencies(std::vector<std::pair<std::string, int64_t>> counts) {
   std::ranges::stable_sort(counts, std::ranges::greater(), &std::pair<std::string, int64_t>::second);
   std::vector<std::string> words;
@@ -235,7 +235,7 @@ std::string frequencies(std::vector<std::pair<std::string, int64_t>> counts) {
   return some_of(words, 20);
 }
 
-// Masks of images whose size only their file says.
+// Checks masks of images whose size only the file gives.
 void check_unsized_masks(const GroundTruth& truth, const std::vector<ImageFinding>& found,
                          const std::string& name, const ProblemReport& report) {
   GroundTruth unsized;

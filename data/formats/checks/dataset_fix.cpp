@@ -16,10 +16,10 @@
 namespace saccade {
 namespace {
 
-// What was left out or changed, in numbers.
+// Counts of what was left out or changed.
 struct Changes {
   int64_t unclear_images = 0, bad_images = 0, joined_images = 0;
-  int64_t boxes_of_images = 0;  // of those that were left out
+  int64_t boxes_of_images = 0;  // of images that were left out
   int64_t unknown = 0, without_size = 0, doubles = 0, renumbered = 0, cut = 0;
   int64_t masks = 0;
   std::unordered_set<int64_t> with_fewer_objects;  // images
@@ -48,7 +48,7 @@ void tell(const Changes& c, std::vector<std::string>& told) {
       "masks with a fault are left out; their objects keep", " the box");
 }
 
-// Ids that name several files.
+// Returns the ids that name several files.
 std::unordered_set<int64_t> unclear_ids(const std::vector<ImageInfo>& images, std::string& example) {
   std::unordered_map<int64_t, std::string_view> first;
   std::unordered_set<int64_t> ids;
@@ -141,7 +141,7 @@ class Fixer {
       ++changes_.unknown;
       return;
     }
-    // Doubles are told by their ids, where their image was not listed twice itself.
+    // Duplicates are recognised by their ids, unless their image itself was listed twice.
     const bool is_joined = joined_.contains(a.image_id);
     if ((is_joined || shares_id) && !known_
                                          .emplace(is_joined ? std::numeric_limits<int64_t>::min() : a.id,
@@ -164,14 +164,14 @@ class Fixer {
     left_.annotations.push_back(a);
   }
 
-  // Of an image whose size only its file says: the lists' check could not know.
+  // For images whose size only their file gives: the check of the lists could not detect this.
   void drop_mask_of_another_size(Annotation& a, ImageSize size) {
     if (!a.segmentation || !a.segmentation->polygons.empty() || a.segmentation->runs.size() == size) return;
     a.segmentation.reset();
     ++changes_.masks;
   }
 
-  // Cuts the box to the image, whose size may be unknown; whether anything is left of it.
+  // Clips the box to the image, whose size may be unknown; returns whether anything is left of it.
   bool fits(Annotation& a, double width, double height) {
     auto& [x, y, w, h] = a.bbox;
     if (!(w > 0 && h > 0)) return false;
@@ -192,7 +192,7 @@ class Fixer {
   GroundTruth file_, left_;
   const std::vector<SeenImage>& seen_;
   std::unordered_map<int64_t, int64_t> another_;
-  std::unordered_map<int64_t, size_t> places_;  // of the images that stay
+  std::unordered_map<int64_t, size_t> places_;  // of the kept images
   std::unordered_set<int64_t> left_out_, joined_, categories_, ids_;
   std::set<std::tuple<int64_t, int64_t, int64_t, std::array<double, 4>>> known_;
   int64_t last_id_ = 0;
@@ -206,7 +206,7 @@ std::unordered_map<int64_t, int64_t> images_with_anothers_file(const std::vector
   std::unordered_map<int64_t, int64_t> repeats;
   std::unordered_set<int64_t> ids;
   for (const ImageInfo& image : images) {
-    if (!ids.insert(image.id).second) continue;  // of an id, the first counts
+    if (!ids.insert(image.id).second) continue;  // the first image with an id counts
     const auto [it, is_new] = first.try_emplace(image.file_name, image.id);
     if (!is_new) repeats.emplace(image.id, it->second);
   }

@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kShownOfAKind = 20, kKinds = 50;
 
-// The line without the file and the place in it that it begins with, without its numbers and quoted names.
+// Returns the line without the leading file and place, and without its numbers and quoted names.
 std::string kind_of(std::string_view line) {
   for (const std::string_view unit : {": line ", ": shape "})
     if (const size_t at = line.find(unit); at != line.npos)
@@ -36,7 +36,7 @@ void Findings::add(const std::string& kind, const std::string& line) {
   ++count_;
   auto group = std::find_if(groups_.begin(), groups_.end(), [&](const Group& g) { return g.kind == kind; });
   if (group == groups_.end()) {
-    // So many kinds are no kinds: the rest is counted together.
+    // With so many kinds the grouping is useless: the rest is counted together.
     if (groups_.size() < kKinds) groups_.push_back({kind, {}, 0});
     group = groups_.end() - 1;
   }

@@ -1,4 +1,4 @@
-// What a check of a data set found.
+// The results of a check of a data set.
 #pragma once
 
 #include <cstdint>
@@ -7,14 +7,14 @@
 
 namespace saccade {
 
-// Lines in groups: of thousands of equal ones a few are shown, and how many more there are.
+// Lines in groups: of many similar lines it shows a few and the number of the others.
 class Findings {
  public:
-  // Lines that differ in their place in a file, numbers and quoted names only are of one kind.
+  // Lines that differ only in their place in a file, in numbers and in quoted names are of one kind.
   void add(const std::string& line);
   void add(const std::string& kind, const std::string& line);
   int64_t count() const { return count_; }
-  // By kind, in the order in which the kinds were met.
+  // Returns the lines by kind, in the order in which the kinds first appeared.
   std::vector<std::string> lines() const;
 
  private:
@@ -28,11 +28,11 @@ class Findings {
 };
 
 struct DatasetReport {
-  Findings problems;                 // what is wrong
-  std::vector<std::string> remarks;  // what is allowed but rarely meant, a line each
-  std::vector<std::string> summary;  // what there is, a line each
-  std::string units = {};  // in which other form than pixels [x, y, width, height] the boxes are; "": none
-  std::vector<std::string> left_out = {};  // how what is left differs from it, a line each
+  Findings problems;                 // errors
+  std::vector<std::string> remarks;  // things that are allowed but rarely intended, one line each
+  std::vector<std::string> summary;  // the contents, one line each
+  std::string units = {};            // the form of the boxes if not pixels [x, y, width, height], else ""
+  std::vector<std::string> left_out = {};  // how the kept part differs from the set, one line each
 };
 
 }  // namespace saccade

@@ -30,15 +30,15 @@ ImageCheck check_image_files(const Dataset& images, const DataPaths& paths, doub
   struct Problem {
     std::string text;
     bool is_outside = false;
-    bool is_turned = false;  // and its size in the list is that from before
-    ImageSize size = {};     // where it is another one than the list says
+    bool is_turned = false;  // and its size in the list is that before the rotation
+    ImageSize size = {};     // if it differs from the list
     ImageSize seen = {};
     bool is_unseen = false;  // there was no time
-    bool has_more = false;   // pictures in the file
+    bool has_more = false;   // further pictures in the file
   };
   const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
   std::vector<Problem> found(static_cast<size_t>(count));
-  // Without it, no mask can be compared.
+  // Without a size, no mask can be compared.
   auto needs_size = [&](int64_t i) {
     return images.size_of(i).width <= 0 &&
            std::ranges::any_of(images.annotations_of(i),
@@ -66,7 +66,7 @@ ImageCheck check_image_files(const Dataset& images, const DataPaths& paths, doub
       return Problem{e.what()};
     }
   };
-  // Mostly waiting for the disk, so more threads than cores help.
+  // This mostly waits for the disk, so more threads than cores help.
   run_tasks(count, static_cast<int>(std::clamp<int64_t>(count / 64, 1, 16)),
             [&](int64_t i) { found[static_cast<size_t>(i)] = check(i); });
 

@@ -11,10 +11,10 @@
 namespace saccade {
 namespace {
 
-// An odd number of coordinates is no polygon at all.
+// An odd number of coordinates does not form a polygon at all.
 bool has_no_area(const std::vector<double>& polygon) { return polygon.size() < 6 && polygon.size() % 2 == 0; }
 
-// Of its outline as it is passed: 0 of a line.
+// The area enclosed by its outline: 0 for a line.
 double area_within(const std::vector<double>& polygon) {
   double twice = 0;
   for (size_t i = 0; i + 1 < polygon.size(); i += 2) {
@@ -24,7 +24,7 @@ double area_within(const std::vector<double>& polygon) {
   return std::abs(twice) / 2;
 }
 
-// Around what is set, in the image; all 0 where nothing is.
+// The box around the set pixels, in the image; all 0 if there are none.
 Box box_of_mask(const Segmentation& segmentation, ImageSize size) {
   if (segmentation.polygons.empty()) return segmentation.runs.box();
   Box box{HUGE_VAL, HUGE_VAL, -HUGE_VAL, -HUGE_VAL};
@@ -32,7 +32,7 @@ Box box_of_mask(const Segmentation& segmentation, ImageSize size) {
   return size.width > 0 ? cut(box, size) : box;
 }
 
-// Whether they share most of what they cover, or differ by rounding.
+// Whether they share most of their area, or differ only by rounding.
 bool fit_each_other(const Box& a, const Box& b) {
   constexpr double kLeastShared = 0.5, kPixels = 2;
   const double both = intersection(a, b);
@@ -109,7 +109,7 @@ class MaskCheck {
 
 }  // namespace
 
-// Polygons are drawn only if they are that small.
+// Polygons are only drawn if they are that small.
 bool has_no_pixel(const Segmentation& segmentation, ImageSize size) {
   if (segmentation.polygons.empty()) return segmentation.runs.area() == 0;
   const auto is_beside = [&](const std::vector<double>& polygon) {
@@ -145,7 +145,7 @@ std::string place_of_mask(const GroundTruth& truth, const Annotation& a, const I
 
 namespace {
 
-// f(annotation, its image, or null) for objects without a mask that has pixels.
+// Calls f(annotation, its image or null) for objects without a mask or whose mask has no pixels.
 template <class F>
 void for_each_without_mask(GroundTruth& truth, F f) {
   const auto images = truth.images_by_id();

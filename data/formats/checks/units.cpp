@@ -9,9 +9,9 @@
 namespace saccade {
 namespace {
 
-// A part of 1 that was rounded, or of an object that reaches outside.
+// For a fraction that was rounded up above 1, or an object that extends outside.
 constexpr double kLargestPart = 1.05;
-// Of this many boxes the form is not told.
+// With fewer boxes than this the form is not judged.
 constexpr size_t kFewestBoxes = 10;
 
 template <class Visit>
@@ -38,7 +38,7 @@ BoxUnits units_of(const GroundTruth& truth, SeenSizes seen) {
 
 void BoxUnits::Forms::add(const std::array<double, 4>& bbox, double width, double height) {
   const auto [x, y, w, h] = bbox;
-  // A little beyond the border: numbers are rounded.
+  // Allows a little beyond the border, since numbers are rounded.
   const double right = 1.05 * width, bottom = 1.05 * height;
   const bool has_corner_inside = w <= right && h <= bottom;
   ++count;
@@ -117,7 +117,7 @@ std::string boxes_of_other_form(const GroundTruth& truth, SeenSizes seen) {
 std::vector<std::string> remarks_on_boxes(const GroundTruth& truth, SeenSizes seen) {
   std::vector<std::string> remarks;
   if (std::string form = boxes_of_other_form(truth, seen); !form.empty()) remarks.push_back(std::move(form));
-  constexpr double kThinnest = 0.01;  // objects of so small a part of their box are sticks, and few
+  constexpr double kThinnest = 0.01;  // few objects fill so small a part of their box: these are sticks
   int64_t none = 0, large = 0, small = 0, boxes = 0;
   const Annotation *first_none = nullptr, *first_large = nullptr, *first_small = nullptr;
   for (const Annotation& a : truth.annotations) {
@@ -126,7 +126,7 @@ std::vector<std::string> remarks_on_boxes(const GroundTruth& truth, SeenSizes se
     ++boxes;
     if (a.area == 0 && none++ == 0) first_none = &a;
     if (a.area > 0 && a.area < kThinnest * box && small++ == 0) first_small = &a;
-    // What is rounded to whole pixels may be larger by a row and a column.
+    // Areas rounded to whole pixels may be larger by a row and a column.
     if (a.area > (a.bbox[2] + 1) * (a.bbox[3] + 1) + 1 && large++ == 0) first_large = &a;
   }
   constexpr const char* kWhy = "AP_small, AP_medium and AP_large go by the area, not by the box";

@@ -1,5 +1,5 @@
-// Boxes that are in another unit or form than pixels of [x, y, width, height], and metrics that depend on
-// numbers nobody gave. Data sets and detections are looked at by the same code.
+// Detects boxes in another unit or form than pixels of [x, y, width, height], and metrics that depend on
+// numbers that nobody gave. The same code checks data sets and detections.
 #pragma once
 
 #include <array>
@@ -12,55 +12,54 @@
 
 namespace saccade {
 
-// Takes one box after another, of images whose size may be unknown (0 x 0).
+// Takes one box after another, from images whose size may be unknown (0 x 0).
 class BoxUnits {
  public:
   void add(const std::array<double, 4>& bbox, ImageSize image);
-  // All (of detections: nearly all) are in 0 to 1: parts of the image.
+  // Returns whether all boxes (for detections: nearly all) are in 0 to 1, like fractions of the image.
   bool look_like_parts(bool all) const;
-  // "are in 0 to 1: they look like parts of the image, expected ...", for those that do.
+  // Returns "are in 0 to 1: they look like parts of the image, expected ...", for boxes that do.
   std::string about_parts() const;
-  // In which form they are where their numbers were taken for another: "the boxes look like [x1, y1, x2, y2],
+  // Returns the form that the boxes seem to have if it is another one: "the boxes look like [x1, y1, x2, y2],
   // expected ...", or "".
   std::string other_form() const;
 
  private:
-  // How many boxes fit another form, in images of some size, and what speaks against the form that they were
-  // taken for.
+  // Counts how many boxes fit other forms, in images of known size, and how many contradict the assumed form.
   struct Forms {
     size_t count = 0, corners = 0, centred_corners = 0, sizes = 0, far = 0, outside = 0, negative = 0;
     void add(const std::array<double, 4>& bbox, double width, double height);
-    // Of nearly all boxes, and of more than this part of them.
+    // Whether nearly all boxes fit `form` and more than this fraction is `against` the assumed one.
     bool fits(size_t form, size_t against, double part) const;
-    // Nearly all have their second corner right of and below the first, inside of the image, but as a width
-    // and height these lead out of it for most.
+    // Whether nearly all boxes have their second corner right of and below the first, inside the image, while
+    // most would extend outside it if read as width and height.
     bool are_corners() const { return fits(corners, far, 0.5); }
   };
   size_t count_ = 0, parts_ = 0;
   Forms in_pixels_, in_parts_;
 };
 
-// How far a box may pass the border of its image: annotations are often rounded.
+// How far a box may extend beyond the border of its image: annotations are often rounded.
 inline constexpr double kBorderPixels = 0.5;
 bool reaches_outside(const std::array<double, 4>& bbox, ImageSize image);
-// Whether nothing of the box is in the image.
+// Returns whether no part of the box is in the image.
 bool is_empty(const std::array<double, 4>& bbox, ImageSize image);
 
-// Of the images of a list in its order, as they were seen: they count where the list has no size. Empty:
-// none was looked at.
+// The sizes of a list's images in its order, as they were seen: they are used if the list has no size. Empty
+// if none was inspected.
 using SeenSizes = std::span<const ImageSize>;
 
-// "all 66 boxes are in 0 to 1, ...", or "".
+// Returns "all 66 boxes are in 0 to 1, ...", or "".
 std::string boxes_that_are_parts(const GroundTruth& truth);
-// "the boxes look like [x1, y1, x2, y2], ...", or "".
+// Returns "the boxes look like [x1, y1, x2, y2], ...", or "".
 std::string boxes_of_other_form(const GroundTruth& truth, SeenSizes seen);
-// What is allowed, but rarely meant: boxes that look like those of another form, areas that are 0, larger
-// than their box or far below it. A line each.
+// Lists things that are allowed but rarely intended: boxes that look like those of another form, areas that
+// are 0, larger than their box or far below it. One line each.
 std::vector<std::string> remarks_on_boxes(const GroundTruth& truth, SeenSizes seen);
-// What the metrics of detections in the set do not show, a line each.
+// Lists what the metrics of detections in the set do not show, one line each.
 std::vector<std::string> remarks_on_metrics(const GroundTruth& truth);
-// All of it, for who trains on or judges by the set: also what its reader noted, and how many boxes reach
-// outside their images or have no area there.
+// Lists all of these for training or evaluation on the set, and also what its reader noted, and how many
+// boxes extend outside their images or have no area there.
 std::vector<std::string> notes_on_boxes(const GroundTruth& truth, SeenSizes seen = {});
 
 }  // namespace saccade

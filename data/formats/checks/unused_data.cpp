@@ -22,10 +22,10 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int64_t kMaxSeen = 300'000;  // files and folders
-constexpr size_t kMaxRead = 5000;      // whose beginnings are looked at
+constexpr size_t kMaxRead = 5000;      // whose beginnings are read
 constexpr size_t kMaxLists = 100;
 
-// Everything is known by its name without links.
+// Identifies everything by its name without links.
 class Search {
  public:
   Search(const DataFormat& format, const DataSplits& own, const std::vector<DataSplits>& all)
@@ -66,7 +66,7 @@ class Search {
     return root_ != "/" && !folders_.empty();
   }
 
-  // The folders below the root in which something is read.
+  // Sets the root, and the folders below it in which something is read.
   void set_root() {
     std::error_code error;
     root_ = fs::canonical(folder_, error).string();
@@ -104,7 +104,7 @@ class Search {
     return std::ranges::any_of(format_.label_endings, [&](const char* e) { return path.ends_with(e); });
   }
 
-  // But for those to what is read, and among the images, which their reader follows and tells.
+  // Skips links to what is read, and those among the images, which their reader follows and reports.
   void add_link(const std::string& link) {
     const std::string target = real_path(link);
     const bool is_read = std::ranges::any_of(
@@ -114,8 +114,8 @@ class Search {
     if (!is_read && !is_of_images && kind_of_link(root_, link) == LinkKind::kOutside) links_.push_back(link);
   }
 
-  // The highest folder of the file in which nothing is read; the file itself where there is none,
-  // or where it lies among the images.
+  // Returns the highest folder containing the file in which nothing is read; the file itself if there is
+  // none, or if it is among the images.
   std::string place_of(const std::string& path) const {
     if (std::ranges::any_of(images_, [&](const std::string& images) { return is_below(path, images); }))
       return path;
@@ -134,7 +134,7 @@ class Search {
     }
   }
 
-  // Whether it is read by another name, through a link.
+  // Returns whether it is read under another name, through a link.
   bool is_read(const std::string& path) {
     if (!std::exchange(has_links_, true)) {
       const std::vector<std::string> places(read_.begin(), read_.end());
@@ -152,7 +152,7 @@ class Search {
     return fs::canonical(path, error).string();
   }
 
-  // Lists of what is not read stand for the files that they name.
+  // Replaces unread files by the unread lists that name them.
   void name_lists() {
     if (unread_.empty() || listed_.empty()) return;
     const std::unordered_set<std::string> unread(unread_.begin(), unread_.end());
@@ -221,7 +221,7 @@ class Search {
     return lines;
   }
 
-  // The split that goes by this name, too; null: none.
+  // Returns the split with this name or one of its synonyms; null if there is none.
   const DataPaths* split_called(const std::string& name) const {
     const SplitNames* names = split_by_name(name);
     return names && splits_.*names->split ? &*(splits_.*names->split) : nullptr;
@@ -229,14 +229,14 @@ class Search {
 
   const DataFormat& format_;
   const DataSplits& splits_;
-  std::string folder_, root_;  // the root is the folder without links
+  std::string folder_, root_;  // the root is the folder with links resolved
   RealPaths real_;
   std::unordered_set<std::string> read_, folders_;
   std::vector<DataPaths> listed_;
-  std::vector<std::string> images_;          // the folders of the splits'
+  std::vector<std::string> images_;          // the image folders of the splits
   std::vector<std::string> labels_, texts_;  // files, by their endings
   std::vector<std::string> links_, unread_;
-  bool is_whole_ = true, has_links_ = false;  // what the links among read_ lead to is in it
+  bool is_whole_ = true, has_links_ = false;  // read_ contains the targets of its links
 };
 
 }  // namespace
@@ -247,14 +247,14 @@ std::vector<std::string> notes_on_unused(const std::string& place, const DataSpl
   if (format.holds_labels == nullptr || (!is_folder(place) && format.holds_labels(place))) return {};
   try {
     return Search(format, own, all).run(place);
-  } catch (const InputError&) {  // whoever reads the sets tells
+  } catch (const InputError&) {  // the code that reads the sets reports it
     return {};
   }
 }
 
 namespace {
 
-// Names below the folder, also of those that are absolute or lead out of it and in again.
+// Adds names relative to the folder, even for absolute ones or those that lead out of it and in again.
 void add_names(const GroundTruth& truth, const std::string& folder, std::unordered_set<std::string>& names) {
   std::error_code error;
   const fs::path root = fs::absolute(folder, error).lexically_normal();
@@ -270,8 +270,8 @@ bool is_written_list(const std::string& file) {
   return is_file(file) && head_of(file, kJsonFile, kWrittenList.size()) == kWrittenList;
 }
 
-// What is in the folders of the images that are named: a list of several sets may be relative to one that
-// holds anything.
+// Lists the folders that contain the named images: a list of several sets may be relative to a folder with
+// any contents.
 FolderListing list_named_folders(const GroundTruth& truth, const std::string& folder) {
   FolderListing listing;
   std::set<std::string> folders;
@@ -312,17 +312,17 @@ void note_unnamed_images(GroundTruth& truth, const DataPaths& paths,
         continue;
       DataPaths there = other;
       there.images = paths.images;
-      there.wants = {.boxes = false};  // but the names
+      there.wants = {.boxes = false};  // only the names
       try {
         leave_unnamed(read(there, [](const std::string&) {}));
-      } catch (const InputError&) {  // whoever needs it tells
+      } catch (const InputError&) {  // the code that needs it reports it
       }
     }
     if (const auto count = std::ssize(images); count > 0)
       truth.notes.push_back(
           fmt::format("{} in {} {} not named and {} left out, first {}", count_of(count, "image", "images"),
                       paths.images, count == 1 ? "is" : "are", count == 1 ? "is" : "are", images.front()));
-  } catch (const InputError&) {  // a folder that cannot be read holds nothing that is asked for
+  } catch (const InputError&) {  // an unreadable folder contains nothing to report
   }
 }
 

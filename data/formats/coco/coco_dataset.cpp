@@ -17,8 +17,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Names with the separators of Windows, or with accents in another spelling,
-// where they are of no file as they stand.
+// Replaces names with the separators of Windows, or with accents in another encoding,
+// if no file has the unchanged name.
 void find_files_of_others(GroundTruth& truth, const std::string& folder) {
   int64_t of_windows = 0, spelled = 0;
   for (ImageInfo& image : truth.images) {
@@ -48,8 +48,8 @@ GroundTruth read_coco_format(const DataPaths& paths, const ProblemReport& report
 
 constexpr const char* kImageFolderKey = "\"image_folder\"";
 
-// The text of the first such key among the first bytes of a list; "": there is none. It is only looked at:
-// whoever reads the list tells what is wrong with it.
+// Returns the text of the first such key in the first bytes of a list; "" if there is none. Errors are
+// ignored: the code that reads the list reports them.
 std::string text_of_key(const std::string& file, std::string_view key, uint64_t bytes) {
   if (!is_file(file)) return "";
   const std::string head = head_of(file, kJsonFile, bytes);
@@ -65,15 +65,15 @@ std::string text_of_key(const std::string& file, std::string_view key, uint64_t 
   return name;
 }
 
-// The first image that a list names, to find the folder that its names are relative to; "": unknown.
+// Returns the first image that a list names, to find the folder that names are relative to; "" if unknown.
 std::string first_coco_image(const std::string& file) {
   return text_of_key(file, "\"file_name\"", uint64_t{1} << 20);
 }
 
-// The folder of images that a list which `saccade data` has written names, whether it is there or not; "":
-// it names none.
+// Returns the folder of images named by a list that `saccade data` has written, whether it exists or not; ""
+// if it names none.
 std::string written_folder(const std::string& file) {
-  constexpr uint64_t kInfo = 16384;  // which is at the beginning
+  constexpr uint64_t kInfo = 16384;  // which is at the start
   if (head_of(file, kJsonFile, kWrittenList.size()) != kWrittenList) return "";
   const std::string name = text_of_key(file, kImageFolderKey, kInfo);
   return name.empty() ? "" : normal_path(joined(parent_of(file), name)).string();
@@ -82,7 +82,7 @@ std::string named_folder(const std::string& file) {
   std::string folder = written_folder(file);
   return is_folder(folder) ? folder : "";
 }
-// Of a list that lies elsewhere than where it was written.
+// Adds a note on a list that was moved from where it was written.
 void note_missing_folder(const DataPaths& paths, DataSplits& splits) {
   if (const std::string folder = written_folder(paths.annotations); !folder.empty() && !is_folder(folder))
     splits.notes.push_back(fmt::format("{}: its folder of images {} is not there; they are looked for in {}",
@@ -90,7 +90,7 @@ void note_missing_folder(const DataPaths& paths, DataSplits& splits) {
 }
 
 // The images of annotations/instances_train2017.json are in train2017, in images/train2017, or all in images:
-// the first of these that has the first image of the list.
+// returns the first of these that contains the first image of the list.
 std::string image_folder(const std::string& file, const std::string& folder, const std::string& stem,
                          const std::string& split) {
   if (std::string named = named_folder(file); !named.empty()) return named;
@@ -100,8 +100,8 @@ std::string image_folder(const std::string& file, const std::string& folder, con
                    first_coco_image(file));
 }
 
-// LVIS names images by their addresses, whose folders (train2017) are next to the annotations or in `images`;
-// those of its val are in several. Else they are in train2017 or val2017.
+// LVIS names images by URLs, whose folders (train2017) are next to the annotations or in `images`; the images
+// of its val are in several. Otherwise they are in train2017 or val2017.
 std::string lvis_images(const std::string& file, const std::string& folder, const std::string& split) {
   std::vector<std::string> roots{folder, joined(folder, "images"), joined(folder, "data")};
   if (const std::string path = path_of_url(text_of_key(file, "\"coco_url\"", uint64_t{1} << 20));
@@ -114,8 +114,8 @@ std::string lvis_images(const std::string& file, const std::string& folder, cons
   return folder_of(folders, first_coco_image(file));
 }
 
-// Of several lists of a split the one that has a folder of images of its name;
-// which of others is meant nobody can know.
+// Of several lists of a split, returns the one that has a folder of images with its name;
+// among others the choice is ambiguous.
 std::string list_of_instances(const std::string& folder, const std::string& name) {
   std::vector<std::string> lists;
   for (const std::string& file : list_files(joined(folder, "annotations"), ".json"))
@@ -133,9 +133,9 @@ std::string list_of_instances(const std::string& folder, const std::string& name
   return lists.empty() ? "" : lists[0];
 }
 
-// Of Roboflow and of `saccade data shapes`: a file in each split's folder; of COCO: a folder of annotations;
-// of FiftyOne: labels.json next to a folder "data"; of Label Studio: result.json next to images; of LVIS:
-// lvis_v1_train.json next to train2017; one file.
+// Layouts: Roboflow and `saccade data shapes`: a file in each split's folder; COCO: a folder of annotations;
+// FiftyOne: labels.json next to a folder "data"; Label Studio: result.json next to images; LVIS:
+// lvis_v1_train.json next to train2017; a single file.
 DataSplits find_coco(const std::string& folder) {
   DataSplits splits;
   auto add = [&](std::optional<DataPaths>& split, const std::string& file, auto images) {
@@ -172,7 +172,7 @@ DataSplits find_coco(const std::string& folder) {
   for (const char* name : {"annotations.json", "_annotations.coco.json", "annotations/instances_default.json",
                            "result.json", "labels.json"}) {
     const std::string file = joined(folder, name);
-    // A file of these names may be another one.
+    // Files with these names may be something else.
     const bool is_any = std::string(name) == "result.json" || std::string(name) == "labels.json";
     if (!is_any || !first_coco_image(file).empty())
       add(splits.train, file, [&] { return image_folder(file, folder, "default", "default"); });
@@ -196,7 +196,7 @@ DataSplits find_coco_file(const std::string& file) {
   return splits;
 }
 
-// By its first bytes, but for the lists of other tasks that COCO's own folder holds.
+// Judges by its first bytes, but excludes the lists of other tasks in COCO's own folder.
 bool holds_boxes(const std::string& file) {
   constexpr uint64_t kBytes = 65536;
   const std::string name = fs::path(file).filename().string();

@@ -1,5 +1,5 @@
-// Reading COCO instances files, as their format says and as programs write them: with words or numbers in
-// quotes for ids, without sizes of images, and with segmentations alone.
+// Reads COCO instances files, as specified and as programs write them: with words or numbers in quotes for
+// ids, without sizes of images, and with segmentations only.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -17,16 +17,16 @@
 namespace saccade {
 namespace {
 
-constexpr size_t kMaxCategories = 65536;  // as many as labels may be
+constexpr size_t kMaxCategories = 65536;  // the maximum number of labels
 
-// The whole text as a number.
+// Parses the whole text as a number.
 template <class T>
 bool parse_whole(const std::string& text, T& number) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   return error == std::errc() && end == text.data() + text.size();
 }
 
-// Ids that are no integers. Until all are known each stands for an integer at the low end of the range.
+// Ids that are no integers. Until all are known, an integer at the low end of the range stands for each.
 class WordIds {
  public:
   static constexpr int64_t kFirst = std::numeric_limits<int64_t>::min(), kMax = int64_t{1} << 32;
@@ -107,7 +107,7 @@ bool read_mask(JsonFile& json, JsonValue value, FileAnnotation& a) {
   return true;
 }
 
-// Of polygons the box around their points, of runs that around their pixels; of no size where there are none.
+// Returns the box around the polygons' points or the runs' pixels; it has no size if there are none.
 std::array<double, 4> box_of(const Segmentation& segmentation) {
   Box box = segmentation.polygons.empty() ? segmentation.runs.box() : box_around({});
   for (const std::vector<double>& polygon : segmentation.polygons) box = around(box, box_around(polygon));
@@ -156,8 +156,8 @@ constexpr JsonField<FileCategory> kCategoryFields[] = {
      [](JsonFile& json, JsonValue v, FileCategory& c) { return read_id(json, v, *c.ids, c.id); }},
     {"name", "a string", read_member<&Category::name>}};
 
-// Numbers for the words among the ids of the items: those that `known` gives,
-// else the next free ones in their order.
+// Numbers the words among the ids of the items: with the numbers that `known` gives,
+// else with the next free ones in order.
 template <class T, class Known>
 std::unordered_map<int64_t, int64_t> number_words(const std::vector<T>& items, const std::string& path,
                                                   Known known) {
@@ -177,7 +177,7 @@ std::unordered_map<int64_t, int64_t> number_words(const std::vector<T>& items, c
   return numbers;
 }
 
-// One reading of the file. What is wrong with its records is kept: the file may have to be read again.
+// One pass over the file. It collects errors in records, since the file may have to be read again.
 class CocoFile {
  public:
   CocoFile(const DataPaths& paths, bool reads_masks) : paths_(paths), json_(paths.annotations) {
@@ -211,7 +211,7 @@ class CocoFile {
       fail_input("{}: {} categories, expected at most {}", paths.annotations, truth_.categories.size(),
                  kMaxCategories);
   }
-  // Whether boxes are missing where there is a segmentation, which was skipped.
+  // Whether boxes are missing while there is a segmentation, which was skipped.
   bool lacks_masks() const { return lacks_masks_; }
 
   GroundTruth take(const ProblemReport& report) {
@@ -238,8 +238,8 @@ class CocoFile {
     truth_.notes.push_back(fmt::format(text, std::forward<Args>(args)...));
   }
 
-  // Reads the list `name` of things called `kind`, each exactly once; each begins as `blank`. `add` returns
-  // what is wrong with one.
+  // Reads the list `name` of things called `kind`, each exactly once; each starts as `blank`. `add` returns
+  // an error text about one.
   template <class T, size_t N, class Add>
   void list(JsonValue value, const std::string& name, const char* kind, const JsonField<T> (&fields)[N],
             const T& blank, Add add) {
@@ -260,7 +260,7 @@ class CocoFile {
   }
 
   std::string add(FileImage& image) {
-    // LVIS: http://images.cocodataset.org/train2017/000000000001.jpg, below the folder of images or in it.
+    // LVIS: http://images.cocodataset.org/train2017/000000000001.jpg, below the images' folder or in it.
     if (image.file_name.empty())
       if (const std::string path = path_of_url(image.url); !path.empty()) {
         image.file_name = path;
@@ -275,7 +275,7 @@ class CocoFile {
   }
 
   std::string add(FileAnnotation& a) {
-    bool is_of_zeros = false;  // which stand instead of a box
+    bool is_of_zeros = false;  // zeros that stand for a missing box
     if (a.has_box && a.has_segmentation && a.bbox == std::array<double, 4>{}) {
       lacks_masks_ = lacks_masks_ || !a.reads_masks;
       if (a.segmentation && a.mask_fault.empty()) {
@@ -289,7 +289,7 @@ class CocoFile {
       lacks_masks_ = lacks_masks_ || !a.reads_masks;
       if (!a.mask_fault.empty()) return fmt::format("field \"bbox\" is missing, and {}", a.mask_fault);
       if (a.segmentation) a.bbox = box_of(*a.segmentation);
-      constexpr double kFar = 1e8;  // as masks have it: no box is made of what is none
+      constexpr double kFar = 1e8;  // as for masks: no box is made of invalid numbers
       if (std::ranges::any_of(a.bbox, [](double v) { return !(std::abs(v) <= kFar); }))
         return fmt::format("field \"bbox\" is missing, and its polygons reach beyond {} pixels", kFar);
       if (!(a.bbox[2] > 0 && a.bbox[3] > 0))
@@ -376,7 +376,7 @@ std::string path_of_url(const std::string& url) {
 
 GroundTruth read_coco(const DataPaths& paths, const ProblemReport& report) {
   if (!paths.wants.masks) {
-    // Without the segmentations, which is much faster; their grammar is checked.
+    // Skips the segmentations, which is much faster; their JSON grammar is checked.
     CocoFile file(paths, false);
     if (!file.lacks_masks()) return file.take(report);
   }

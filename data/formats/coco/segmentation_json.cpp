@@ -33,7 +33,7 @@ constexpr JsonField<Runs> kRunFields[] = {
        return runs.is_text || read_integers(json, v, runs.counts);
      }}};
 
-// Whether it is a list.
+// Returns whether it is a list.
 bool read_polygons(JsonFile& json, JsonValue value, Segmentation& out, std::string& fault) {
   return json.elements(value, [&](JsonValue polygon) {
     std::vector<double>& points = out.polygons.emplace_back();

@@ -1,5 +1,5 @@
 // Masks in COCO's files: polygons [[x, y, x, y, ...], ...], or runs {"size": [height, width], "counts": ...}
-// whose counts are a list or their compressed text.
+// whose counts are a list or compressed text.
 #pragma once
 
 #include <memory>
@@ -10,11 +10,11 @@
 
 namespace saccade {
 
-// Null for null, [] and, with what is wrong ("mask: ...") as `fault`, for what is none of these. Polygons are
-// only made sure to be numbers: Segmentation::check() tells the rest.
+// Returns null for null and [], and for an invalid value, with an error text ("mask: ...") in `fault`. For
+// polygons it only checks that they are numbers: Segmentation::check() does the rest.
 std::shared_ptr<const Segmentation> read_segmentation(JsonFile& json, JsonValue value, std::string& fault);
 
-// As such a value; runs are written as text. The numbers come back to the bit.
+// Writes it as such a value; runs are written as text. The numbers read back to the bit.
 std::string segmentation_json(const Segmentation& segmentation);
 
 }  // namespace saccade

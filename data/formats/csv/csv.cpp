@@ -1,8 +1,8 @@
 // Boxes in a table: a header, then a line for each box with its image, its class and its corners in pixels.
-// Columns are found by the names that are usual, in any order; others are passed over. Tables without a
-// header are taken in RetinaNet's order. An image without objects has a line without a class and corners.
-// Classes are numbered from 1 in the order of a classes.txt or classes.csv next to the table, or else of
-// their names, images in the order of the file.
+// Columns are found by their usual names, in any order; others are ignored. Tables without a header use
+// RetinaNet's order. An image without objects has a line without a class and corners. Classes are numbered
+// from 1 in the order of a classes.txt or classes.csv next to the table, or else by name, images in the order
+// of the file.
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -21,12 +21,12 @@
 namespace saccade {
 namespace {
 
-// A table as text (RFC 4180), and what people write instead of it: blanks behind commas, semicolons, tabs.
-// Cuts it into lines of fields; a field in quotes may hold separators, quotes (doubled) and line ends. Blanks
-// around a field that is not in quotes are left out.
+// A table as text (RFC 4180), with common deviations: blanks after commas, semicolons, tabs. Cuts it into
+// lines of fields; a field in quotes may contain separators, quotes (doubled) and line ends. Blanks around a
+// field that is not in quotes are removed.
 class CsvText {
  public:
-  // The separator is that of the first line: a comma, or a semicolon or tab where it has no comma.
+  // The separator is that of the first line: a comma, or a semicolon or tab if it has no comma.
   explicit CsvText(std::string_view text) : text_(without_mark(text)) {
     const std::string_view first = text_.substr(0, text_.find('\n'));
     if (first.find(',') != first.npos) return;
@@ -37,7 +37,7 @@ class CsvText {
       }
   }
 
-  // False at the end. Empty lines are passed over; a quote that does not end is a problem.
+  // Returns false at the end. Empty lines are skipped; a quote that does not end is a problem.
   bool next(std::vector<std::string>& fields, std::string& problem) {
     do {
       if (at_ >= text_.size()) return false;
@@ -77,7 +77,7 @@ class CsvText {
     end_field();
   }
 
-  // From the first quote to the last.
+  // Reads from the first quote to the last.
   void read_quoted(std::string& field, std::string& problem) {
     for (++at_; at_ < text_.size(); ++at_) {
       const char c = text_[at_];
@@ -102,7 +102,7 @@ class CsvText {
 
 enum Column { kImage, kClass, kX1, kY1, kX2, kY2, kWidth, kHeight, kColumns };
 
-// The first is the one that messages name.
+// The first name of each is the one in messages.
 const std::array<std::vector<std::string_view>, kColumns> kColumnNames{{
     {"file_name", "filename", "image", "image_name", "image_path", "path", "file"},
     {"class", "class_name", "label", "name", "category"},
@@ -118,8 +118,8 @@ using Columns = std::array<std::optional<size_t>, kColumns>;
 
 bool is_number(const std::string& text) { return finite_number(text).has_value(); }
 
-// RetinaNet's tables have no header: path,x1,y1,x2,y2,class, and the size of the image behind it in
-// SKU-110K's. An image without objects has its path alone.
+// RetinaNet's tables have no header: path,x1,y1,x2,y2,class, followed in SKU-110K's by the size of the image.
+// An image without objects has only its path.
 std::optional<Columns> columns_without_header(const std::vector<std::string>& line) {
   if ((line.size() != 6 && line.size() != 8) || !has_image_extension(line[0])) return std::nullopt;
   auto all = [&](auto test) { return std::all_of(line.begin() + 1, line.begin() + 5, test); };
@@ -151,8 +151,8 @@ Columns find_columns(const std::vector<std::string>& header, const std::string& 
   return columns;
 }
 
-// The names of a table, from a classes.txt next to it or RetinaNet's classes.csv (a name and a number from 0
-// in each line), in the order of their numbers; empty: there is neither.
+// Returns the class names of a table, from a classes.txt next to it or RetinaNet's classes.csv (a name and a
+// number from 0 in each line), in the order of their numbers; empty if there is neither.
 std::vector<std::string> listed_classes(const std::string& annotations) {
   const std::string list = joined(parent_of(annotations), "classes.txt"),
                     table = joined(parent_of(annotations), "classes.csv");
@@ -202,7 +202,7 @@ class CsvReader {
     return std::move(truth_);
   }
 
-  // The classes of the boxes, without numbers.
+  // Returns the classes of the boxes, without numbers.
   std::set<std::string> names() {
     read();
     std::set<std::string> names;
@@ -211,7 +211,7 @@ class CsvReader {
   }
 
  private:
-  // What is wrong with the line; "": nothing.
+  // Returns an error text about the line; "" if it has no error.
   std::string add_line(const std::vector<std::string>& fields, int64_t line) {
     auto field = [&](size_t column) -> const std::string& { return fields[*columns_[column]]; };
     if (field(kImage).empty()) return "expected the name of an image";
@@ -272,16 +272,16 @@ class CsvReader {
     });
   }
 
-  // Those of a list, or of this table and those next to it.
+  // Returns the classes of a list, or those of this table and the ones next to it.
   std::vector<std::string> all_classes() {
     if (std::vector<std::string> listed = listed_classes(paths_.annotations); !listed.empty()) return listed;
     std::set<std::string> names;
     for (const auto& [name, place] : classes_) names.insert(name);
     for_each_beside(paths_, [&](const DataPaths& other) {
-      if (!other.annotations.ends_with(".csv")) return;  // it is of another format
+      if (!other.annotations.ends_with(".csv")) return;  // it has another format
       DataPaths paths{.annotations = other.annotations,
                       .images = "",
-                      .categories = {{0, ""}}};  // numbers are not asked for
+                      .categories = {{0, ""}}};  // the numbers are not needed
       names.merge(CsvReader(paths, [](const std::string&) {}).names());
     });
     return {names.begin(), names.end()};
@@ -295,7 +295,7 @@ class CsvReader {
   GroundTruth truth_;
 };
 
-// The first image that the table names, to find the folder that its names are relative to; "": unknown.
+// Returns the first image that the table names, to find the folder that names are relative to; "" if unknown.
 std::string first_image(const std::string& file) {
   try {
     const std::string head = head_of(file, kTextFile, 1 << 16);
@@ -306,7 +306,7 @@ std::string first_image(const std::string& file) {
     if (columns_without_header(fields)) return fields[0];
     const size_t column = *find_columns(fields, file)[kImage];
     return csv.next(fields, problem) && column < fields.size() ? fields[column] : "";
-  } catch (const InputError&) {  // whoever reads the table tells
+  } catch (const InputError&) {  // the code that reads the table reports it
     return "";
   }
 }
@@ -315,7 +315,7 @@ std::optional<DataPaths> table(const std::string& file, const std::vector<std::s
   return DataPaths{.annotations = file, .images = folder_of(folders, first_image(file))};
 }
 
-// Of Roboflow: a table in each split's folder; a table for each split; one table.
+// Layouts: Roboflow: a table in each split's folder; a table for each split; a single table.
 DataSplits find_csv(const std::string& folder) {
   DataSplits splits;
   auto add = [&](std::optional<DataPaths>& split, const std::string& file,

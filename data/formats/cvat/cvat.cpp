@@ -1,6 +1,6 @@
 // "CVAT for images 1.1": annotations.xml next to a folder of images. Classes are the labels of the task in
-// its order, else the names in the file; the splits are those that its images name as their subsets.
-// docs/formats.md lists what is taken.
+// its order, else the names in the file; the splits are the subsets that its images name.
+// docs/formats.md lists what is supported.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -13,14 +13,14 @@
 namespace saccade {
 namespace {
 
-// "train", "val" or "test" by the name of a subset, however it is written; "": it is none of them.
+// Returns "train", "val" or "test" for the name of a subset, ignoring case; "" if it is none of them.
 std::string split_of(const std::string& subset) {
   const SplitNames* split = split_by_name(lower_case(subset));
   return split ? split->names[0] : "";
 }
 
-// Below `images`: the name as it stands, in a folder of its subset, or with the ending that frames of videos
-// have only as files.
+// Returns the name below `images`: unchanged, in a folder of its subset, or with an ending that frames of
+// videos only have as files.
 std::string file_name_of(const CvatImage& image, const std::string& images) {
   if (images.empty()) return image.name;
   std::vector<std::string> names{name_in(images, image.name)};
@@ -47,7 +47,7 @@ GroundTruth read_cvat(const DataPaths& paths, const ProblemReport& report) {
   std::vector<std::string> names;
   if (paths.categories.empty()) {
     names = classes_of(file);
-    for_each_beside(paths, [&](const DataPaths& other) {  // tasks in a file each
+    for_each_beside(paths, [&](const DataPaths& other) {  // several tasks, each in its own file
       if (other.annotations == paths.annotations || !is_cvat_xml(other.annotations)) return;
       for (const std::string& name : classes_of(read_cvat_xml(other.annotations)))
         if (std::ranges::find(names, name) == names.end()) names.push_back(name);
@@ -96,7 +96,7 @@ DataSplits find_cvat_in_file(const std::string& path) {
   return splits;
 }
 
-// annotations.xml in the folder, or in those of the splits.
+// Finds annotations.xml in the folder, or in those of the splits.
 DataSplits find_cvat(const std::string& folder) {
   DataSplits splits = find_cvat_in_file(joined(folder, "annotations.xml"));
   if (!splits.is_empty()) return splits;

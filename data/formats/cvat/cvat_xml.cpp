@@ -16,7 +16,7 @@ namespace {
 constexpr FileKind kCvatFile{"an XML file of CVAT", uint64_t{1} << 30};
 constexpr std::string_view kImageElement = "/annotations/image", kLabelElement = "/labels/label";
 
-// The upright box around one that is rotated by degrees about its centre.
+// Returns the upright box around one that is rotated by degrees about its centre.
 Box around_turned(const Box& box, double degrees) {
   const double angle = degrees * std::numbers::pi / 180, c = std::abs(std::cos(angle)),
                s = std::abs(std::sin(angle));
@@ -31,7 +31,7 @@ Box around_ellipse(double x, double y, double rx, double ry, double degrees) {
   return {round_pixels(x - dx), round_pixels(y - dy), round_pixels(x + dx), round_pixels(y + dy)};
 }
 
-// "1,2;3,4" as 1, 2, 3, 4; empty where a number is none.
+// Parses "1,2;3,4" as 1, 2, 3, 4; empty if a number is invalid.
 std::vector<double> numbers_of(std::string_view text) {
   std::vector<double> numbers;
   while (!text.empty()) {
@@ -44,14 +44,14 @@ std::vector<double> numbers_of(std::string_view text) {
   return numbers;
 }
 
-// A count or a place of pixels. Throws InputError for a part of one and for what no image has.
+// Converts a count or a position in pixels. Throws InputError for fractions and for values that no image has.
 int64_t whole_pixels(double value) {
   if (!(std::abs(value) <= 1e9) || value != std::floor(value))
     fail_input("mask: {} where a number of whole pixels is expected", value);
   return static_cast<int64_t>(value);
 }
 
-// The runs of a <mask> are in its window (left, top, width, height) and go along its rows. Throws InputError.
+// The runs of a <mask> go along the rows of its window (left, top, width, height). Throws InputError.
 Mask mask_in(const std::array<double, 4>& window, const std::vector<double>& rle, ImageSize image) {
   if (rle.empty()) fail_input("mask: expected run lengths like rle=\"3, 5, 7\"");
   std::vector<int64_t> counts;
@@ -61,7 +61,7 @@ Mask mask_in(const std::array<double, 4>& window, const std::vector<double>& rle
   if (size.height > image.height || size.width > image.width)
     fail_input("mask: its {} x {} pixels are more than the {} x {} of its image", size.width, size.height,
                image.width, image.height);
-  // A Mask goes along columns: these are those of the picture on its side.
+  // A Mask goes along columns, so these are the runs of the transposed picture.
   const Mask turned = Mask::from_counts({size.width, size.height}, counts);
   std::vector<uint8_t> pixels(static_cast<size_t>(size.height * size.width));
   for (const Mask::Run& run : turned.runs())
@@ -120,7 +120,7 @@ class CvatReader : public XmlReader {
     file_.images.back().objects.push_back(std::move(object));
   }
 
-  // The box, and the mask of what has one. False, and a problem, where numbers are missing.
+  // Reads the box, and the mask if it has one. Returns false, and adds a problem, if numbers are missing.
   bool read_shape(std::string_view shape, const XmlAttributes& a, ImageObject& object) {
     if (shape == "polygon") {
       std::vector<double> points = numbers_of(a.text("points"));
@@ -186,7 +186,7 @@ class CvatReader : public XmlReader {
   bool masks_, first_alone_;
   CvatFile file_;
   Label label_;
-  bool is_named_ = false;  // the image
+  bool is_named_ = false;  // the image has a name
 };
 
 }  // namespace

@@ -10,25 +10,25 @@ namespace saccade {
 
 struct CvatImage {
   std::string name, subset;
-  int64_t width = 0, height = 0;  // 0: not said
+  int64_t width = 0, height = 0;  // 0 if not given
   int64_t line = 0;               // of the file
   std::vector<ImageObject> objects;
 };
 
 struct CvatFile {
-  std::vector<std::string> labels;  // of the task, in its order; empty: it says none
+  std::vector<std::string> labels;  // of the task, in its order; empty if it has none
   std::vector<CvatImage> images;
   ShapeKinds shapes;
-  std::vector<std::string> problems;  // "path: line N: what"; their objects are left out
+  std::vector<std::string> problems;  // "path: line N: what"; the objects concerned are left out
 };
 
-// Throws InputError where it is no such XML. The runs of masks are read where they are wanted.
+// Throws InputError if it is no such XML. The runs of masks are read only if requested.
 CvatFile read_cvat_xml(const std::string& path, bool masks = false);
-// The first image alone, without its shapes. What is wrong behind it is not seen.
+// Reads only the first image, without its shapes. Errors after it are not noticed.
 CvatFile first_cvat_image(const std::string& path);
-// Whether images say which subsets they are of.
+// Returns whether images name the subsets that they belong to.
 bool names_subsets(const std::string& path);
-// By its first bytes.
+// Recognises it by its first bytes.
 bool is_cvat_xml(const std::string& path);
 
 }  // namespace saccade

@@ -16,7 +16,7 @@
 namespace saccade {
 namespace {
 
-constexpr size_t kListed = 10;  // names of classes in a line
+constexpr size_t kListed = 10;  // class names in a line
 
 void refuse_unknown(const std::string& name, const std::vector<std::string>& known, const char* field,
                     const std::string& data) {
@@ -57,10 +57,10 @@ void choose_classes(GroundTruth& truth, const ClassChoice& choice) {
     if (taken.contains(c.name) && !choice.name_of(c.name).empty()) ids.emplace(c.name, c.id);
   for (const Category& c : truth.categories) ids.emplace(choice.name_of(c.name), c.id);
   std::vector<Category> categories;
-  std::unordered_set<int64_t> listed;  // or the own ones of categories that stay
+  std::unordered_set<int64_t> listed;  // includes categories that keep their own id
   for (const Category& c : truth.categories)
     if (choice.name_of(c.name) == c.name) listed.insert(c.id);
-  std::unordered_map<int64_t, int64_t> kept;  // categories that stay, and as which
+  std::unordered_map<int64_t, int64_t> kept;  // maps categories that stay to their new ids
   std::unordered_map<int64_t, int64_t> boxes;
   for (const Annotation& a : truth.annotations) ++boxes[a.category_id];
   ChoiceCounts counts(choice);
@@ -69,7 +69,7 @@ void choose_classes(GroundTruth& truth, const ClassChoice& choice) {
     if (known.insert(c.id).second) counts.add(c.name, boxes.contains(c.id) ? boxes.at(c.id) : 0);
     const std::string as = choice.name_of(c.name);
     if (as.empty()) continue;
-    const int64_t id = as == c.name ? c.id : ids.at(as);  // two categories of one name stay two
+    const int64_t id = as == c.name ? c.id : ids.at(as);  // two categories with the same name stay separate
     kept.emplace(c.id, id);
     if (as == c.name || listed.insert(id).second) categories.push_back({id, as});
     if (id != c.id) truth.mapped_ids.emplace(c.id, id);
@@ -77,7 +77,7 @@ void choose_classes(GroundTruth& truth, const ClassChoice& choice) {
   std::unordered_set<int64_t> with_boxes, emptied;  // images
   std::erase_if(truth.annotations, [&](Annotation& a) {
     const auto it = kept.find(a.category_id);
-    const bool stays = it != kept.end() || !known.contains(a.category_id);  // who checks the ids tells
+    const bool stays = it != kept.end() || !known.contains(a.category_id);  // the check of ids reports it
     if (it != kept.end()) a.category_id = it->second;
     (stays ? with_boxes : emptied).insert(a.image_id);
     return !stays;
@@ -107,7 +107,7 @@ std::vector<std::string> ChoiceCounts::lines(const char* what) const {
                        : fmt::format("\"{}\"", printable(c.name));
   };
   std::vector<std::string> out, renamed;
-  std::vector<Count> once, left;  // once: each name
+  std::vector<Count> once, left;  // once: each name only once
   std::unordered_map<std::string, size_t> places;
   for (const Count& c : counts_)
     if (const auto [it, is_new] = places.try_emplace(c.name, once.size()); is_new)

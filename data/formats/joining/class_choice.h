@@ -1,5 +1,5 @@
-// Which classes of a data set count, and as what: data.class_map and data.classes of a configuration,
-// --classes of the commands.
+// The choice of the classes of a data set that count, and their mapping: data.class_map and data.classes of a
+// configuration, --classes of the commands.
 #pragma once
 
 #include <string>
@@ -10,35 +10,35 @@
 namespace saccade {
 
 struct ClassChoice {
-  // A class of the data, and the one that it is taken for; "": it is left out.
+  // A class of the data and the class that it is mapped to; "" if it is left out.
   struct Mapping {
     std::string name, as;
   };
   std::vector<Mapping> map = {};
-  std::vector<std::string> only = {};  // by their names after the map; empty: all
-  bool empties_stay = true;  // images that lose all of their boxes; else whoever leaves them out says so
+  std::vector<std::string> only = {};  // names after the map; empty for all
+  bool empties_stay = true;  // images that lose all boxes are kept; else the code that drops them reports it
 
   bool takes_all() const { return map.empty() && only.empty(); }
-  // What a class of the data is called; "": it is left out.
+  // Returns the name of a class of the data after the map; "" if it is left out.
   std::string name_of(const std::string& name) const;
 };
 
-// Throws InputError "DATA: ..." for a name that none of the data's classes has, with the nearest,
-// and where no class is left.
+// Throws InputError "DATA: ..." for a name that no class of the data has, suggesting the nearest,
+// and if no class is left.
 void check_choice(const ClassChoice& choice, const std::vector<std::string>& names, const std::string& data);
 
-// Leaves the boxes of the chosen classes; all images stay. A class has the id of the category which has its
-// name, also where that one is taken for another, else of the first that is taken for it. What is left out
-// and renamed is noted in a line each.
+// Keeps the boxes of the chosen classes; all images stay. A class gets the id of the category with its name,
+// even if that one is mapped to another, else of the first one mapped to it. What is left out and renamed is
+// noted, one line each.
 void choose_classes(GroundTruth& truth, const ClassChoice& choice);
 
-// How much of what was left out or taken for another: notes of all kinds of data sets. `what`: "boxes",
-// "masks", "images", or "pixels", which are not counted.
+// Counts what was left out or mapped to another class, for the notes of all kinds of data sets. `what`:
+// "boxes", "masks", "images", or "pixels", which are not counted.
 class ChoiceCounts {
  public:
   explicit ChoiceCounts(const ClassChoice& choice) : choice_(choice) {}
   void add(const std::string& name, int64_t count);
-  // Nothing where all classes stay as they are.
+  // Empty if all classes stay unchanged.
   std::vector<std::string> lines(const char* what) const;
 
  private:

@@ -22,7 +22,7 @@ std::vector<std::string> names_of(const std::vector<Category>& categories) {
   return names;
 }
 
-// The classes of the parts by the names that they are taken for.
+// Returns the classes of the parts after the mapping.
 std::vector<std::string> classes_of(const std::vector<GroundTruth>& parts, const ClassChoice& choice) {
   if (!choice.only.empty()) return choice.only;
   std::vector<std::string> names;
@@ -33,12 +33,12 @@ std::vector<std::string> classes_of(const std::vector<GroundTruth>& parts, const
   return names;
 }
 
-// Puts the images of the part that count into `all`, with names from the folder on that all lie in.
+// Adds the chosen images of the part to `all`, with names relative to the common folder.
 void add(GroundTruth& part, const DataPaths& set, const DataPaths& paths, GroundTruth& all,
          ChoiceCounts& counts) {
   std::string below = name_below(set.images, paths.images);
   below = below.empty() || below == "." ? "" : below + "/";
-  std::map<int64_t, std::optional<int64_t>> ids;  // nothing: it is left out
+  std::map<int64_t, std::optional<int64_t>> ids;  // nothing if it is left out
   std::map<int64_t, int64_t> images;
   for (const Category& own : part.categories) {
     const std::string name = paths.choice.name_of(own.name);
@@ -81,8 +81,8 @@ GroundTruth join_folders(const DataPaths& paths, const ReadFolders& read) {
   for (const DataPaths& one : sets) {
     DataPaths set = plain_set(one, paths);
     GroundTruth part = read(set);
-    // Folders may stand for the classes by other names (WordNet's numbers): who knows the classes says so,
-    // or what is wrong.
+    // Folders may have other names for the classes (WordNet ids): reading them with the known classes
+    // resolves this, or reports the error.
     if (!known.empty() && std::ranges::none_of(part.categories, [&](const Category& own) {
           return is_among(known, map.name_of(own.name));
         })) {

@@ -11,7 +11,7 @@
 namespace saccade {
 namespace {
 
-// "a.json + b.yaml", "a.json + 4 others".
+// Returns "a.json + b.yaml" or "a.json + 4 others".
 std::string names_of(const std::vector<DataPaths>& sets) {
   constexpr size_t kNamed = 3;
   std::string names = sets[0].name();
@@ -20,7 +20,7 @@ std::string names_of(const std::vector<DataPaths>& sets) {
   return names;
 }
 
-// What a place lacks of a split that others have.
+// Reports the splits that a place lacks and others have.
 void tell_what_lacks(const std::vector<DataSplits>& found, const std::vector<std::string>& places,
                      DataSplits& all) {
   for (const SplitNames& names : split_names()) {

@@ -19,10 +19,10 @@
 namespace saccade {
 namespace {
 
-// Ids that are each used once; those of a list where one is used already are numbered behind all others.
+// Unique ids; if any id of a list is already used, all of the list get numbers after all others.
 class FreshIds {
  public:
-  // Of ids that may repeat, which then have one new id.
+  // `ids` may repeat; equal ones get the same new id.
   std::unordered_map<int64_t, int64_t> add(const std::vector<int64_t>& ids, const std::string& of) {
     const bool clashes = std::ranges::any_of(ids, [&](int64_t id) { return used_.contains(id); });
     if (clashes && last_ > std::numeric_limits<int64_t>::max() - std::ssize(ids))
@@ -43,7 +43,7 @@ class FreshIds {
   int64_t last_ = 0;
 };
 
-// The classes of all parts, numbered.
+// Returns the numbered classes of all parts.
 std::vector<Category> number_all(const std::vector<SetPart>& parts, const std::vector<std::string>& order,
                                  std::vector<std::string>& notes) {
   struct Entry {
@@ -60,13 +60,13 @@ std::vector<Category> number_all(const std::vector<SetPart>& parts, const std::v
   std::vector<Category> categories;
   std::map<std::string, int64_t> ids;
   std::map<const SetPart*, std::vector<std::string>> changed;
-  int64_t last = 0, greatest = 0;  // of those that are given; of those that the lists have
+  int64_t last = 0, greatest = 0;  // of assigned ids; of the lists' ids
   for (const Entry& e : entries) greatest = std::max(greatest, e.id.value_or(0));
   std::unordered_set<int64_t> used;
   for (const Entry& e : entries) {
     const auto [it, is_new] = ids.try_emplace(e.name, 0);
     if (is_new) {
-      // One that is taken already gets a number behind all lists, so that it takes none of another class.
+      // A used id is replaced by one after those of all lists, so that it takes none of another class.
       const int64_t behind = e.id ? std::max(last, greatest) : last;
       const bool keeps_id = e.id && !used.contains(*e.id);
       if (!keeps_id && behind == std::numeric_limits<int64_t>::max())
@@ -89,7 +89,7 @@ std::vector<Category> number_all(const std::vector<SetPart>& parts, const std::v
   return categories;
 }
 
-// Puts the parts into one list, one after the other.
+// Appends the parts to one list.
 class Union {
  public:
   Union(const UnionOptions& options, std::vector<Category> categories, bool is_one,
@@ -120,7 +120,7 @@ class Union {
       if (category == categories.end() || (image == images_.end() && !is_one_)) continue;
       if (image != images_.end()) a.image_id = image->second;
       a.category_id = category->second;
-      if (!is_one_ && !own.insert(a.id).second) continue;  // which check_ids has told
+      if (!is_one_ && !own.insert(a.id).second) continue;  // check_ids has reported it
       a.id = numbers.at(a.id);
       all_.annotations.push_back(a);
     }
@@ -135,7 +135,7 @@ class Union {
   }
 
  private:
-  // The records' places among those of all; of several lists also for those that have ids, which may change.
+  // Adds the records' places; with several lists, also for records with ids, since these may change.
   void add_places(SetPart& part) {
     GroundTruth& truth = part.truth;
     const auto before = static_cast<uint32_t>(all_.files.size());
@@ -172,7 +172,7 @@ class Union {
           continue;
         }
       const auto [it, is_new] = images_.try_emplace(image.id, numbers.at(image.id));
-      if (!is_new && !is_one_) continue;  // which check_ids has told
+      if (!is_new && !is_one_) continue;  // check_ids has reported it
       image.id = it->second;
       if (!below.empty() && below != ".") image.file_name = joined(below, image.file_name);
       if (!image.word.empty() && !words_.insert(image.word).second) image.word.clear();
@@ -183,7 +183,7 @@ class Union {
     }
   }
 
-  // Of the part: its ids, and those of the union.
+  // Maps the ids of the part to those of the union.
   std::unordered_map<int64_t, int64_t> known_categories(const SetPart& part) {
     std::unordered_map<int64_t, int64_t> known, boxes;
     for (const Annotation& a : part.truth.annotations) ++boxes[a.category_id];
@@ -202,7 +202,7 @@ class Union {
   const ProblemReport& report_;
   GroundTruth all_;
   FreshIds image_ids_, annotations_;
-  std::unordered_map<int64_t, int64_t> images_;  // of the part: its ids, and those of the union
+  std::unordered_map<int64_t, int64_t> images_;  // ids of the part to those of the union
   RealPaths real_;
   std::unordered_set<std::string> places_, words_;
   int64_t shared_ = 0;

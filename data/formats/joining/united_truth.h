@@ -1,4 +1,4 @@
-// Several data sets as one: their lists.
+// Unites the lists of several data sets.
 #pragma once
 
 #include <string>
@@ -12,21 +12,21 @@ struct SetPart {
   GroundTruth truth;
   std::string name;            // of its annotations, for messages
   std::string images;          // the folder of its images
-  bool has_ids = false;        // its file numbers the categories; else they are known by their names
-  bool allow_outside = false;  // as DataPaths
+  bool has_ids = false;        // its file numbers the categories; else they are identified by their names
+  bool allow_outside = false;  // as in DataPaths
 };
 
 struct UnionOptions {
-  std::string images;              // the folder that the images of all are in
-  std::vector<Category> known;     // the classes there are; empty: those of the parts
-  std::vector<std::string> order;  // of classes that no part has an id for; empty: as they come
+  std::string images;              // the folder that contains all images
+  std::vector<Category> known;     // the known classes; empty: those of the parts
+  std::vector<std::string> order;  // of classes without an id in any part; empty: as they appear
 };
 
-// Classes of one name are one class. Where none are known, each has the id that the first part with an id for
-// it gives it, but for one that another class has, and classes without an id are numbered from 1, or behind
-// the others. Of several parts, names of images begin with their folder below options.images; images and
-// boxes whose ids a part before has get new ones. Records whose ids are wrong, or whose class is not known,
-// are reported and left out.
+// Unites classes with the same name. If no classes are known, each has the id from the first part with an id
+// for it, unless another class has this id; classes without an id are numbered from 1, or after the others.
+// With several parts, names of images begin with their folder below options.images, and images and boxes
+// whose ids occur in an earlier part get new ones. Records with wrong ids or an unknown class are reported
+// and left out.
 GroundTruth unite(std::vector<SetPart> parts, const UnionOptions& options, const ProblemReport& report);
 
 }  // namespace saccade

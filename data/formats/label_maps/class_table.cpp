@@ -88,7 +88,7 @@ uint32_t number_in(std::string_view text, uint32_t most, const std::string& path
   return value;
 }
 
-// "name:r,g,b:parts:actions", as CVAT writes it; "#" begins a comment.
+// Reads "name:r,g,b:parts:actions", as written by CVAT; "#" starts a comment.
 ClassList read_color_list(const std::string& path) {
   ClassList list{.are_colors = true};
   for (const TextLine& line : text_lines(read_text(path, kTextFile))) {
@@ -111,7 +111,7 @@ ClassList read_color_list(const std::string& path) {
   return list;
 }
 
-// "Idx Ratio Train Val Stuff Name" with tabs between them, as ADE20K has it.
+// Reads "Idx Ratio Train Val Stuff Name" separated by tabs, as in ADE20K.
 ClassList read_object_info(const std::string& path) {
   ClassList list;
   for (const TextLine& line : text_lines(read_text(path, kTextFile))) {
@@ -126,7 +126,7 @@ ClassList read_object_info(const std::string& path) {
   return list;
 }
 
-// "Pixel Value, Class" in the first line, then "0, background", as Roboflow has it.
+// Reads "Pixel Value, Class" in the first line, then "0, background", as in Roboflow's export.
 ClassList read_value_table(const std::string& path) {
   ClassList list;
   const std::vector<TextLine> lines = text_lines(read_text(path, kTextFile));
@@ -162,7 +162,7 @@ ClassList read_list(const std::string& path, uint32_t first) {
   return list;
 }
 
-// The values that are there, each a class of its own.
+// Makes each occurring value a class.
 ClassList values_of(const std::vector<std::string>& files, const std::vector<uint32_t>& ignored) {
   std::set<uint32_t> values;
   std::mutex mutex;
@@ -170,7 +170,7 @@ ClassList values_of(const std::vector<std::string>& files, const std::vector<uin
     CountedValues read;
     try {
       read = read_label_values(files[static_cast<size_t>(i)], false);
-    } catch (const InputError&) {  // who reads it tells
+    } catch (const InputError&) {  // the code that reads it reports it
       return;
     }
     const std::lock_guard lock(mutex);
@@ -182,8 +182,8 @@ ClassList values_of(const std::vector<std::string>& files, const std::vector<uin
   return list;
 }
 
-// Masks of one object often have 0 and 255 alone, and 255 is no class where nobody says so: all that is left
-// is one class, which any model finds. Few files tell most others apart.
+// Masks of one object often only have 0 and 255, and 255 is no class by default: only one class would remain,
+// which any model finds. A few files suffice to rule out most other sets.
 void refuse_masks_of_255(const std::vector<std::string>& files) {
   constexpr size_t kLookedAt = 8;
   const auto are_two = [](const std::vector<std::string>& some) {
@@ -254,7 +254,7 @@ ClassTable class_table(const LabelMapOptions& options, const std::vector<std::st
   } else {
     ignored.insert(ignored.end(), never.begin(), never.end());
     if (path.find("objectInfo") != std::string::npos) ignored.push_back(0);
-    if (layout == LabelLayout::kCityscapesIds)  // those that Cityscapes does not evaluate
+    if (layout == LabelLayout::kCityscapesIds)  // values that Cityscapes does not evaluate
       for (uint32_t v = 0; v <= 33; ++v) ignored.push_back(v);
   }
   LabelValues values{.categories = {}, .ignored = ignored, .are_colors = list.are_colors};

@@ -1,4 +1,4 @@
-// Which classes the label maps of a data set have: from a configuration, a list, or the maps themselves.
+// Determines the classes of a data set's label maps: from a configuration, a list, or the maps themselves.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace saccade {
 
-// The ids of the categories are the values in the maps, or where these are colours places in the list.
+// The ids of the categories are the values in the maps, or, if these are colours, indices of the list.
 struct ClassTable {
   std::vector<Category> categories;
   std::shared_ptr<const LabelValues> values;
@@ -19,10 +19,10 @@ struct ClassTable {
 
 enum class LabelLayout { kPlain, kVoc, kCityscapesIds, kCityscapesTrainIds };
 
-// What options say; else a list in one of the folders (labelmap.txt, objectInfo150.txt, classes.txt,
-// _classes.csv); else the classes that go with the layout; else, by the values that are in these files.
-// known: the classes of a model, whose ids are values too; empty: none.
-// Throws InputError naming the list for what is no list, and for known classes that it lacks.
+// Uses the options; else a list in one of the folders (labelmap.txt, objectInfo150.txt, classes.txt,
+// _classes.csv); else the classes that belong to the layout; else the values in these files.
+// known: the classes of a model, whose ids are values too; empty if there are none.
+// Throws InputError naming the list if it is invalid or lacks known classes.
 ClassTable class_table(const LabelMapOptions& options, const std::vector<std::string>& folders,
                        LabelLayout layout, const std::vector<std::string>& files,
                        const std::vector<Category>& known);

@@ -1,4 +1,4 @@
-// Label maps: a PNG file for each image, whose pixels say the classes of the image's.
+// Label maps: a PNG file for each image, whose pixels give the classes of the image's pixels.
 #include <fmt/format.h>
 
 #include "core/runtime/tasks.h"
@@ -14,9 +14,9 @@
 namespace saccade {
 namespace {
 
-constexpr int kThreads = 16;  // they mostly wait for the disk
+constexpr int kThreads = 16;  // which mostly wait for the disk
 
-// What is wrong with a pair by the heads of its files; "": nothing. size: that of the label map.
+// Returns an error text about a pair from its files' heads, or "". size: that of the label map.
 std::string fault_of(const LabelledImage& pair, const std::string& images, bool look_at_image,
                      ImageSize& size) {
   try {
@@ -29,7 +29,7 @@ std::string fault_of(const LabelledImage& pair, const std::string& images, bool 
   ImageSize image;
   try {
     image = check_image_file(path).size;
-  } catch (const InputError&) {  // who looks at the images tells
+  } catch (const InputError&) {  // the code that inspects the images reports it
     return "";
   }
   if (image == size) return "";

@@ -11,7 +11,7 @@
 namespace saccade {
 namespace {
 
-// One to one from `from` to values; a run of equal ones costs one look-up.
+// Maps each element of `from`; a run of equal ones needs one look-up.
 template <class From, class Of>
 void translate(const std::vector<From>& from, std::vector<uint32_t>& to, Of of) {
   to.resize(from.size());
@@ -29,7 +29,7 @@ CountedValues read_label_values(const std::string& path, bool are_colors) {
   const StoredPixels stored = read_stored_pixels(path);
   CountedValues read{.size = stored.size};
   if (!stored.colors.empty()) {
-    // A grey image that was saved with three equal channels.
+    // Accepts a grey image that was saved with three equal channels.
     if (!are_colors)
       for (uint32_t c : stored.colors)
         if ((c >> 16) != (c & 255) || (c >> 8 & 255) != (c & 255))

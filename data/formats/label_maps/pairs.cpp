@@ -20,10 +20,10 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kMasks = "SegmentationClass";
-// What the name of a label map may have behind that of its image.
+// What a label map's name may have after the image's name.
 constexpr std::string_view kEndings[] = {"", "_mask", "_label", "_labels", "_seg"};
 constexpr std::string_view kCityscapesImage = "_leftImg8bit";
-// That of a label map that is next to its image, as in Roboflow's export.
+// The ending of a label map that is next to its image, as in Roboflow's export.
 constexpr std::string_view kBesideImage = "_mask.png";
 
 bool is_label_list(const std::string& path) {
@@ -32,7 +32,7 @@ bool is_label_list(const std::string& path) {
 
 std::string without_ending(const std::string& name) { return fs::path(name).replace_extension("").string(); }
 
-// Where a list of classes may lie: next to the maps, above them, and above the folder of a split.
+// The folders that may have a list of classes: that of the maps, the one above it, and the one above a split.
 std::vector<std::string> folders_of_lists(const std::string& labels) {
   const fs::path own = normal_path(labels), above = own.parent_path();
   std::vector<std::string> folders{labels, above.string()};
@@ -45,11 +45,11 @@ bool holds_maps(const std::string& folder) {
   return is_folder(folder) && (has_files_below(folder, ".png") || has_files_below(folder, ".PNG"));
 }
 
-// Of the maps of a folder, those that are meant, by what is left of their names.
+// The relevant maps of a folder, by the significant part of their names.
 struct MapFiles {
   LabelLayout layout = LabelLayout::kPlain;
   std::map<std::string, std::string> by_stem;
-  std::vector<std::pair<std::string, std::string>> twins;  // one more of the same stem, and the first one
+  std::vector<std::pair<std::string, std::string>> twins;  // another one of the same stem, and the first
 };
 
 MapFiles label_files(const std::string& folder, bool beside_images) {
@@ -94,7 +94,7 @@ LabelledImages pair_folders(const std::string& labels, const std::string& images
                        joined(labels, first)));
   LabelledImages set{
       .images = images, .layout = files.layout, .list_folders = folders_of_lists(labels), .are_all = true};
-  if (images.empty()) {  // nothing but the maps is wanted
+  if (images.empty()) {  // only the maps are needed
     for (const auto& [stem, name] : files.by_stem) set.pairs.push_back({stem + ".png", joined(labels, name)});
     return set;
   }
@@ -163,7 +163,7 @@ LabelledImages pair_list(const std::string& list, const std::string& images, con
   return set;
 }
 
-// Followed by the same names with a capital.
+// Appends the same names with a capital.
 std::vector<std::string> with_capital(std::vector<std::string> names) {
   for (size_t i = 0, count = names.size(); i < count; ++i) {
     std::string other = names[i];
@@ -173,7 +173,7 @@ std::vector<std::string> with_capital(std::vector<std::string> names) {
   return names;
 }
 
-// mmsegmentation's own are img_dir and ann_dir.
+// img_dir and ann_dir are mmsegmentation's names.
 const std::vector<std::string>& folder_names_of_images() {
   static const std::vector<std::string> kNames =
       with_capital({"images", "imgs", "img", "img_dir", "JPEGImages", "leftImg8bit"});
@@ -186,7 +186,7 @@ const std::vector<std::string>& folder_names_of_label_maps() {
   return kNames;
 }
 
-// Splits as folders of both, or both without splits.
+// Finds splits as subfolders of both, or both without splits.
 void find_pairs(const std::string& images, const std::string& labels, DataSplits& splits) {
   if (!is_folder(images) || !is_folder(labels)) return;
   for_each_split_name(splits, [&](std::optional<DataPaths>& split, const std::string& name) {
@@ -212,7 +212,7 @@ std::optional<DataPaths> plain_pair(const std::string& folder) {
   return std::nullopt;
 }
 
-// An image of the folder has its label map next to it.
+// Finds a folder whose images have their label maps next to them.
 std::optional<DataPaths> mixed_folder(const std::string& folder) {
   for (const std::string& name : list_files(folder, std::string(kBesideImage)))
     if (!image_called(folder, name.substr(0, name.size() - kBesideImage.size())).empty())
@@ -225,8 +225,8 @@ std::optional<DataPaths> pair_in(const std::string& folder) {
   return pair ? pair : mixed_folder(folder);
 }
 
-// VOC's lists, whatever their capitals; its trainval is the training set where there is no train;
-// CVAT's is called "default".
+// Finds VOC's lists, ignoring case; its trainval is the training set if there is no train;
+// CVAT's list is called "default".
 void find_lists(const std::string& folder, DataSplits& splits) {
   if (!is_folder(joined(folder, kMasks))) return;
   const std::string lists = joined(folder, "ImageSets/Segmentation");

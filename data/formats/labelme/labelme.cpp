@@ -1,5 +1,5 @@
-// LabelMe: a JSON file for each image, next to it or in a folder of its own. Classes are numbered from 1 in
-// the order of a classes.txt, or else of their names. docs/formats.md lists what is taken.
+// LabelMe: a JSON file for each image, next to it or in a separate folder. Classes are numbered from 1 in the
+// order of a classes.txt, or else by name. docs/formats.md lists what is supported.
 #include <filesystem>
 
 #include "data/formats/labelme/labelme_json.h"
@@ -44,7 +44,7 @@ std::string labelme_images(const std::string& folder) {
   return first_folder({joined(folder, "images"), joined(folder, "JPEGImages")});
 }
 
-// Files in a folder of their own, or next to the images.
+// Finds files in a separate folder, or next to the images.
 std::optional<DataPaths> find_labelme_files(const std::string& folder) {
   const std::string images = labelme_images(folder);
   for (const char* name : kFolders)

@@ -37,7 +37,7 @@ constexpr JsonField<LabelmeShape> kShapeFields[] = {
     {"shape_type", "a text",
      [](JsonFile& json, JsonValue v, LabelmeShape& shape) {
        json.read(v,
-                 shape.type);  // of old files there is none, or null
+                 shape.type);  // which is missing or null in old files
        return true;
      },
      false},

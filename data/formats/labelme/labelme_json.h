@@ -7,13 +7,13 @@
 
 namespace saccade {
 
-// Throws InputError where it is no such JSON.
+// Throws InputError if it is no such JSON.
 ImageAnnotation read_labelme_json(const std::string& path);
-// By its first bytes.
+// Recognises it by its first bytes.
 bool is_labelme_json(const std::string& path);
-// Whether the folder, or one in it, has such files.
+// Returns whether the folder, or one in it, has such files.
 bool holds_labelme_json(const std::string& folder);
-// It has, and no XML files that would be another set.
+// Returns whether it has some, but no XML files, which would be another set.
 bool is_labelme_folder(const std::string& folder);
 
 }  // namespace saccade

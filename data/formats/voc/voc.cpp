@@ -1,6 +1,6 @@
-// Pascal VOC (Everingham et al., 2010): an XML file for each image, all of a folder, or those that a list of
-// ImageSets names. Corners are taken as edges in pixels, as today's tools write them. Classes are numbered
-// from 1 in the order of a classes.txt next to the files or above them, or else of their names.
+// Pascal VOC (Everingham et al., 2010): an XML file for each image, either all of a folder or those that a
+// list of ImageSets names. Corners are read as edges in pixels, as today's tools write them. Classes are
+// numbered from 1 in the order of a classes.txt next to the files or above them, or else by name.
 #include <algorithm>
 #include <filesystem>
 #include <optional>
@@ -20,11 +20,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Where lists of splits are, in the order in which they count.
+// The folders of the lists of splits, in order of precedence.
 constexpr const char* kListFolders[] = {"ImageSets/Main", "ImageSets", "ImageSets/Segmentation",
                                         "ImageSets/Layout"};
 
-// The folder of the data set that a list of ImageSets, or of a folder Main of another layout, is of.
+// Returns the folder of the data set for a list of ImageSets, or of a folder Main of another layout.
 std::optional<std::string> root_of_list(const std::string& path) {
   if (!path.ends_with(".txt")) return std::nullopt;
   const fs::path folder = fs::path(path).parent_path();
@@ -36,7 +36,7 @@ std::optional<std::string> root_of_list(const std::string& path) {
 
 bool is_image_set(const std::string& path) { return root_of_list(path).has_value(); }
 
-// The annotation that a line of a list names: "000001", also with what else the line says of it ("000001
+// Returns the annotation that a line of a list names: "000001", possibly followed by other fields ("000001
 // -1"), in quotes, or with the ending of the image.
 std::string stem_of_line(const std::string& folder, const TextLine& line, const std::string& list) {
   std::string text = line.text;
@@ -83,7 +83,7 @@ AnnotationFiles voc_files(const std::string& annotations) {
   return files;
 }
 
-// Where a folder is named, and lists of its splits are not.
+// Adds a note if a folder is given although there are lists of its splits.
 void note_unread_lists(const DataPaths& paths, GroundTruth& truth) {
   if (!is_folder(paths.annotations)) return;
   for (const std::string& root : {paths.annotations, fs::path(paths.annotations).parent_path().string()})
@@ -116,7 +116,7 @@ std::vector<std::string> voc_places(const DataPaths& paths) {
 GroundTruth read_voc(const DataPaths& paths, const ProblemReport& report) {
   std::vector<AnnotationFiles> others;
   for_each_beside(paths, [&](const DataPaths& other) {
-    if (is_image_set(other.annotations) || is_folder(other.annotations))  // else it is of another format
+    if (is_image_set(other.annotations) || is_folder(other.annotations))  // otherwise it has another format
       others.push_back(voc_files(other.annotations));
   });
   GroundTruth truth = read_per_image(voc_files(paths.annotations), others, paths, report);
@@ -124,12 +124,12 @@ GroundTruth read_voc(const DataPaths& paths, const ProblemReport& report) {
   return truth;
 }
 
-// The lists of ImageSets. VOC's own trainval is the training set where there is no train;
+// Adds the lists of ImageSets. VOC's own trainval is the training set if there is no train;
 // CVAT's is called "default".
 void add_image_sets(const std::string& folder, const std::string& images, DataSplits& splits) {
   std::string others;
   const bool has_boxes =
-      has_files_below(joined(folder, "Annotations"), ".xml");  // else lists are of label maps
+      has_files_below(joined(folder, "Annotations"), ".xml");  // otherwise the lists are of label maps
   for (const char* own : kListFolders) {
     if (own != kListFolders[0] && !has_boxes) break;
     const std::string lists = joined(folder, own);
@@ -150,14 +150,14 @@ void add_image_sets(const std::string& folder, const std::string& images, DataSp
   if (!others.empty()) splits.notes.push_back(std::move(others));
 }
 
-// Whether XML files are in the folder that are none of CVAT's.
+// Returns whether the folder has XML files that are not CVAT's.
 bool holds_others_than_cvat(const std::string& folder) {
   const std::vector<std::string> files = list_files(folder, ".xml");
   return !std::ranges::all_of(files,
                               [&](const std::string& name) { return is_cvat_xml(joined(folder, name)); });
 }
 
-// XML files in a folder of annotations or next to the images.
+// Finds XML files in a folder of annotations or next to the images.
 std::optional<DataPaths> find_voc_files(const std::string& folder, const std::string& images) {
   for (const char* name : {"Annotations", "annotations", "xmls"})
     if (const std::string own = joined(folder, name);
@@ -172,8 +172,8 @@ std::string voc_images(const std::string& folder) {
   return first_folder({joined(folder, "JPEGImages"), joined(folder, "images"), joined(folder, "Images")});
 }
 
-// VOC's own layout; of Roboflow: train and valid with images and XML files together; a folder of each, with
-// splits as folders in both or without splits.
+// Layouts: VOC's own; Roboflow: train and valid with images and XML files together; a folder of each, with or
+// without splits as subfolders of both.
 DataSplits find_voc(const std::string& folder) {
   DataSplits splits;
   const std::string images = voc_images(folder);

@@ -5,9 +5,9 @@
 
 namespace saccade {
 
-// Throws InputError where it is no XML or has a DOCTYPE.
+// Throws InputError if it is no XML or has a DOCTYPE.
 ImageAnnotation read_voc_xml(const std::string& path);
-// By its first bytes.
+// Recognises it by its first bytes.
 bool is_voc_xml(const std::string& path);
 
 }  // namespace saccade

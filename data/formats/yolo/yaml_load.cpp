@@ -13,9 +13,9 @@ namespace {
 
 constexpr FileKind kYamlFile{"a data.yaml", uint64_t{8} << 20};
 constexpr size_t kMaxLevels = 100;
-constexpr size_t kMaxDirectives = 100;  // libyaml compares each with all before
+constexpr size_t kMaxDirectives = 100;  // libyaml compares each with all earlier ones
 
-// The tree of the first document, from libyaml's events. Nodes have numbers,
+// Builds the tree of the first document from libyaml's events. Nodes have numbers,
 // so an alias is the number of its anchor's node.
 class YamlComposer {
  public:
@@ -55,7 +55,7 @@ class YamlComposer {
         fail_input("{}: more than {} directives (lines that begin with %)", path_, kMaxDirectives);
   }
 
-  // False at the end of the document.
+  // Returns false at the end of the document.
   bool take(const yaml_event_t& event) {
     switch (event.type) {
       case YAML_SCALAR_EVENT: {
@@ -105,7 +105,7 @@ class YamlComposer {
     place(node);
   }
 
-  // Into what is open: the next element, key or value.
+  // Adds the node to the open one, as its next element, key or value.
   void place(int node) {
     if (open_.empty()) return;
     Level& level = open_.back();
@@ -120,7 +120,7 @@ class YamlComposer {
   }
 
   struct Level {
-    int node = 0, key = 0;  // key: of a mapping, which waits for its value
+    int node = 0, key = 0;  // key: in a mapping, the one that waits for its value
   };
   const std::string& path_;
   std::string text_;

@@ -1,7 +1,7 @@
-// YOLO: a text file for each image, with a line for each object: its class and, in parts of the image, the
-// centre and the size of its box, or the corners of a polygon, which stands for the box around it. The
-// classes' names are in data.yaml or a list next to it. The labels of a/images/b.jpg are in a/labels/b.txt,
-// or next to the image. docs/formats.md lists what is taken and what is refused.
+// YOLO: a text file for each image, with one line per object: its class and, as fractions of the image, the
+// centre and the size of its box, or the corners of a polygon, which stands for the box around it. The names
+// of the classes are in data.yaml or a list next to it. The labels of a/images/b.jpg are in a/labels/b.txt,
+// or next to the image. docs/formats.md lists what is accepted and what is refused.
 #include <algorithm>
 #include <map>
 
@@ -18,16 +18,16 @@ namespace saccade {
 namespace {
 
 struct LabelledImage {
-  ImageSize size;  // 0: the file cannot be read
+  ImageSize size;  // 0 if the file cannot be read
   YoloLabels labels;
   std::vector<std::string> problems;
-  std::string path;  // of the labels; "": there are none
+  std::string path;  // of the labels; "" if there are none
 };
 
 LabelledImage read_labelled(const YoloImage& image, const std::string& root, const std::string& labels,
                             const YoloYaml& set, bool masks, const NamedFolder* inside) {
   LabelledImage out;
-  // Whoever looks at the images tells what leads out of the folder, and what cannot be read.
+  // The code that inspects the images reports names that lead out of the folder, and unreadable images.
   if (inside != nullptr && !inside->refusal(image.name).empty()) return out;
   try {
     out.size = image_size(joined(root, image.name));
@@ -38,7 +38,7 @@ LabelledImage read_labelled(const YoloImage& image, const std::string& root, con
   return out;
 }
 
-// The images of the paths: those of a split that the file names, or of a folder.
+// Returns the images of the paths: those of a split that the file names, or of a folder.
 YoloImages images_of_paths(const DataPaths& paths, const YoloYaml& set) {
   if (paths.split.empty() && !paths.images.empty())
     return images_of({{paths.images, false}}, paths.images, set, paths.annotations);
@@ -57,7 +57,7 @@ YoloImages images_of_paths(const DataPaths& paths, const YoloYaml& set) {
   return images_of(sources, root, set, paths.annotations);
 }
 
-// Images without labels and labels without an image.
+// Adds notes on images without labels and labels without an image.
 void note_pairs(const std::vector<LabelledImage>& found, const YoloImages& images, GroundTruth& truth) {
   int64_t without = 0;
   size_t first = 0;
@@ -105,7 +105,7 @@ GroundTruth read_yolo(const DataPaths& paths, const ProblemReport& report) {
   std::optional<NamedFolder> inside;
   if (!paths.allow_outside) inside.emplace(images.root, images.links);
   std::vector<LabelledImage> found(images.images.size());
-  if (paths.wants.is_empty()) {  // the names of the images alone
+  if (paths.wants.is_empty()) {  // only the names of the images
     for (const YoloImage& image : images.images) truth.images.push_back({.file_name = image.name});
     return truth;
   }

@@ -23,13 +23,13 @@ std::vector<std::string_view> words_of(std::string_view line) {
   return words;
 }
 
-// Whether the values are a box and points of `numbers` numbers that are in it.
+// Returns whether the values are a box and points of `numbers` numbers that are in it.
 bool are_points(const std::vector<double>& values, size_t numbers) {
   if ((values.size() - 4) % numbers != 0) return false;
   for (size_t i = 4; i < values.size(); i += numbers) {
     const double x = values[i], y = values[i + 1];
     if (numbers == 3 && values[i + 2] != 0 && values[i + 2] != 1 && values[i + 2] != 2) return false;
-    if (x == 0 && y == 0) continue;  // a point that is not there
+    if (x == 0 && y == 0) continue;  // a missing point
     if (std::abs(x - values[0]) > values[2] / 2 + 0.01 || std::abs(y - values[1]) > values[3] / 2 + 0.01)
       return false;
   }
@@ -41,7 +41,7 @@ class LineReader {
   LineReader(const YoloYaml& set, ImageSize size, bool masks, YoloLabels& out)
       : set_(set), size_(size), masks_(masks), out_(out) {}
 
-  // What is wrong with the line; "": the object is appended.
+  // Returns an error text about the line; "" if the object is appended.
   std::string read(const TextLine& line) {
     const std::vector<std::string_view> words = words_of(line.text);
     if (words.empty()) return "";
@@ -92,7 +92,7 @@ class LineReader {
       y1 = values[1] - values[3] / 2, y2 = values[1] + values[3] / 2;
     }
     const auto width = static_cast<double>(size_.width), height = static_cast<double>(size_.height);
-    if (width == 0) return;  // the image cannot be read, which whoever looks at the images tells
+    if (width == 0) return;  // the image is unreadable, which the code that inspects the images reports
     out_.objects.push_back({.name = name,
                             .box = {round_pixels(x1 * width), round_pixels(y1 * height),
                                     round_pixels(x2 * width), round_pixels(y2 * height)},
@@ -124,8 +124,8 @@ void LabelKinds::add(const LabelKinds& other) {
 
 std::string LabelKinds::note() const {
   if (polygons == 0) return "";
-  // A polygon has its corners where it likes; that all of many are in such a box by chance is not to be
-  // expected.
+  // The corners of a polygon may be anywhere; that all of many polygons fit such a box by chance is very
+  // unlikely.
   for (size_t k : {size_t{1}, size_t{0}})
     if (is_even && polygons >= 3 && has_points[k])
       return fmt::format(

@@ -1,4 +1,4 @@
-// A file of YOLO labels: a line for each object of an image.
+// Reads a file of YOLO labels: one line for each object of an image.
 #pragma once
 
 #include <array>
@@ -11,25 +11,25 @@
 
 namespace saccade {
 
-// What the lines of more numbers than a box has look like, of one file or of many.
+// Statistics of the lines with more numbers than a box, in one file or several.
 struct LabelKinds {
   int64_t lines = 0, polygons = 0;
-  size_t words = 0;     // of each polygon, while they are as many
-  bool is_even = true;  // they are
+  size_t words = 0;     // of each polygon, while all have equally many
+  bool is_even = true;  // whether they all do
   std::array<bool, 2> has_points{
-      true, true};  // of 2 and of 3 numbers, all of them in the box that the first numbers make
+      true, true};  // of 2 and of 3 numbers, all of them inside the box that the first numbers make
 
   void add(const LabelKinds& other);
-  // What the user should know of it; "": nothing.
+  // Returns a message for the user; "" if there is nothing to report.
   std::string note() const;
 };
 
 struct YoloLabels {
-  std::vector<ImageObject> objects;  // with a mask where the line has a polygon and masks are wanted
+  std::vector<ImageObject> objects;  // with a mask if the line has a polygon and masks are wanted
   LabelKinds kinds;
 };
 
-// Appends "path: line N: what" for each line that is wrong. Without a size there are no objects.
+// Appends "path: line N: what" for each faulty line. Without a size there are no objects.
 YoloLabels read_yolo_labels(const std::string& path, const YoloYaml& set, ImageSize size, bool masks,
                             std::vector<std::string>& problems);
 

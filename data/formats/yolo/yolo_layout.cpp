@@ -9,7 +9,7 @@
 namespace saccade {
 namespace {
 
-// The images of a split that nothing names, by the names that are usual; "": there are none.
+// Returns the images of a split that no file names, by the usual names; "" if there are none.
 std::string usual_images(const std::string& folder, const SplitNames& split) {
   std::vector<std::string> usual;
   for (const std::string& name : split.names) {
@@ -19,8 +19,8 @@ std::string usual_images(const std::string& folder, const SplitNames& split) {
   return first_folder(usual);
 }
 
-// What the file names must be there; only a test split, which many exporters name whether or not there is
-// one, may lack.
+// Everything that the file names must exist, except a test split, which many exporters name even if there is
+// none.
 DataSplits splits_named_in(const YoloYaml& set, const std::string& file) {
   DataSplits splits;
   const std::string folder = parent_of(file);
@@ -58,7 +58,7 @@ bool names_classes(const std::string& file) {
   }
 }
 
-// Those of the folder's own files that describe a data set; files of other names may be about anything.
+// Returns the folder's files that describe a data set; other files may be about anything.
 std::vector<std::string> descriptions_in(const std::string& folder) {
   std::vector<std::string> found;
   for (const char* ending : {".yaml", ".yml", ".data"})
@@ -67,7 +67,7 @@ std::vector<std::string> descriptions_in(const std::string& folder) {
   return found;
 }
 
-// The file that describes the set; "": there is none.
+// Returns the file that describes the set; "" if there is none.
 std::string description_in(const std::string& folder) {
   for (const char* usual : {"data.yaml", "dataset.yaml", "data.yml", "dataset.yml", "obj.data"})
     if (is_file(joined(folder, usual))) return joined(folder, usual);
@@ -80,7 +80,7 @@ std::string description_in(const std::string& folder) {
   return is_file(darknet) ? darknet : "";
 }
 
-// Images and their labels side by side.
+// Returns whether images and their labels are side by side.
 bool is_flat(const std::string& folder) {
   if (!is_folder(folder)) return false;
   for (const std::string& text : list_files(folder, ".txt")) {

@@ -22,7 +22,7 @@ namespace {
 
 constexpr FileKind kDarknetFile{"an obj.data", uint64_t{1} << 20};
 
-// A document in memory; its nodes refer to each other by number, so aliases cost nothing.
+// A document in memory; its nodes refer to each other by number, so aliases need no copies.
 class YamlDocument {
  public:
   explicit YamlDocument(const std::string& path) : path_(path) { load_yaml(path, *document_); }
@@ -40,7 +40,7 @@ class YamlDocument {
     if (n.type != YAML_SCALAR_NODE) return std::nullopt;
     return std::string(reinterpret_cast<const char*>(n.data.scalar.value), n.data.scalar.length);
   }
-  // Of a list.
+  // The elements of a list.
   static std::span<const int> elements(const yaml_node_t& node) {
     return {node.data.sequence.items.start, node.data.sequence.items.top};
   }
@@ -63,7 +63,7 @@ class YamlDocument {
   std::unique_ptr<yaml_document_t, Delete> document_{new yaml_document_t{}};
 };
 
-// A list, or a mapping of 0, 1, ... to names in any order.
+// Reads a list, or a mapping of 0, 1, ... to names in any order.
 std::vector<std::string> read_names(YamlDocument& yaml, int index) {
   const yaml_node_t& node = yaml.node(index);
   std::vector<std::string> names;
@@ -92,7 +92,7 @@ std::vector<std::string> read_names(YamlDocument& yaml, int index) {
   return names;
 }
 
-// A folder or a list of images, or several of them.
+// Reads a folder or a list of images, or several of them.
 std::vector<YoloEntry> read_entries(YamlDocument& yaml, const std::string& split, int index) {
   const yaml_node_t& node = yaml.node(index);
   std::vector<YoloEntry> entries;
@@ -109,15 +109,15 @@ std::vector<YoloEntry> read_entries(YamlDocument& yaml, const std::string& split
   return entries;
 }
 
-// A word, or a list of words.
+// Returns whether it is a word or a list of words.
 bool is_words(YamlDocument& yaml, int index) {
   const yaml_node_t& node = yaml.node(index);
   if (node.type != YAML_SEQUENCE_NODE) return node.type == YAML_SCALAR_NODE;
   return std::ranges::all_of(yaml.elements(node), [&](int i) { return yaml.text(i).has_value(); });
 }
 
-// Keys that are no part of the format: another usual name of a split is the split where that is not there;
-// what else names images is told.
+// Handles keys that are not part of the format: another usual name of a split is used if the split itself is
+// missing; other keys that name images are reported.
 void take_others(const std::map<std::string, std::vector<YoloEntry>>& others, const std::string& path,
                  YoloYaml& out) {
   for (const auto& [key, entries] : others) {
@@ -136,7 +136,7 @@ void take_others(const std::map<std::string, std::vector<YoloEntry>>& others, co
   }
 }
 
-// The numbers of a list of two.
+// Reads a list of two numbers.
 void read_key_points(YamlDocument& yaml, int index, YoloYaml& out) {
   const yaml_node_t& node = yaml.node(index);
   std::vector<double> numbers;
@@ -169,13 +169,13 @@ YoloYaml read_yolo_yaml(const std::string& path) {
   YoloYaml out;
   bool has_names = false;
   std::set<std::string> seen;
-  std::optional<std::pair<int, double>> count;  // where it stands
+  std::optional<std::pair<int, double>> count;  // with its position
   const yaml_node_t& root = yaml.root();
   std::map<std::string, std::vector<YoloEntry>> others;
   for (const yaml_node_pair_t& p : yaml.pairs(root)) {
     const auto key = yaml.text(p.key);
     if (!key) continue;
-    // Of what nobody reads here, the last one counts, as for others that read such files.
+    // For keys that are not read here, the last one counts, as in other programs that read such files.
     if (kReadKeys.contains(*key) && !seen.insert(*key).second)
       yaml.fail_at(p.key, fmt::format("\"{}\" appears twice", shortened(*key)));
     if (*key == "names") {
@@ -206,7 +206,7 @@ YoloYaml read_yolo_yaml(const std::string& path) {
 YoloYaml read_darknet_data(const std::string& path) {
   YoloYaml out;
   std::string names;
-  TextLine count;  // of the classes, where it is said
+  TextLine count;  // number of classes, if given
   for (const TextLine& line : text_lines(read_text(path, kDarknetFile))) {
     const size_t equals = line.text.find('=');
     if (line.text.starts_with('#') || line.text.starts_with(';')) continue;

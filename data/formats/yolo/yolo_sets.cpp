@@ -17,10 +17,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Which files folders hold, for who asks of thousands: each folder is read once, when first asked about.
+// Caches the files of folders for thousands of queries: each folder is read once, when first needed.
 class KnownFiles {
  public:
-  // As is_file of the folder's file.
+  // Like is_file for a file of the folder.
   bool has(const std::string& folder, const std::string& name) {
     const auto [it, is_new] = folders_.try_emplace(folder);
     if (is_new) {
@@ -45,7 +45,7 @@ class KnownFiles {
 
 constexpr FileKind kLabelHead{"a file of YOLO labels", uint64_t{64} << 20};
 
-// What exporters put before a name although it is next to the file.
+// Removes prefixes that exporters write although the file is next to this one.
 std::string without_prefix(std::string name) {
   for (const std::string_view prefix : {"../", "./", "data/"})
     while (name.starts_with(prefix)) name.erase(0, prefix.size());
@@ -61,7 +61,7 @@ std::string first_place(const std::vector<std::string>& folders, const std::stri
   return "";
 }
 
-// The last folder that is called so becomes "labels"; "" without one.
+// Replaces the last folder with one of these names by "labels"; "" if there is none.
 std::string as_labels(const fs::path& images) {
   std::vector<fs::path> parts;
   for (const fs::path& part : normal_path(images)) parts.push_back(part);
@@ -76,7 +76,7 @@ std::string as_labels(const fs::path& images) {
   return "";
 }
 
-// A line that begins with five numbers.
+// Returns whether a line starts with five numbers.
 bool is_label_line(std::string_view line) {
   int numbers = 0;
   while (!line.empty() && numbers < 5) {
@@ -88,13 +88,13 @@ bool is_label_line(std::string_view line) {
   return numbers == 5;
 }
 
-// Empty, or one with such a line.
+// Returns whether the file is empty or starts with such a line.
 bool looks_like_labels(const std::string& path) {
   const std::vector<TextLine> lines = text_lines(head_of(path, kLabelHead));
   return lines.empty() || is_label_line(lines[0].text);
 }
 
-// Looks for the labels of one image after another.
+// Finds the labels of one image after another.
 class LabelSearch {
  public:
   explicit LabelSearch(const std::string& root) : root_(root) {}
@@ -109,7 +109,7 @@ class LabelSearch {
       if (std::string found = text_of(joined(own, path.substr(path.rfind('/') + 1))); !found.empty())
         return found;
     std::string beside = text_of(path);
-    // Beside images whose labels have a folder, there may be texts of another kind.
+    // Next to images whose labels have a folder, there may be texts of another kind.
     const bool has_folder = !own.empty() && (is_folder(own) || !label_folder(image.folder).empty());
     return beside.empty() || !has_folder || looks_like_labels(beside) ? beside : "";
   }
@@ -123,7 +123,7 @@ class LabelSearch {
   std::string name_in_source(const std::string& path, const YoloImage& image) const {
     return image.folder == root_ ? image.name : name_below(path, image.folder);
   }
-  // The text file with this ending or with that of Windows; "": none.
+  // Returns the text file with this ending or with that of Windows; "" if there is none.
   std::string text_of(const std::string& image) {
     const size_t slash = image.rfind('/'), begin = slash == std::string::npos ? 0 : slash + 1;
     const std::string folder = image.substr(0, begin > 1 ? begin - 1 : begin), name = image.substr(begin),
@@ -136,7 +136,7 @@ class LabelSearch {
 
   std::string root_;
   KnownFiles files_;
-  std::map<std::string, std::string> labels_;  // of folders of images
+  std::map<std::string, std::string> labels_;  // by folder of images
 };
 
 }  // namespace
@@ -206,7 +206,7 @@ YoloImages images_of(const std::vector<YoloSource>& sources, const std::string& 
       for (const TextLine& line : text_lines(read_text(source.place, kTextFile))) {
         std::string place =
             first_place(folders, line.text, [&](const std::string& one) { return known.has(one); });
-        if (place.empty()) place = joined(folders[0], line.text);  // whoever looks at the images tells
+        if (place.empty()) place = joined(folders[0], line.text);  // the check of images reports it
         add(name_below(place, root), root, line.number);
       }
       continue;
@@ -217,7 +217,7 @@ YoloImages images_of(const std::vector<YoloSource>& sources, const std::string& 
     };
     for (const std::string& name : listing.images) add(below(name), source.place);
     for (const std::string& link : listing.links) out.links.push_back(below(link));
-    // One of several folders may be a link itself.
+    // One of several folders may itself be a link.
     if (source.place != root && kind_of_link(root, source.place) != LinkKind::kInside) {
       out.links.push_back(name_below(source.place, root));
       out.notes.push_back(notes_on_links({out.links.back()}, {}, root)[0]);
