@@ -1,7 +1,7 @@
 // Augmentation: a list of steps, each applied to an image and its objects, which follow the pixels exactly.
-// Training and evaluation have a list each. All chance comes from one Rng, drawn in the order of the steps,
-// so an image's augmentation depends on its key alone. A step is one file that registers itself; its fields
-// stand in the message Augment of the schema.
+// Training and evaluation each have a list. All random numbers come from one Rng, drawn in the order of the
+// steps, so an image's augmentation depends only on its key. A step is one file that registers itself; its
+// fields are in the message Augment of the schema.
 #pragma once
 
 #include <array>
@@ -19,13 +19,13 @@
 
 namespace saccade {
 
-// What steps are made from: the fields of `data.augment` by name, and what else of a configuration concerns
-// them.
+// The inputs that steps are made from: the fields of `data.augment` by name, and other relevant parts of the
+// configuration.
 struct AugmentFields {
   std::map<std::string, std::vector<double>> values;  // one value, or those of a list; a bool is 0 or 1
-  bool complete = false;  // a name that is not there is an Error; else it reads as 0
+  bool complete = false;                              // a missing name is an Error; otherwise it reads as 0
   Filter filter = Filter::kBilinear;
-  // What images are normalised by, of red, green and blue in [0, 1].
+  // The mean and deviation that images are normalised with, for red, green and blue in [0, 1].
   std::array<double, 3> mean{0.485, 0.456, 0.406}, std{0.229, 0.224, 0.225};
 
   double number(const std::string& name) const;
@@ -37,37 +37,37 @@ struct AugmentFields {
 };
 
 using AugmentFunction = std::function<void(Sample& sample, Rng& rng)>;
-// A step that moves nothing, only changes colours.
+// A step that only changes colours and moves nothing.
 using PixelFunction = std::function<void(Image& image, Rng& rng)>;
-// Another image of the data set, before any augmentation.
+// Returns another image of the data set, before any augmentation.
 using AnotherSample = std::function<Sample(Rng& rng)>;
 using CombineFunction = std::function<void(Sample& sample, Rng& rng, const AnotherSample& another)>;
 
-// Epochs from `begin` up to, but without, `end`.
+// The epochs from `begin` to `end`, without `end`.
 struct EpochRange {
   int64_t begin = 0, end = INT64_MAX;
   bool contains(int64_t epoch) const { return epoch >= begin && epoch < end; }
 };
 
-// When a step is on, where its own fields say that it is: always; in the epochs of the strong augmentations
-// (strong_start_epoch to strong_stop_epoch); or in those of them in which images are combined (to
+// When a step that its own fields switch on is active: always; in the epochs of the strong augmentations
+// (strong_start_epoch to strong_stop_epoch); or in those of them in which images are combined (up to
 // mosaic_stop_epoch).
 enum class AugmentPhase { kAlways, kStrong, kCombining };
 EpochRange epochs_of(AugmentPhase phase, const AugmentFields& fields);
 
 struct AugmentSpec {
   std::string name;
-  // Steps run by ascending order, of the same order by name: below 0 the strong ones on the image as it is,
-  // below 20 turns and flips, below 40 the size, below 60 the colours, then what hides parts of the image. A
-  // new step between old ones leaves their random numbers as they are where it is off.
+  // Steps run in ascending order, those of equal order by name: below 0 the strong ones on the original
+  // image, below 20 turns and flips, below 40 the size, below 60 the colours, then those that hide parts of
+  // the image. Adding a step between others leaves their random numbers unchanged while it is off.
   int order = 0;
   AugmentPhase phase = AugmentPhase::kAlways;
-  // The field with the probability of the step, which draws a number for each image and is off where the
-  // field is 0; "": the step always happens.
+  // The field with the probability of the step, which draws a number for each image and is off if the field
+  // is 0; empty if the step always happens.
   std::string probability = {};
   std::string file = {};
-  // Nothing: the fields leave the step out. Throws Error for a field that is out of range.
-  // One of the three is there.
+  // These return nothing if the fields leave the step out, and throw Error for a field that is out of range.
+  // Exactly one of the three is set.
   AugmentFunction (*make)(const AugmentFields& fields) = nullptr;
   PixelFunction (*make_of_pixels)(const AugmentFields& fields) = nullptr;
   CombineFunction (*make_of_several)(const AugmentFields& fields) = nullptr;
@@ -82,14 +82,13 @@ struct AugmentStep {
 };
 using Augmentation = std::vector<AugmentStep>;
 
-// The registered steps that the fields switch on. Throws Error for a field that is out of range.
+// Returns the registered steps that the fields switch on. Throws Error for a field that is out of range.
 Augmentation make_augmentation(const AugmentFields& fields);
-// `another` is needed by steps that combine images. A step that is not on in this epoch draws no random
-// numbers.
+// Steps that combine images need `another`. A step that is not active in this epoch draws no random numbers.
 Sample augment(Sample sample, const Augmentation& steps, Rng& rng, int64_t epoch = 0,
                const AnotherSample& another = {});
 
-// From the closed range [low, high].
+// Draws from the closed range [low, high].
 inline int64_t pick_between(Rng& rng, int64_t low, int64_t high) { return low + rng.below(high - low + 1); }
 
 }  // namespace saccade

@@ -17,7 +17,7 @@ struct ColorMap {
 
 ColorMap color_map(double b, double c, double s, double hue, double mean_gray) {
   constexpr double kGray[3] = {0.299, 0.587, 0.114};
-  // The hue turns in the chroma plane of YIQ, which leaves the luma as it is.
+  // The hue turns in the chroma plane of YIQ, which keeps the luma unchanged.
   constexpr double kI[3] = {0.595716, -0.274453, -0.321263}, kQ[3] = {0.211456, -0.522591, 0.311135};
   constexpr double kFromI[3] = {0.9563, -0.2721, -1.1070}, kFromQ[3] = {0.6210, -0.6474, 1.7046};
   double cos = std::cos(2 * std::numbers::pi * hue), sin = std::sin(2 * std::numbers::pi * hue);
@@ -45,8 +45,8 @@ double mean_gray_of(const Image& image) {
          pixels;
 }
 
-// Random factors from [1 - v, 1 + v] for brightness, contrast and saturation,
-// and a turn of the hue by [-hue, hue].
+// Draws factors from [1 - v, 1 + v] for brightness, contrast and saturation,
+// and a turn of the hue from [-hue, hue].
 PixelFunction make_color_jitter(const AugmentFields& fields) {
   const double brightness = fields.number("brightness"), contrast = fields.number("contrast"),
                saturation = fields.number("saturation"), hue = fields.number("hue");
@@ -72,8 +72,8 @@ PixelFunction make_color_jitter(const AugmentFields& fields) {
 void change_color(Image& image, double brightness, double contrast, double saturation, double hue) {
   if (image.rgb.empty()) return;
   ColorMap map = color_map(brightness, contrast, saturation, hue, mean_gray_of(image));
-  // 16 fractional bits; integers give the same bytes whatever the compiler contracts. Each input byte looks
-  // up what it adds to the three outputs.
+  // 16 fractional bits; integers give the same bytes however the compiler contracts operations. A table gives
+  // what each input byte adds to the three outputs.
   std::vector<Int4> table(3 * 256);
   for (size_t j = 0; j < 3; ++j) {
     Int4 column{}, offset{};

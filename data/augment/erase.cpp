@@ -1,6 +1,6 @@
 // Random erasing (Zhong et al., 2020) with timm's ranges, attempts and noise: a rectangle of 2 % to a third
-// of the image is filled with normal noise of the mean and deviation that images are normalised by,
-// cut to bytes. Objects stay.
+// of the image is filled with normal noise with the mean and deviation that images are normalised with,
+// clipped to bytes. Objects stay.
 #include <algorithm>
 #include <cmath>
 

@@ -5,12 +5,12 @@
 namespace saccade {
 namespace {
 
-// A step whose probability is the field of its name.
+// Registers a step whose probability is the field with its name.
 bool add_turn(const char* name, int order, AugmentFunction (*make)(const AugmentFields&)) {
   return augmentations().add({.name = name, .order = order, .probability = name, .make = make});
 }
 
-// By 90, 180 or 270 degrees with equal chance.
+// Rotates by 90, 180 or 270 degrees with equal probability.
 void rotate_at_random(Sample& sample, Rng& rng) {
   rotate90(sample, static_cast<int>(pick_between(rng, 1, 3)));
 }

@@ -1,5 +1,5 @@
-// RandomIoUCrop of torchvision (SSD's patches; Liu et al., 2016): a window that overlaps some object by a
-// drawn minimum. Objects with their centre inside are kept, cut to it.
+// RandomIoUCrop of torchvision (SSD's patches; Liu et al., 2016): crops a window that overlaps some object by
+// a randomly drawn minimum. Objects with their centre inside are kept and clipped to it.
 #include <algorithm>
 #include <functional>
 
@@ -15,7 +15,7 @@ bool has_centre(const Box& window, const Instance& i) {
 }
 
 void iou_crop(Sample& sample, Rng& rng) {
-  // 1: the image stays as it is, which is also what becomes of one that no window fits.
+  // 1 leaves the image unchanged, which is also the outcome for an image that no window fits.
   constexpr double kMinimums[] = {0, 0.1, 0.3, 0.5, 0.7, 0.9, 1};
   if (sample.is_mosaic || sample.instances.empty()) return;
   const int64_t height = sample.image.height, width = sample.image.width;

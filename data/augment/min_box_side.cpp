@@ -1,5 +1,5 @@
-// SanitizeBoundingBoxes of torchvision, after what cuts the image and again at its last size: boxes of which
-// hardly anything is left are no objects to learn.
+// SanitizeBoundingBoxes of torchvision, after the steps that crop the image and again at its final size:
+// boxes of which hardly anything is left are no objects to learn.
 #include "core/tensor/error.h"
 #include "data/augment/augment.h"
 #include "data/augment/transforms.h"

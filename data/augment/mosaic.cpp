@@ -1,5 +1,5 @@
 // The mosaic of DEIM (Huang et al., 2025), which makes one-to-one matching dense: the image and three random
-// others in the quarters of a canvas, rotated, moved and scaled together.
+// others fill the quarters of a canvas and are rotated, moved and scaled together.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -11,11 +11,11 @@
 namespace saccade {
 namespace {
 
-// Of the resized images; the longest that keeps every canvas an image.
+// For the resized images; the largest value that keeps every canvas a valid image.
 constexpr int64_t kLongestSide = 6688;
 static_assert(4 * kLongestSide * kLongestSide <= kMaxImagePixels);
 
-// Each with its short side resized to `side`, from the top left of a cell that is as large as the largest of
+// Resizes the short side of each to `side` and puts each at the top left of a cell as large as the largest of
 // them.
 void join_four(Sample& sample, int64_t side, Filter filter, Rng& rng, const AnotherSample& another) {
   SACCADE_CHECK(another != nullptr, "[mosaic] there are no other images here");
@@ -24,7 +24,7 @@ void join_four(Sample& sample, int64_t side, Filter filter, Rng& rng, const Anot
   int64_t height = 0, width = 0;
   for (Sample& part : parts) {
     ImageSize size = detr_size(part.image.height, part.image.width, side, kLongestSide);
-    // An image one pixel wide may still be longer.
+    // The long side of an image one pixel wide may still exceed the limit.
     size = {std::min(size.height, kLongestSide), std::min(size.width, kLongestSide)};
     resize(part, size.height, size.width, filter);
     height = std::max(height, size.height);

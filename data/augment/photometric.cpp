@@ -1,7 +1,7 @@
-// RandomPhotometricDistort of torchvision with its ranges, as SSD (Liu et al., 2016) and the RT-DETR family
-// train: each of brightness, contrast, saturation, hue and the order of the channels changes with a
-// probability of its own. The arithmetic is Pillow's, 8 bits between two changes and f32 inside, in tables
-// that no compiler contracts.
+// RandomPhotometricDistort of torchvision with its ranges, as used by SSD (Liu et al., 2016) and the RT-DETR
+// family: each of brightness, contrast, saturation, hue and the order of the channels changes with its own
+// probability. The arithmetic is Pillow's, 8 bits between two changes and f32 inside, in tables, so that no
+// compiler can contract it.
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -15,7 +15,7 @@ namespace {
 
 int luma(const uint8_t* p) { return (p[0] * 19595 + p[1] * 38470 + p[2] * 7471 + 0x8000) >> 16; }
 
-// What blending a and b gives: a + factor * (b - a), cut to a byte. By b - a, from -255 to 255.
+// Blends a and b: a + factor * (b - a), clamped to a byte. Indexed by b - a, from -255 to 255.
 class Blend {
  public:
   explicit Blend(double factor) {
@@ -33,7 +33,7 @@ class Blend {
   std::array<float, 511> part_;
 };
 
-// Each byte between one value and itself.
+// Blends each byte with one value.
 void blend_with(Image& image, int value, double factor) {
   const Blend blend(factor);
   std::array<uint8_t, 256> table;
@@ -59,7 +59,7 @@ void change_saturation(Image& image, double factor) {
 
 uint8_t byte_of(double value) { return static_cast<uint8_t>(std::clamp(static_cast<int>(value), 0, 255)); }
 
-// Through Pillow's HSV in bytes, of which the hue turns.
+// Converts to Pillow's HSV in bytes, turns the hue, and converts back.
 void change_hue(uint8_t* p, uint8_t turn) {
   const int r = p[0], g = p[1], b = p[2];
   const int most = std::max({r, g, b}), range = most - std::min({r, g, b});

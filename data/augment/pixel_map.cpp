@@ -13,19 +13,19 @@ struct PixelWindow {
   ImageSize size;
 };
 
-// The whole pixels around a box, inside the image.
+// Returns the whole pixels around a box, inside the image.
 PixelWindow window_around(const Box& b, ImageSize image) {
   const Box c = cut({std::floor(b.x1), std::floor(b.y1), std::ceil(b.x2), std::ceil(b.y2)}, image);
   return {std::llround(c.y1), std::llround(c.x1), {std::llround(c.height()), std::llround(c.width())}};
 }
 
-// By whole pixels.
+// Returns whether the map only moves by whole pixels.
 bool only_moves(const PixelMap& m) {
   return m.scale_x == 1 && m.scale_y == 1 && m.cos == 1 && m.x == std::floor(m.x) && m.y == std::floor(m.y);
 }
 
-// Where the pixels of a window of the new image come from in one of the old, with 32 fractional bits:
-// integers give the same bytes whatever the compiler contracts.
+// Maps the pixels of a window of the new image to those of one in the old image, with 32 fractional bits:
+// integers give the same bytes however the compiler contracts operations.
 struct Sources {
   int64_t column, row;  // of the first pixel
   int64_t column_right, row_right, column_down, row_down;
@@ -42,7 +42,7 @@ struct Sources {
   }
 };
 
-// Copies the pixels of C elements that come from `in`; the others stay.
+// Copies the pixels of C elements whose source is inside `in`; the others stay.
 template <int64_t C, class T>
 void gather(const Sources& s, const T* in, ImageSize from, T* out, ImageSize to) {
   for (int64_t y = 0; y < to.height; ++y) {
@@ -55,7 +55,7 @@ void gather(const Sources& s, const T* in, ImageSize from, T* out, ImageSize to)
   }
 }
 
-// Rows stay rows.
+// Copies whole rows, for maps that only move.
 template <int64_t C, class T>
 void copy_rows(int64_t top, int64_t left, const T* in, ImageSize from, T* out, ImageSize to) {
   const int64_t begin = std::max<int64_t>(left, 0), end = std::min(left + from.width, to.width);
@@ -71,14 +71,14 @@ void move_pixels(const PixelMap& map, const T* in, ImageSize from, T* out) {
   gather<C>(Sources(map, {}, {}), in, from, out, map.size);
 }
 
-// Nothing: of the object too little is left.
+// Returns nothing if too little of the object is left.
 std::optional<Instance> moved(Instance instance, const PixelMap& map) {
   instance.box = map(instance.box);
   instance.area *= std::abs(map.scale_x * map.scale_y);
   if (map.min_area_ratio) {
     const double before = instance.box.area();
     instance.box = cut(instance.box, map.size);
-    instance.area = instance.box.area();  // as DETR: the object's own is unknown once its box is cut
+    instance.area = instance.box.area();  // as in DETR: the object's own is unknown once its box is clipped
     if (instance.box.width() <= 0 || instance.box.height() <= 0) return std::nullopt;
     if (instance.area < *map.min_area_ratio * before) return std::nullopt;
   }

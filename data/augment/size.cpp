@@ -1,4 +1,4 @@
-// What decides the size of an image: DETR's crop and short sides, or a fixed size in one of four ways.
+// Steps that set the size of an image: DETR's crop and short sides, or a fixed size in one of four ways.
 #include <algorithm>
 #include <cmath>
 #include <unordered_map>
@@ -11,7 +11,7 @@ namespace {
 
 enum class SizeRule { kShortSide, kFixed, kScaleJitter, kAreaCrop, kCenterCrop };
 
-// The one rule that the fields choose.
+// Returns the rule that the fields select.
 SizeRule size_rule(const AugmentFields& f) {
   const double height = f.number("height"), scale_min = f.number("scale_min"),
                scale_max = f.number("scale_max");
@@ -43,8 +43,8 @@ void resize_short_side(Sample& sample, const std::vector<int64_t>& sides, int64_
   resize(sample, size.height, size.width, filter);
 }
 
-// DETR's RandomSizeCrop: the short side is resized to one of crop_short_sides (empty: left as it is), and a
-// window whose width and height are drawn from [crop_min, crop_max] (both cut to the image) is kept.
+// DETR's RandomSizeCrop: resizes the short side to one of crop_short_sides (if empty, the size stays), then
+// keeps a window whose width and height are drawn from [crop_min, crop_max] (both limited to the image).
 AugmentFunction make_crop_before(SizeRule rule, const AugmentFields& f) {
   if (size_rule(f) != rule) return nullptr;
   const int64_t min = f.integer("crop_min"), max = f.integer("crop_max");
@@ -66,8 +66,8 @@ AugmentFunction make_crop_before(SizeRule rule, const AugmentFields& f) {
 AugmentFunction make_size_crop(const AugmentFields& f) { return make_crop_before(SizeRule::kShortSide, f); }
 AugmentFunction make_stretch_crop(const AugmentFields& f) { return make_crop_before(SizeRule::kFixed, f); }
 
-// The short side becomes one of short_sides (empty: the size stays), the long side at most long_side (0:
-// no bound).
+// Resizes the short side to one of short_sides (if empty, the size stays) and the long side to at most
+// long_side (0: no bound).
 AugmentFunction make_short_side_resize(const AugmentFields& f) {
   std::vector<int64_t> short_sides = sides(f, "short_sides");
   const int64_t long_side = f.integer("long_side");
@@ -78,7 +78,7 @@ AugmentFunction make_short_side_resize(const AugmentFields& f) {
   };
 }
 
-// Stretched to height x width.
+// Stretches to height x width.
 AugmentFunction make_fixed_resize(const AugmentFields& f) {
   if (size_rule(f) != SizeRule::kFixed) return nullptr;
   return [height = f.integer("height"), width = f.integer("width"), filter = f.filter](Sample& sample, Rng&) {
@@ -86,8 +86,8 @@ AugmentFunction make_fixed_resize(const AugmentFields& f) {
   };
 }
 
-// The fraction that the most frequent class has of those pixels of a window that have one;
-// 1 where there is only one.
+// Returns the fraction of the most frequent class among the pixels of a window that have a class;
+// 1 if there is only one class.
 double largest_share(const LabelMap& labels, int64_t y, int64_t x, ImageSize window) {
   std::unordered_map<uint16_t, int64_t> counts;
   int64_t all = 0, most = 0;
@@ -101,11 +101,11 @@ double largest_share(const LabelMap& labels, int64_t y, int64_t x, ImageSize win
   return counts.size() < 2 ? 1 : static_cast<double>(most) / static_cast<double>(all);
 }
 
-// "Large-scale jitter" (Ghiasi et al., 2021): the largest size that fits height x width, or scale_short_side
-// and scale_long_side (mmsegmentation), times U(scale_min, scale_max), is cut or padded to height x width. Of
-// label maps, a window is drawn up to ten times until no class has cat_max_ratio of it. Before, width and
-// height are stretched against each other by up to aspect_jitter. With pad_as_image a small image is put at a
-// random place on a grey canvas that then counts as image, instead of top left with padding that is masked.
+// "Large-scale jitter" (Ghiasi et al., 2021): resizes to the largest size that fits height x width, or
+// scale_short_side and scale_long_side (mmsegmentation), times U(scale_min, scale_max), then crops or pads to
+// height x width. For label maps, draws up to ten windows until no class has cat_max_ratio of it. First,
+// width and height are stretched against each other by up to aspect_jitter. With pad_as_image a small image
+// goes to a random place on a grey canvas that counts as image, instead of the top left with masked padding.
 AugmentFunction make_scale_jitter(const AugmentFields& f) {
   if (size_rule(f) != SizeRule::kScaleJitter) return nullptr;
   const double low = f.number("scale_min"), high = f.number("scale_max"),
@@ -128,7 +128,7 @@ AugmentFunction make_scale_jitter(const AugmentFields& f) {
     double ratio = scale * fit;
     int64_t scaled_w = std::max<int64_t>(1, std::llround(w * ratio));
     int64_t scaled_h = std::max<int64_t>(1, std::llround(h * ratio));
-    // The whole image is resized before the window is cut, so the filter sees the same neighbours as in
+    // The whole image is resized before cropping, so that the filter sees the same neighbours as in
     // evaluation.
     resize(sample, scaled_h, scaled_w, filter);
     int64_t kept_h = std::min(scaled_h, height), kept_w = std::min(scaled_w, width);
@@ -149,9 +149,9 @@ AugmentFunction make_scale_jitter(const AugmentFields& f) {
   };
 }
 
-// torchvision's RandomResizedCrop: a window of a random part of the area and a random aspect ratio (width /
-// height), or, when ten draws do not fit, the largest centred one of an allowed ratio;
-// stretched to height x width.
+// torchvision's RandomResizedCrop: crops a window with a random fraction of the area and a random aspect
+// ratio (width / height) or, if ten draws do not fit, the largest centred one with an allowed ratio,
+// and stretches it to height x width.
 AugmentFunction make_area_crop(const AugmentFields& f) {
   if (size_rule(f) != SizeRule::kAreaCrop) return nullptr;
   const double area_min = f.number("crop_area_min"), area_max = f.number("crop_area_max"),
@@ -185,21 +185,21 @@ AugmentFunction make_area_crop(const AugmentFields& f) {
   };
 }
 
-// timm's evaluation of classifiers: the short side to that of height x width divided by val_crop_pct,
-// then the centre.
+// timm's evaluation of classifiers: resizes the short side to that of height x width divided by val_crop_pct,
+// then crops the centre.
 AugmentFunction make_center_crop(const AugmentFields& f) {
   if (size_rule(f) != SizeRule::kCenterCrop) return nullptr;
   const double part = f.number("val_crop_pct");
   SACCADE_CHECK(part <= 1, "[augment] val_crop_pct must be in (0, 1]");
   return [part, height = f.integer("height"), width = f.integer("width"), filter = f.filter](Sample& sample,
                                                                                              Rng&) {
-    // The short side's target is that of the longer fixed side, so that the window always fits.
+    // The target of the short side is that of the longer fixed side, so that the window always fits.
     const int64_t longer = std::max(height, width);
     const int64_t side =
         std::max(longer, static_cast<int64_t>(std::floor(static_cast<double>(longer) / part)));
     ImageSize size = detr_size(sample.image.height, sample.image.width, side, 0);
     resize(sample, size.height, size.width, filter);
-    auto middle = [](int64_t outer, int64_t inner) {  // halves to even, as Python's round
+    auto middle = [](int64_t outer, int64_t inner) {  // rounds halves to even, like Python's round
       return static_cast<int64_t>(std::nearbyint(static_cast<double>(outer - inner) / 2));
     };
     crop(sample, middle(size.height, height), middle(size.width, width), height, width);

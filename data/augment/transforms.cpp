@@ -90,7 +90,7 @@ ImageSize detr_size(int64_t height, int64_t width, int64_t short_side, int64_t m
   int64_t size = short_side;
   if (max_long_side > 0 &&
       longer / shorter * static_cast<double>(size) > static_cast<double>(max_long_side)) {
-    // Python's round() goes to even at a tie, as nearbyint does.
+    // Python's round() rounds ties to even, like nearbyint.
     size = std::max<int64_t>(
         1, static_cast<int64_t>(std::nearbyint(static_cast<double>(max_long_side) * shorter / longer)));
   }

@@ -1,4 +1,4 @@
-// RandomZoomOut of torchvision (SSD's expansion; Liu et al., 2016): the image at a random place of a black
+// RandomZoomOut of torchvision (SSD's expansion; Liu et al., 2016): places the image at random on a black
 // canvas whose sides are up to four times as long.
 #include <algorithm>
 #include <cmath>

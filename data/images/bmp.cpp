@@ -22,7 +22,7 @@ struct BmpLayout {
   size_t pixels_at = 0, stride = 0;
 };
 
-// Other text may begin with "BM" too.
+// Other files may also start with "BM".
 bool is_bmp(Bytes b) {
   if (b.size() < 26 || !has_text(b, 0, "BM")) return false;
   const uint32_t header = little32(b, 14);
@@ -30,7 +30,7 @@ bool is_bmp(Bytes b) {
          header == 124;
 }
 
-// Throws InputError for what is no bitmap of the kinds above; the pixels need not be there.
+// Throws InputError unless it is a bitmap of the kinds above; the pixels may be missing.
 BmpLayout bmp_layout(Bytes b, const std::string& name) {
   const uint32_t header = little32(b, 14);
   const bool is_os2 = header == 12;
@@ -59,7 +59,7 @@ BmpLayout bmp_layout(Bytes b, const std::string& name) {
   l.masks = l.bits == 16 ? std::array<uint32_t, 3>{0x7C00, 0x03E0, 0x001F}
                          : std::array<uint32_t, 3>{0xFF0000, 0x00FF00, 0x0000FF};
   l.palette_at = kFileHeader + header;
-  if (has_masks) {  // in a header of 40 bytes they follow it, in a longer one they are its next fields
+  if (has_masks) {  // after a header of 40 bytes; in a longer one they are its next fields
     if (b.size() < 66) fail_cut(name, "BMP");
     for (size_t c = 0; c < 3; ++c) {
       l.masks[c] = little32(b, 54 + 4 * c);
@@ -105,7 +105,7 @@ std::optional<ImageHeader> bmp_peek(FilePieces& file, const std::string& name) {
 
 bool bmp_looks_whole(Bytes head, Bytes, size_t bytes) { return bmp_is_complete(bmp_layout(head, ""), bytes); }
 
-// The channel that the mask cuts out, as a byte.
+// Returns the channel that the mask selects, as a byte.
 uint8_t channel(uint32_t pixel, uint32_t mask) {
   const int shift = std::countr_zero(mask);
   const uint64_t most = mask >> shift, value = (pixel & mask) >> shift;

@@ -32,7 +32,7 @@ void fill(Image& image, Rect r, Rgb color, double alpha = 1) {
   }
 }
 
-// A frame of `width` pixels just inside the rectangle.
+// Draws a frame of `width` pixels just inside the rectangle.
 void frame(Image& image, Rect r, Rgb color, int64_t width, double alpha = 1) {
   width = std::min({width, (r.x2 - r.x1 + 1) / 2, (r.y2 - r.y1 + 1) / 2});
   fill(image, {r.x1, r.y1, r.x2, r.y1 + width}, color, alpha);
@@ -43,7 +43,7 @@ void frame(Image& image, Rect r, Rgb color, int64_t width, double alpha = 1) {
 
 bool is_light(Rgb c) { return 0.299 * c[0] + 0.587 * c[1] + 0.114 * c[2] > 140; }
 
-// Clamps a coordinate that a network predicted to what integers can hold.
+// Clamps a coordinate that a network predicted to the range of integers.
 int64_t pixel(double v, int64_t limit) {
   double low = -1e6, high = static_cast<double>(limit) + 1e6;
   return std::isfinite(v) ? std::llround(std::clamp(v, low, high)) : 0;
@@ -58,7 +58,7 @@ std::string tag_text(const Instance& box, const std::vector<std::string>& names)
 }  // namespace
 
 Rgb color_of_label(int64_t label) {
-  // Steps of the golden angle around the colour circle, with three lightnesses.
+  // Takes steps of the golden angle around the colour circle, with three lightnesses.
   double hue = std::fmod(static_cast<double>(label & 0xFFFF) * 0.61803398875 + 0.02, 1.0) * 6;
   double value = label % 3 == 1 ? 0.82 : 1.0, saturation = label % 3 == 2 ? 0.55 : 0.85;
   Rgb out;
@@ -149,7 +149,7 @@ void draw_boxes(Image& image, const std::vector<Instance>& boxes, const std::vec
                        ? *place
                        : at(x, std::clamp<int64_t>(r.y1 - h, 0, std::max<int64_t>(0, image.height - h))));
   }
-  // The most certain tags last, so that they stay readable where all places were taken.
+  // The most certain tags come last, so that they stay readable if no free place was left.
   for (size_t k = order.size(); k-- > 0;) {
     const std::string text = text_of(order[k]);
     Rgb color = color_of(order[k]);

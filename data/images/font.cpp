@@ -11,7 +11,7 @@
 #define STBTT_STATIC
 #include <stb_truetype.h>
 
-// The file of the font, as the assembler puts it in.
+// The file of the font, embedded by the assembler.
 __asm__(
     ".pushsection .rodata\n"
     ".balign 16\n"
@@ -33,7 +33,7 @@ const stbtt_fontinfo& font() {
   return font;
 }
 
-// The next character of a text in UTF-8, '?' for bytes that are none; moves `text` behind it.
+// Returns the next character of a text in UTF-8, '?' for invalid bytes; moves `text` past it.
 int next_character(std::string_view& text) {
   const size_t length = utf8_length(text);
   const int character = length > 0 ? static_cast<int>(code_point(text.substr(0, length))) : '?';
@@ -46,7 +46,7 @@ struct Letter {
   float x;  // of its origin, pixels
 };
 
-// The letters of a line, and its width.
+// Lays out the letters of a line and returns its width.
 std::vector<Letter> set_line(std::string_view text, float scale, float& width) {
   std::vector<Letter> letters;
   width = 0;
@@ -63,9 +63,9 @@ std::vector<Letter> set_line(std::string_view text, float scale, float& width) {
   return letters;
 }
 
-// Of letters, not of the whole font, whose highest accents and deepest strokes are seldom seen.
+// Metrics of letters, not of the whole font, whose highest accents and deepest strokes are rare.
 struct Metrics {
-  float scale, ascent;  // pixels a unit of the font; pixels from the top to the base line
+  float scale, ascent;  // pixels per unit of the font; pixels from the top to the base line
 };
 Metrics metrics_of(int64_t size) {
   int x1 = 0, y1 = 0, x2 = 0, y2 = 0, top = 0, bottom = 0;

@@ -12,41 +12,41 @@ constexpr size_t kScreenHeader = 13, kFrameHeader = 10;
 
 bool is_gif(Bytes b) { return has_text(b, 0, "GIF87a") || has_text(b, 0, "GIF89a"); }
 
-// Where a table of colours lies; none where there are 0 of them.
+// The place of a colour table; there is none if count is 0.
 struct GifColours {
   size_t at = 0, count = 0;
   size_t end() const { return at + 3 * count; }
 };
 
 struct GifLayout {
-  ImageSize size;  // of the screen, and of the first frame where that reaches out of it
+  ImageSize size;  // of the screen, enlarged by the first frame if that extends beyond it
   int64_t left = 0, top = 0, width = 0, height = 0;  // of the first frame
   GifColours colours;
-  int transparent = -1;  // colour of what nobody draws
+  int transparent = -1;  // colour index of transparent pixels
   bool is_interlaced = false;
-  size_t code_bits = 0, data = 0;  // the smallest codes; where the blocks of data begin
+  size_t code_bits = 0, data = 0;  // width of the smallest codes; start of the data blocks
 };
 
 GifColours colours_at(size_t at, uint8_t flags) {
   return {at, (flags & 0x80) != 0 ? size_t{2} << (flags & 7) : 0};
 }
 
-// The place behind blocks of data, each a size and as many bytes, and an empty one;
-// b.size() where they do not end.
+// Returns the place after data blocks, each a size and as many bytes, and an empty one;
+// b.size() if they do not end.
 size_t behind_blocks(Bytes b, size_t at) {
   while (at < b.size() && b[at] != 0) at += size_t{1} + b[at];
   return std::min(at + 1, b.size());
 }
 
-// What lies before the pixels of the first frame; nothing where the bytes end before that. Throws InputError
-// for what is no such file.
+// Reads the part before the pixels of the first frame; nothing if the bytes end before that. Throws
+// InputError if it is no such file.
 std::optional<GifLayout> gif_layout(Bytes b, const std::string& name) {
   if (b.size() < kScreenHeader) return std::nullopt;
   GifLayout l;
   const GifColours common = colours_at(kScreenHeader, b[10]);
   for (size_t at = common.end(); at < b.size();) {
     if (b[at] == '!') {
-      // Graphic control: whether a colour is transparent, and which.
+      // Graphic control: whether a colour is transparent, and which one.
       if (at + 7 < b.size() && b[at + 1] == 0xF9 && b[at + 2] == 4)
         l.transparent = (b[at + 3] & 1) != 0 ? b[at + 6] : -1;
       at = behind_blocks(b, at + 2);
@@ -83,7 +83,7 @@ std::optional<ImageHeader> gif_peek(FilePieces& file, const std::string& name) {
   return size ? std::optional(ImageHeader{*size}) : std::nullopt;
 }
 
-// Whether blocks follow each other to the end, and there are more frames, is known when all of it is read.
+// Only reading all tells whether blocks follow each other to the end and whether there are more frames.
 bool gif_looks_whole(Bytes, Bytes, size_t) { return false; }
 
 ImageHeader gif_header(Bytes b, const std::string& name) {
@@ -92,7 +92,7 @@ ImageHeader gif_header(Bytes b, const std::string& name) {
   ImageHeader header{l->size};
   size_t at = behind_blocks(b, l->data);
   const size_t bytes = at - l->data;
-  // 255 bytes hold at most as many codes of 9 bits, or fewer longer ones,
+  // Each byte holds less than one code of 9 or more bits,
   // and a code stands for at most 4,096 pixels.
   if (l->height > 0 && l->width > static_cast<int64_t>(bytes) * 4096 / l->height)
     fail_empty(name, l->size, bytes);
@@ -111,11 +111,11 @@ ImageHeader gif_header(Bytes b, const std::string& name) {
   return header;
 }
 
-// The codes of a frame: LZW of 3 to 12 bits in blocks of bytes, the lowest bit first.
+// Reads the codes of a frame: LZW of 3 to 12 bits in blocks of bytes, the lowest bit first.
 class GifCodes {
  public:
   GifCodes(Bytes file, size_t at) : file_(file), at_(at) {}
-  // -1: there are no more.
+  // Returns -1 if there are no more.
   int next(size_t bits) {
     while (count_ < bits) {
       if (left_ == 0) {
@@ -139,17 +139,17 @@ class GifCodes {
   uint32_t bits_ = 0;
 };
 
-// Fills `pixels` with places in the palette; false where the codes are none, or end before it is full.
+// Fills `pixels` with palette indices; returns false if the codes are invalid or end too early.
 bool unpack(GifCodes codes, size_t code_bits, std::vector<uint8_t>& pixels) {
   constexpr int kMaxCodes = 4096;
   const int clear = 1 << code_bits;
-  // A code stands for the text of another one and a byte.
+  // A code stands for the text of another code plus one byte.
   std::array<uint16_t, kMaxCodes> before{};
   std::array<uint8_t, kMaxCodes> last{}, text{};
   for (int i = 0; i < clear; ++i) last[static_cast<size_t>(i)] = static_cast<uint8_t>(i);
   size_t bits = code_bits + 1, filled = 0;
   int next = clear + 2, previous = -1;
-  uint8_t first = 0;  // byte of the text before
+  uint8_t first = 0;  // first byte of the previous text
   while (filled < pixels.size()) {
     const int code = codes.next(bits);
     if (code < 0 || code == clear + 1) return false;
@@ -162,7 +162,7 @@ bool unpack(GifCodes codes, size_t code_bits, std::vector<uint8_t>& pixels) {
     if (code > next || (code == next && previous < 0) || (previous < 0 && code > clear)) return false;
     size_t length = 0;
     int at = code;
-    if (code == next) {  // the text before and its own first byte
+    if (code == next) {  // the previous text and its own first byte
       text[length++] = first;
       at = previous;
     }
@@ -201,7 +201,7 @@ void gif_decode(Bytes b, Image& image, const std::string& name) {
   std::vector<uint8_t> pixels(static_cast<size_t>(l->width * l->height));
   if (!unpack(GifCodes(b, l->data), l->code_bits, pixels))
     fail_input("{}: damaged image (broken or missing GIF data)", name);
-  // Of an interlaced picture each 8th row, those between, those between these, ...
+  // An interlaced picture has each 8th row first, then those in between, and so on.
   const uint8_t* from = pixels.data();
   auto put_row = [&](int64_t y) {
     uint8_t* to = image.row(l->top + y) + 3 * l->left;

@@ -38,7 +38,7 @@ ImageHeader checked_header(const ImageCodec& codec, Bytes bytes, const std::stri
   return header;
 }
 
-// Of a file that stays open: what is no image is not read.
+// Reads from a file that stays open, so that other files than images are not read.
 std::vector<uint8_t> read_bytes(const InputFile& file, uint64_t begin, uint64_t count) {
   std::vector<uint8_t> bytes(count);
   if (count > 0) file.read_at(bytes.data(), count, begin);
@@ -48,10 +48,10 @@ std::vector<uint8_t> read_bytes(const InputFile& file, uint64_t begin, uint64_t 
 // Enough for the headers of nearly all files; a photo's EXIF data with its thumbnail may be longer.
 constexpr uint64_t kHead = uint64_t{32} << 10, kTail = 16;
 
-// Throws for a size that no image has, and for a file of more bytes than one of that size may have.
+// Throws for a size that no image has, and for a file with more bytes than an image of that size may have.
 void check_file_size(ImageSize size, uint64_t bytes, const std::string& name) {
   check_size(size, name);
-  // Eight bytes a pixel are 16 bits of red, green, blue and alpha; the rest is for profiles,
+  // Eight bytes per pixel are 16 bits of red, green, blue and alpha; the rest is for profiles,
   // thumbnails and the like.
   const uint64_t most = (uint64_t{64} << 20) + 8 * static_cast<uint64_t>(size.height * size.width);
   if (bytes > most)
@@ -59,12 +59,12 @@ void check_file_size(ImageSize size, uint64_t bytes, const std::string& name) {
                most);
 }
 
-// Throws for what the head shows to be no image.
+// Throws if the head shows that it is no valid image.
 void look_at_head(const ImageCodec& codec, Bytes head, uint64_t bytes, const std::string& name) {
   if (const std::optional<ImageSize> size = codec.size(head, name)) check_file_size(*size, bytes, name);
 }
 
-// What a file shows in its first bytes and those that they lead to; where that is too little, of all of it.
+// Inspects a file's first bytes and those that they point to; if these do not suffice, all of it.
 ImageInspection peek_at(const ImageCodec& codec, const InputFile& file, Bytes head) {
   FilePieces pieces(file, head);
   if (const std::optional<ImageHeader> header = codec.peek(pieces, file.path())) {
@@ -148,7 +148,7 @@ ImageInspection inspect_image(std::span<const uint8_t> bytes, const std::string&
 
 Image read_image(const std::string& path, bool* has_more) {
   if (own_descriptor(path) >= 0)
-    return decode_image(read_file(path, kImageFile), path, has_more);  // a pipe is read once
+    return decode_image(read_file(path, kImageFile), path, has_more);  // a pipe can only be read once
   const InputFile file(path, kImageFile);
   std::vector<uint8_t> bytes = read_bytes(file, 0, std::min(file.size(), kHead));
   look_at_head(codec_of(bytes, path), bytes, file.size(), path);

@@ -1,7 +1,7 @@
-// JPEG through libjpeg-turbo, with the settings that Pillow uses (accurate integer DCT, smooth upsampling),
+// JPEG through libjpeg-turbo, with Pillow's settings (accurate integer DCT, smooth upsampling),
 // so that a model sees the pixels that it was trained on: those of Image.open(..).convert("RGB"),
-// CMYK included.
-#include <cstdio>  // jpeglib.h wants it first
+// including CMYK.
+#include <cstdio>  // must precede jpeglib.h
 
 #include <jpeglib.h>
 
@@ -19,12 +19,12 @@
 namespace saccade {
 namespace {
 
-// Each scan of a progressive file passes over the whole picture. Encoders write about ten.
+// Each scan of a progressive file covers the whole picture. Encoders write about ten.
 constexpr int kMaxScans = 100;
 
 bool is_jpeg(Bytes b) { return b.size() > 3 && b[0] == 0xFF && b[1] == 0xD8 && b[2] == 0xFF; }
 
-// Whether the marker begins a frame, whose segment holds the size: SOF0 to SOF15 without DHT, JPG and DAC.
+// Returns whether a frame, whose segment has the size, starts: SOF0 to SOF15 without DHT, JPG and DAC.
 bool is_frame(uint8_t marker) {
   return marker >= 0xC0 && marker <= 0xCF && marker != 0xC4 && marker != 0xC8 && marker != 0xCC;
 }
@@ -38,8 +38,8 @@ struct JpegSegments {
   bool is_one_scan = false;  // a sequential picture whose first scan has all components
 };
 
-// Skips segments by their length and searches entropy-coded data for the next real marker; up to the frame,
-// or to the end. An orientation stands before the first scan: nobody looks behind it.
+// Skips segments by their length and searches entropy-coded data for the next real marker, up to the frame or
+// to the end. An orientation must come before the first scan: it is not searched for after it.
 JpegSegments read_segments(Bytes b, bool to_the_end) {
   JpegSegments out;
   bool has_exif = false, is_sequential = false;
@@ -87,7 +87,7 @@ JpegSegments read_segments(Bytes b, bool to_the_end) {
 
 std::optional<ImageSize> jpeg_size(Bytes head, const std::string&) { return read_segments(head, false).size; }
 
-// Up to the first scan: what stands behind it is of no use.
+// Reads up to the first scan: nothing after it is needed.
 std::optional<ImageHeader> jpeg_peek(FilePieces& file, const std::string&) {
   constexpr size_t kFrameBytes = 9, kExifBytes = 512;
   ImageHeader out;
@@ -108,7 +108,7 @@ std::optional<ImageHeader> jpeg_peek(FilePieces& file, const std::string&) {
       has_size = true;
       out.stored = {big16(b, 5), big16(b, 7)};
     } else if (marker == 0xE1 && !has_exif) {
-      // The orientation stands at the beginning, before the preview.
+      // The orientation is at the beginning, before the preview.
       Bytes exif = file.read(at + 4, std::min<uint64_t>(length - 2, kExifBytes));
       has_exif = has_text(exif, 0, std::string_view("Exif\0\0", 6));
       if (has_exif && exif_directory_end(exif) > exif.size()) exif = file.read(at + 4, length - 2);
@@ -127,8 +127,8 @@ bool has_all_pixels(Bytes b, ImageSize size);
 
 ImageHeader jpeg_header(Bytes b, const std::string& name) {
   const JpegSegments segments = read_segments(b, true);
-  // The decoder would fill what is missing with grey and carry on. Some cameras leave out the last marker
-  // alone, which is no damage.
+  // The decoder would fill missing parts with grey and continue. Some cameras only omit the last marker,
+  // which is no damage.
   const bool may_lack_marker =
       segments.size && segments.is_one_scan && segments.scans == 1 && b.back() != 0xFF;
   if (!segments.complete && !(may_lack_marker && has_all_pixels(b, *segments.size))) fail_cut(name, "JPEG");
@@ -142,7 +142,7 @@ ImageHeader jpeg_header(Bytes b, const std::string& name) {
   return {size, segments.orientation};
 }
 
-// libjpeg's state. Its errors jump (it is C), so nothing below a jump owns memory.
+// libjpeg's state. libjpeg is C and reports errors by longjmp, so nothing below a jump owns memory.
 class JpegReader {
  public:
   JpegReader() {
@@ -154,8 +154,8 @@ class JpegReader {
       reader->no_memory_ = info->err->msg_code == JERR_OUT_OF_MEMORY;
       std::longjmp(reader->escape_, 1);
     };
-    // Warnings: damage that every viewer overlooks, Pillow included. That the file ends is none to a picture
-    // that is there.
+    // Warnings mean damage that every viewer, including Pillow, overlooks. The end of the file is no damage
+    // if the picture is complete.
     errors_.emit_message = [](j_common_ptr info, int level) {
       if (level < 0 && info->err->msg_code != JWRN_JPEG_EOF)
         static_cast<JpegReader*>(info->client_data)->is_damaged_ = true;
@@ -171,7 +171,7 @@ class JpegReader {
   ~JpegReader() { jpeg_destroy_decompress(&info_); }
   JpegReader& operator=(JpegReader&&) = delete;
 
-  // Up to the first pixels, of a picture `reduction` times smaller. False: problem() says what is wrong.
+  // Reads up to the first pixels of a picture `reduction` times smaller. If false, problem() has the error.
   bool start(Bytes b, ImageSize size, int reduction) {
     if (setjmp(escape_)) return false;  // NOLINT(cert-err52-cpp): libjpeg's way
     jpeg_create_decompress(&info_);
@@ -207,7 +207,7 @@ class JpegReader {
   bool no_memory_ = false, is_damaged_ = false;
 };
 
-// Whether a file without its last marker has the pixels: decoded as small as may be.
+// Returns whether a file without its last marker has all pixels: decodes it as small as possible.
 bool has_all_pixels(Bytes b, ImageSize size) {
   constexpr int kReduction = 8;
   if (size.height <= 0 || size.width <= 0 || size.height * size.width > kMaxImagePixels) return false;

@@ -1,4 +1,4 @@
-#include <cstdio>  // jpeglib.h wants it first
+#include <cstdio>  // must precede jpeglib.h
 
 #include <jpeglib.h>
 
@@ -17,7 +17,7 @@ std::vector<uint8_t> encode_jpeg(const Image& image, int quality) {
   jpeg_compress_struct info{};
   jpeg_error_mgr errors{};
   info.err = jpeg_std_error(
-      &errors);  // with a picture in memory only a lack of memory is an error, which ends the program
+      &errors);  // for a picture in memory the only error is a lack of memory, which ends the program
   jpeg_create_compress(&info);
   unsigned char* bytes = nullptr;
   unsigned long size = 0;

@@ -23,7 +23,7 @@ int exif_orientation(std::span<const uint8_t> exif) {
     if (at + 12 > exif.size()) return 1;
     if (u16(at) != 0x0112) continue;
     const uint32_t type = u16(at + 2);  // 3: 16 bits, 4: 32 bits
-    if (u32(at + 4) != 1) return 1;     // its count: a tag without a value
+    if (u32(at + 4) != 1) return 1;     // count: a tag without a value
     const uint32_t value = type == 3 ? u16(at + 8) : type == 4 ? u32(at + 8) : 1;
     return value >= 1 && value <= 8 ? static_cast<int>(value) : 1;
   }
@@ -49,7 +49,7 @@ Image turned(Image image, int orientation) {
   if (orientation <= 1 || orientation > 8) return image;
   const ImageSize size = turned(ImageSize{image.height, image.width}, orientation);
   Image out(size.height, size.width);
-  // The stored pixel that is shown at (0, 0), and the steps to the ones shown right of it and below it.
+  // The stored pixel that is shown at (0, 0), and the steps to the pixels shown right of it and below it.
   const int64_t right = 3, down = 3 * image.width;
   const int64_t last_column = right * (image.width - 1), last_row = down * (image.height - 1);
   int64_t begin = 0, dx = right, dy = down;
@@ -68,13 +68,13 @@ Image turned(Image image, int orientation) {
       break;  // transposed
     case 6:
       begin = last_row, dx = -down, dy = right;
-      break;  // a quarter turn clockwise mends it
+      break;  // fixed by a quarter turn clockwise
     case 7:
       begin = last_row + last_column, dx = -down, dy = -right;
       break;  // transposed along the other diagonal
     default:
       begin = last_column, dx = down, dy = -right;
-      break;  // a quarter turn counter-clockwise
+      break;  // fixed by a quarter turn counter-clockwise
   }
   for (int64_t y = 0; y < out.height; ++y) {
     const uint8_t* in = image.rgb.data() + begin + y * dy;

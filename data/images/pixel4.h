@@ -1,4 +1,4 @@
-// One pixel as a vector of four numbers. Written with byte shuffles because GCC makes scalar code of
+// One pixel as a vector of four numbers. It uses byte shuffles because GCC generates scalar code for
 // __builtin_convertvector between bytes and integers.
 #pragma once
 
@@ -10,7 +10,7 @@ namespace saccade {
 using Int4 = int32_t __attribute__((vector_size(16)));
 using Byte16 = uint8_t __attribute__((vector_size(16)));
 
-// Four bytes at p, of which the caller uses three.
+// Loads four bytes at p, of which the caller uses three.
 inline Int4 load_pixel(const uint8_t* p) {
   uint32_t bytes;
   std::memcpy(&bytes, p, 4);
@@ -20,7 +20,7 @@ inline Int4 load_pixel(const uint8_t* p) {
                                        8);  // byte 8 is zero
 }
 
-// The lanes, each cut to [0, 255], as four bytes.
+// Clamps each lane to [0, 255] and returns them as four bytes.
 inline uint32_t pack_pixel(Int4 v) {
   Int4 zero = {0, 0, 0, 0}, most = {255, 255, 255, 255};
   v = v > most ? most : v;

@@ -1,4 +1,4 @@
-// PNG through libpng. Every checksum counts. https://www.w3.org/TR/png-3/
+// PNG through libpng. Every checksum is checked. https://www.w3.org/TR/png-3/
 #include <zlib.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ bool is_png(Bytes b) { return has_text(b, 0, kPngSignature); }
 
 std::optional<ImageSize> png_size(Bytes head, const std::string&) {
   if (head.size() < 33 || !has_text(head, 12, "IHDR")) return std::nullopt;
-  // Its own checksum: what libpng refuses is refused before a training begins.
+  // The checksum of the header: what libpng refuses must be refused before training starts.
   if (crc32_z(0, head.data() + 12, 17) != big32(head, 29)) return std::nullopt;
   return ImageSize{big32(head, 20), big32(head, 16)};
 }
@@ -63,7 +63,7 @@ ImageHeader png_header(Bytes b, const std::string& name) {
   return header;
 }
 
-// 8-bit RGB.
+// Converts to 8-bit RGB.
 void as_rgb(png_structp png) {
   png_set_strip_16(png);
   png_set_palette_to_rgb(png);

@@ -19,11 +19,11 @@ PngReader::~PngReader() { png_destroy_read_struct(&png_, &info_, nullptr); }
 void PngReader::on_error(png_structp png, png_const_charp text) {
   auto* reader = static_cast<PngReader*>(png_get_error_ptr(png));
   std::strncpy(reader->problem_, text, sizeof(reader->problem_) - 1);
-  reader->no_memory_ = std::strstr(text, "memory") != nullptr;  // its own words and zlib's have no number
+  reader->no_memory_ = std::strstr(text, "memory") != nullptr;  // its messages and zlib's have no codes
   png_longjmp(png, 1);
 }
 
-// Of warnings only those about the pixels count: too many, too few or a wrong checksum.
+// Only warnings about the pixels count: too many, too few or a wrong checksum.
 void PngReader::on_warning(png_structp png, png_const_charp text) {
   if (std::strstr(text, "IDAT") != nullptr) on_error(png, text);
 }
@@ -33,7 +33,7 @@ void PngReader::read(png_structp png, png_bytep to, size_t count) {
   if (count > reader->file_.size() - reader->at_) png_error(png, "the PNG file is cut off");
   std::memcpy(to, reader->file_.data() + reader->at_, count);
   reader->at_ += count;
-  // After the last row libpng would inflate and throw away whatever there is.
+  // After the last row libpng would inflate and discard any further data.
   if (reader->at_ > reader->row_end_) png_error(png, "more data than its pixels need");
 }
 

@@ -1,4 +1,4 @@
-// libpng's state next to the file that it reads. Its errors jump (it is C),
+// libpng's state together with the file that it reads. libpng is C and reports errors by longjmp,
 // so nothing below a jump owns memory.
 #pragma once
 
@@ -18,8 +18,8 @@ class PngReader {
   ~PngReader();
   PngReader& operator=(PngReader&&) = delete;
 
-  // All rows, in the form that `form` asks libpng for. Throws InputError naming the file for every damage,
-  // also where the rows of an image of this size do not fill `pixels`.
+  // Decodes all rows, in the form that `form` requests from libpng. Throws InputError naming the file for all
+  // damage, also if the rows of an image of this size do not fill `pixels`.
   void decode(ImageSize size, std::span<uint8_t> pixels, void (*form)(png_structp), const std::string& name);
   std::span<const png_color> palette() const { return {palette_.data(), static_cast<size_t>(colors_)}; }
 
@@ -34,7 +34,7 @@ class PngReader {
   png_structp png_ = nullptr;
   png_infop info_ = nullptr;
   std::array<png_color, 256> palette_{};
-  int colors_ = 0;  // in it
+  int colors_ = 0;  // in the palette
   char problem_[128] = "";
   bool no_memory_ = false;
 };

@@ -7,7 +7,7 @@
 #include "core/tensor/error.h"
 #include "data/images/pixel4.h"
 
-// The loops over a row gain from full vectorisation.
+// The loops over a row benefit from full vectorisation.
 #pragma GCC optimize("O3")
 
 namespace saccade {
@@ -16,7 +16,7 @@ namespace {
 constexpr int kPrecisionBits = 32 - 8 - 2;
 constexpr int32_t kHalf = 1 << (kPrecisionBits - 1);
 
-// Which input samples make an output sample, and with what fixed-point weights.
+// The input samples of each output sample and their fixed-point weights.
 struct Taps {
   int64_t size = 0;                   // room per output sample
   std::vector<int64_t> first, count;  // [out]
@@ -71,7 +71,7 @@ inline uint8_t to_byte(int32_t sum) {
 Image resize_columns(const Image& in, int64_t width, Filter filter) {
   Taps taps = make_taps(in.width, width, filter);
   Image out(in.height, width);
-  // One spare byte behind each row: pixels are read and written four bytes at a time.
+  // One spare byte after each row, since pixels are read and written four bytes at a time.
   std::vector<uint8_t> from(static_cast<size_t>(in.width * 3 + 1)), to(static_cast<size_t>(width * 3 + 1));
   for (int64_t y = 0; y < in.height; ++y) {
     std::memcpy(from.data(), in.row(y), static_cast<size_t>(in.width * 3));
@@ -117,10 +117,10 @@ Image resize_image(const Image& image, int64_t height, int64_t width, Filter fil
   SACCADE_CHECK(height > 0 && width > 0 && image.height > 0 && image.width > 0,
                 "[resize_image] {} x {} to {} x {}, expected sizes of at least 1", image.width, image.height,
                 width, height);
-  check_image_size(height, width);  // before the filter's weights take memory
+  check_image_size(height, width);  // before memory for the filter's weights is allocated
   if (width == image.width) return height == image.height ? image : resize_rows(image, height, filter);
   if (height == image.height) return resize_columns(image, width, filter);
-  // Each pass rounds to bytes, so their order shows in the last bit; this is the rule of Pillow 13.
+  // Each pass rounds to bytes, so their order affects the last bit; this is Pillow 13's rule.
   bool rows_first = image.height > height && image.height - height > 2 * (image.width - width);
   return rows_first ? resize_columns(resize_rows(image, height, filter), width, filter)
                     : resize_rows(resize_columns(image, width, filter), height, filter);

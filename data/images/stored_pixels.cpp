@@ -15,11 +15,11 @@
 namespace saccade {
 namespace {
 
-// Of the header, https://www.w3.org/TR/png-3/#11IHDR.
+// Offsets in the header, https://www.w3.org/TR/png-3/#11IHDR.
 constexpr size_t kBitsAt = 24, kTypeAt = 25;
 constexpr uint8_t kHasColors = 2, kIsIndexed = 3;
 
-// A number in a byte, or in two of 16 bits as this processor has them.
+// Reads a number as one byte, or as two of 16 bits in this processor's byte order.
 void as_numbers(png_structp png) {
   png_set_packing(png);
   png_set_strip_alpha(png);

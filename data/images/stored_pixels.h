@@ -1,4 +1,4 @@
-// What the pixels of a PNG file are before they become colours: numbers, as label maps have them.
+// The pixels of a PNG file before conversion to colours: numbers, as in label maps.
 #pragma once
 
 #include <cstdint>
@@ -12,26 +12,25 @@ namespace saccade {
 
 struct StoredPixels {
   ImageSize size;
-  int bits = 8;  // of a number in the file: 1, 2, 4, 8 or 16
-  std::vector<uint16_t>
-      values;  // [height, width]: grey, or an index of the palette; empty for an image of colours
-  std::vector<uint32_t> colors;   // [height, width] of such a one, 0xRRGGBB; else empty
-  std::vector<uint32_t> palette;  // 0xRRGGBB; empty: the numbers are grey
+  int bits = 8;                   // of a number in the file: 1, 2, 4, 8 or 16
+  std::vector<uint16_t> values;   // [height, width]: grey values or palette indices; empty for a colour image
+  std::vector<uint32_t> colors;   // [height, width] of a colour image, 0xRRGGBB; else empty
+  std::vector<uint32_t> palette;  // 0xRRGGBB; empty if the numbers are grey values
 };
 
-// Alpha is dropped. Throws InputError naming the file for what read_image refuses, for images that are no
-// PNG, and for those that an EXIF orientation turns: whether their image is turned likewise is not known.
+// Drops alpha. Throws InputError naming the file for what read_image refuses, for images that are no PNG, and
+// for those that an EXIF orientation rotates: it is unknown whether their image is rotated likewise.
 StoredPixels read_stored_pixels(const std::string& path);
 
-// The size, from the file's first and last bytes where they suffice. The same errors, but for damage that
-// only decoding shows.
+// Reads the size from the file's first and last bytes if they suffice. Throws the same errors, except for
+// damage that only decoding shows.
 ImageSize check_stored_pixels(const std::string& path);
 
-// A PNG file of numbers: of 8 bits with this palette, which has at most 256 colours and at least one for each
-// number; without one grey, of 16 bits where a number needs them.
+// Makes a PNG file of numbers: of 8 bits with this palette, which has at most 256 colours and at least one
+// for each number; without a palette grey, of 16 bits if a number needs them.
 std::vector<uint8_t> encode_stored_pixels(ImageSize size, std::span<const uint16_t> values,
                                           std::span<const uint32_t> palette = {});
-// Throws InputError when the file cannot be written.
+// Throws InputError if the file cannot be written.
 void write_stored_pixels(const std::string& path, ImageSize size, std::span<const uint16_t> values,
                          std::span<const uint32_t> palette = {});
 

@@ -15,7 +15,7 @@
 namespace saccade {
 namespace {
 
-// Of what libtiff takes at once. The pixels are not its own, and of a file in memory it copies little.
+// The limit of each allocation of libtiff. These do not hold the pixels, and little of a file in memory.
 constexpr tmsize_t kMaxMemory = tmsize_t{256} << 20;
 
 bool is_tiff(Bytes b) {
@@ -23,14 +23,14 @@ bool is_tiff(Bytes b) {
          has_text(b, 0, {"MM\0+", 4});
 }
 
-// What libtiff reads from: all of a file, or pieces of it.
+// What libtiff reads from: a whole file, or pieces of it.
 struct TiffSource {
-  Bytes memory;  // empty: there are pieces alone
+  Bytes memory;  // empty if there are only pieces
   FilePieces* pieces = nullptr;
   uint64_t size = 0, at = 0;
 };
 
-// libtiff's state. Its messages stay here: its handlers for all of the process are left alone.
+// libtiff's state. Its messages are kept here; its process-wide handlers are left alone.
 class TiffReader {
  public:
   explicit TiffReader(TiffSource source) : source_(source) {
@@ -48,7 +48,7 @@ class TiffReader {
         [](thandle_t, void*, toff_t) {}, options.get()));
   }
   TIFF* get() const { return tiff_.get(); }
-  // libtiff's first words on what is wrong.
+  // libtiff's first message about the error.
   std::string problem() const { return problem_[0] != '\0' ? problem_ : "a broken TIFF file"; }
   [[noreturn]] void fail_damaged(const std::string& name) const {
     if (no_memory_) fail_memory(name);
@@ -108,13 +108,13 @@ struct TiffLayout {
   int orientation = 1;
   uint16_t photometric = 0, bits = 1, samples = 1, compression = 1;
   bool is_separate = false;    // a plane for each sample
-  bool is_multiplied = false;  // by the alpha, the last sample
+  bool is_multiplied = false;  // by alpha, the last sample
   size_t colours() const {
     return photometric == PHOTOMETRIC_RGB ? 3 : photometric == PHOTOMETRIC_SEPARATED ? 4 : 1;
   }
 };
 
-// How many bytes one of the file can become.
+// Returns the maximum number of bytes that one byte of the file can decode to.
 uint64_t most_of_a_byte(uint16_t compression) {
   switch (compression) {
     case COMPRESSION_NONE:
@@ -127,11 +127,11 @@ uint64_t most_of_a_byte(uint16_t compression) {
     case COMPRESSION_DEFLATE:
       return 1032;
     default:
-      return uint64_t{1} << 17;  // a bit of a fax may stand for a row
+      return uint64_t{1} << 17;  // one bit of a fax may stand for a row
   }
 }
 
-// Other kinds are refused by their numbers.
+// Refuses other kinds, naming their numbers.
 void check_kind(const TiffLayout& l, uint16_t format, const std::string& name) {
   constexpr uint16_t kCompressions[] = {
       COMPRESSION_NONE,     COMPRESSION_CCITTRLE, COMPRESSION_CCITTFAX3, COMPRESSION_CCITTFAX4,
@@ -163,7 +163,7 @@ void check_kind(const TiffLayout& l, uint16_t format, const std::string& name) {
                name);
 }
 
-// Throws InputError for what is not read.
+// Throws InputError for kinds that are not supported.
 TiffLayout tiff_layout(const TiffReader& tiff, const std::string& name) {
   if (tiff.get() == nullptr) tiff.fail_damaged(name);
   TiffLayout l;
@@ -189,10 +189,10 @@ TiffLayout tiff_layout(const TiffReader& tiff, const std::string& name) {
   return l;
 }
 
-// That all strips or tiles are in the file, and hold enough to be those pixels.
+// Checks that all strips or tiles are in the file and have enough data for their pixels.
 void check_data(const TiffLayout& l, const TiffReader& tiff, uint64_t file, const std::string& name) {
   const auto [height, width] = l.size;
-  if (height <= 0 || width <= 0 || width > kMaxImagePixels / height) return;  // for which there is an error
+  if (height <= 0 || width <= 0 || width > kMaxImagePixels / height) return;  // other code reports this error
   const bool is_tiled = TIFFIsTiled(tiff.get()) != 0;
   const uint32_t count = is_tiled ? TIFFNumberOfTiles(tiff.get()) : TIFFNumberOfStrips(tiff.get());
   uint64_t bytes = 0;
@@ -224,14 +224,14 @@ std::optional<ImageHeader> tiff_peek(FilePieces& file, const std::string& name) 
   try {
     return header_of(TiffReader({{}, &file, file.size()}), file.size(), name);
   } catch (const InputError&) {
-    return std::nullopt;  // whoever reads all of it tells
+    return std::nullopt;  // the code that reads all of it reports it
   }
 }
 
-bool tiff_looks_whole(Bytes, Bytes, size_t) { return true; }  // tiff_peek looks
+bool tiff_looks_whole(Bytes, Bytes, size_t) { return true; }  // tiff_peek checks this
 
-// That the first directory, the values that it points to and the next one are in the file: libtiff does
-// without some of them. Pages behind the first one are not looked at.
+// Checks that the first directory, the values that it points to and the next one are in the file, since
+// libtiff tolerates the lack of some of them. Pages after the first one are not checked.
 void check_directory(Bytes b, const std::string& name) {
   const bool is_big_endian = b[0] == 'M', is_big = b[is_big_endian ? 3 : 2] == 43;
   auto number = [&](uint64_t at, size_t bytes) {
@@ -260,7 +260,7 @@ ImageHeader tiff_header(Bytes b, const std::string& name) {
   return header_of(TiffReader({b, nullptr, b.size()}), b.size(), name);
 }
 
-// Makes RGB of rows of samples.
+// Converts rows of samples to RGB.
 class TiffColours {
  public:
   TiffColours(const TiffLayout& layout, const TiffReader& tiff, const std::string& name) : l_(layout) {
@@ -268,7 +268,7 @@ class TiffColours {
     uint16_t* maps[3] = {};
     if (TIFFGetField(tiff.get(), TIFFTAG_COLORMAP, &maps[0], &maps[1], &maps[2]) == 0)
       fail_input("{}: damaged image (a TIFF file without its palette)", name);
-    // They have 16 bits, but some programs write 8.
+    // They have 16 bits, but some programs write 8-bit values.
     const size_t count = size_t{1} << l_.bits;
     uint16_t most = 0;
     for (const uint16_t* map : maps) most = std::max(most, *std::max_element(map, map + count));
@@ -277,7 +277,7 @@ class TiffColours {
         palette_[c][i] = static_cast<uint8_t>(most > 255 ? maps[c][i] >> 8 : maps[c][i]);
   }
 
-  // `count` pixels; where each sample has a plane of its own, those of one.
+  // Writes `count` pixels; if each sample has its own plane, those of one plane.
   void put(const uint8_t* row, int64_t count, size_t plane, uint8_t* to) const {
     const size_t step = l_.is_separate ? 1 : l_.samples;
     for (int64_t x = 0; x < count; ++x, to += 3) {
@@ -298,7 +298,7 @@ class TiffColours {
   }
 
  private:
-  // The upper byte of 16 bits.
+  // Returns the upper byte of 16 bits.
   uint8_t sample(const uint8_t* row, size_t i) const {
     if (l_.bits == 8) return row[i];
     if (l_.bits == 16) {
@@ -309,7 +309,7 @@ class TiffColours {
     const size_t bit = i * l_.bits;
     return static_cast<uint8_t>(row[bit / 8] >> (8 - l_.bits - bit % 8) & ((1 << l_.bits) - 1));
   }
-  // Grey or a place in the palette.
+  // Writes a grey value or palette entry.
   void one(uint8_t value, uint8_t* to) const {
     const int most = l_.bits >= 8 ? 255 : (1 << l_.bits) - 1;
     const int grey = (l_.photometric == PHOTOMETRIC_MINISWHITE ? most - value : value) * 255 / most;
@@ -325,7 +325,7 @@ class TiffColours {
   std::array<std::array<uint8_t, 256>, 3> palette_{};
 };
 
-// The planes, or one of all samples, in strips.
+// Reads all planes, or the one with all samples, from strips.
 bool read_strips(const TiffReader& tiff, const TiffColours& colours, uint16_t planes, Image& image) {
   std::vector<uint8_t> row(static_cast<size_t>(TIFFScanlineSize64(tiff.get())));
   for (uint16_t plane = 0; plane < planes; ++plane)

@@ -48,7 +48,7 @@ ImageHeader webp_header(Bytes b, const std::string& name) {
     fail_input("{}: damaged image (a broken WebP header)", name);
   if (features.has_animation) fail_input("{}: an animated WebP file, expected a single picture", name);
   ImageHeader header{{features.height, features.width}};
-  // Chunks of a name, a size and data that is padded to an even size.
+  // Each chunk has a name, a size and data that is padded to an even size.
   const size_t end = riff_bytes(b);
   for (size_t at = 12; at + 8 <= end;) {
     const size_t size = little32(b, at + 4);

@@ -19,8 +19,8 @@ Target make_target(const Sample& sample, ImageSize original) {
   return t;
 }
 
-// Plain memory functions throughout: this runs on the loader's own threads, where tensor operations, which
-// use the OpenMP pool, have no place.
+// Uses only plain memory functions: this runs on the loader's own threads, which must not use tensor
+// operations and their OpenMP pool.
 Batch collate(const std::vector<Sample>& samples, std::vector<Target> targets, int64_t pad_multiple) {
   int64_t height = 1, width = 1;
   for (const Sample& s : samples) {

@@ -30,8 +30,8 @@ std::vector<int64_t> epoch_order(int64_t count, bool shuffle, uint64_t seed, int
 std::vector<int64_t> weighted_order(const std::vector<double>& weights, uint64_t seed, int64_t epoch) {
   const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
   SACCADE_CHECK(sum > 0 && std::isfinite(sum), "[loader] the weights of the images sum to {}", sum);
-  // Equal steps through the weights laid end to end, from a random start; the images in a new order each
-  // epoch, so that neighbours do not share their luck.
+  // Takes equal steps through the weights laid end to end, from a random start; the images are reordered each
+  // epoch, so that neighbours are not always drawn together.
   std::vector<int64_t> images = epoch_order(std::ssize(weights), true, seed ^ hash_name("weighted"), epoch);
   Rng rng(mix_key(mix_key(seed, hash_name("weighted order")), static_cast<uint64_t>(epoch)));
   const double step = sum / static_cast<double>(weights.size());
@@ -41,7 +41,7 @@ std::vector<int64_t> weighted_order(const std::vector<double>& weights, uint64_t
     end += weights[static_cast<size_t>(image)];
     for (; next < end && order.size() < weights.size(); next += step) order.push_back(image);
   }
-  while (order.size() < weights.size()) order.push_back(images.back());  // by rounding
+  while (order.size() < weights.size()) order.push_back(images.back());  // rounding may leave some out
   shuffle_order(order, seed, epoch);
   return order;
 }

@@ -18,8 +18,8 @@
 namespace saccade {
 namespace {
 
-// Decoded images, kept until the memory is used up. Nothing is ever thrown out: an epoch reads every image
-// once, so a cache that makes room would be emptied just before each image is needed again.
+// Decoded images, kept until the memory is used up. Nothing is evicted: an epoch reads every image once, so
+// an evicted image would be one that is needed again soon.
 class ImageCache {
  public:
   ImageCache(int64_t images, int64_t bytes)
@@ -46,22 +46,22 @@ class ImageCache {
   int64_t free_bytes_;
 };
 
-// The image that cannot be read is not the one that is augmented.
+// The unreadable image is another one than the image to augment.
 struct BadOtherImage : InputError {
   using InputError::InputError;
 };
 
-// One batch on its way. Each slot is written by the one thread that claimed it; the thread that finishes the
+// One batch in progress. Each slot is written by the one thread that claimed it; the thread that finishes the
 // last slot builds the batch.
 struct Job {
   int64_t epoch = 0, index = 0;
-  int64_t whole = 0, part_begin = 0, part_end = 0;  // this process's part; empty where it has all
+  int64_t whole = 0, part_begin = 0, part_end = 0;  // this process's part; empty if it has all
   std::vector<int64_t> images;
-  std::vector<int64_t> repeats;  // how often the epoch had each before; empty: never
+  std::vector<int64_t> repeats;  // how often the epoch had each before; empty if never
   std::vector<Sample> samples;
   std::vector<Target> targets;
   std::vector<std::exception_ptr> errors;           // the first one, by slot, is reported
-  std::vector<std::map<int64_t, std::string>> bad;  // of each slot: images that were passed over, and why
+  std::vector<std::map<int64_t, std::string>> bad;  // for each slot: images that were skipped, and why
   size_t claimed = 0, finished = 0;                 // under the mutex
   bool ready = false;                               // under the mutex
   Batch batch;
@@ -142,7 +142,7 @@ class DataLoader::Impl {
   int64_t batches_per_epoch() const { return batches_per_epoch_; }
 
  private:
-  // To the next batch.
+  // Moves to the next batch.
   void advance() {
     if (++index_ < batches_per_epoch_) return;
     index_ = 0;
@@ -150,13 +150,13 @@ class DataLoader::Impl {
     begin_epoch();
   }
 
-  // Whether batches of the epoch are mixed of several images.
+  // Returns whether batches of the epoch are mixed from several images.
   bool is_mixed(int64_t epoch) const {
     return options_.mix.on() ||
            (options_.batch_mixup.probability > 0 && options_.batch_mixup.epochs.contains(epoch));
   }
 
-  // False when there are no more batches. Under the mutex.
+  // Returns false if there are no more batches. Under the mutex.
   bool add_job() {
     while (options_.sharing == Sharing::kTurns && index_ % options_.ranks != options_.rank &&
            (options_.epochs == 0 || epoch_ < options_.epochs))
@@ -172,7 +172,7 @@ class DataLoader::Impl {
     if (ranks > 1 && options_.sharing == Sharing::kParts) {
       job->part_begin = job->whole * rank / ranks;
       job->part_end = job->whole * (rank + 1) / ranks;
-      if (!is_mixed(job->epoch)) {  // else each needs images of others
+      if (!is_mixed(job->epoch)) {  // else each needs images of the others
         end = begin + job->part_end;
         begin += job->part_begin;
       }
@@ -188,7 +188,7 @@ class DataLoader::Impl {
     return true;
   }
 
-  // The order of epoch_. Under the mutex.
+  // Sets the order of epoch_. Under the mutex.
   void begin_epoch() {
     const LoaderOptions& o = options_;
     order_ = weights_.empty() ? epoch_order(source_->num_images(), o.shuffle, o.seed, epoch_)
@@ -200,7 +200,8 @@ class DataLoader::Impl {
     for (const int64_t image : order_) repeats_.push_back(seen[image]++);
   }
 
-  // The oldest batch with an unclaimed slot, adding batches as the prefetch depth allows. Under the mutex.
+  // Returns the oldest batch with an unclaimed slot, adding batches up to the prefetch depth. Needs the
+  // mutex.
   std::shared_ptr<Job> claimable() {
     for (const auto& job : jobs_) {
       if (job->claimed < job->images.size()) return job;
@@ -220,7 +221,7 @@ class DataLoader::Impl {
     }
   }
 
-  // Claims a slot, works on it without the lock, and finishes the batch when it was the last.
+  // Claims a slot, works on it without the lock, and finishes the batch if it was the last.
   void run_slot(std::unique_lock<std::mutex>& lock, const std::shared_ptr<Job>& job) {
     size_t slot = job->claimed++;
     lock.unlock();
@@ -294,7 +295,7 @@ class DataLoader::Impl {
     target.file_name = source_->file_name(index);
   }
 
-  // One that cannot be read ends the run, or the next that can replaces it.
+  // An unreadable image ends the run, or is replaced by the next readable one.
   Sample another_sample(Job& job, size_t slot, Rng& rng) {
     const int64_t count = source_->num_images(), first = rng.below(count);
     for (int64_t k = 0;; ++k) {
@@ -341,7 +342,7 @@ class DataLoader::Impl {
                        static_cast<uint64_t>(job.index)));
   }
 
-  // Takes out the slots of the images that cannot be read.
+  // Removes the slots of images that cannot be read.
   static void leave_out(Job& job) {
     size_t kept = 0;
     for (size_t i = 0; i < job.samples.size(); ++i) {
@@ -374,8 +375,8 @@ class DataLoader::Impl {
   std::condition_variable work_wanted_, batch_ready_;
   std::deque<std::shared_ptr<Job>> jobs_;
   int64_t epoch_ = 0, index_ = 0;
-  std::vector<double> weights_;           // of the images; empty: all are the same
-  std::vector<uint8_t> shapes_;           // of the images; empty: not asked for
+  std::vector<double> weights_;           // of the images; empty if all are equal
+  std::vector<uint8_t> shapes_;           // of the images; empty if not requested
   std::vector<int64_t> order_, repeats_;  // of epoch_
   std::exception_ptr failed_;
   std::set<int64_t> reported_;  // bad images that were reported

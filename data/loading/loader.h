@@ -1,5 +1,5 @@
-// DataLoader: batches of augmented images, made on background threads. What it yields depends on the data set
-// and the options alone, never on the number of threads, timing or the cache.
+// DataLoader: makes batches of augmented images on background threads. The batches depend only on the data
+// set and the options, never on the number of threads, timing or the cache.
 #pragma once
 
 #include <functional>
@@ -15,59 +15,59 @@
 
 namespace saccade {
 
-// What happens when an image cannot be read, or not be resized to a sane size.
+// What happens if an image cannot be read or cannot be resized to a sane size.
 enum class BadImages {
   kFail,      // InputError
-  kReplace,   // the next one by index that can be read replaces it, so that batches stay what they are
+  kReplace,   // the next readable one by index replaces it, so that batches keep their size
   kLeaveOut,  // its batch is smaller, and may have no targets and no tensors at all
 };
 
-// How several processes share the images: each one's loader yields its part of every batch, a run of images
-// (none, where there are fewer images than processes), or whole batches in turn.
+// How several processes share the images: each one's loader yields its part of every batch, consecutive
+// images (none, if there are fewer images than processes), or whole batches in turn.
 enum class Sharing { kParts, kTurns };
 
-// The label map of a target: as the augmented image shows it, or as it was read.
+// The label map of a target: that of the augmented image, or as it was read.
 enum class LabelMapsOf { kAugmentedImage, kFile };
 
 struct LoaderOptions {
   int64_t batch_size = 1;
-  bool shuffle = false;  // a new order per epoch, from (seed, epoch); otherwise ascending image id
+  bool shuffle = false;  // a new order per epoch, from (seed, epoch); otherwise by ascending image id
   Sampling sampling =
-      Sampling::kUniform;  // with shuffle: how often an image is drawn; each time it is augmented anew
+      Sampling::kUniform;  // with shuffle: how often an image is drawn; it is augmented anew each time
   double repeat_threshold = 0.001;  // of Sampling::kRepeatFactor
   bool group_by_shape =
-      false;               // batches of upright, square or lying images, where the data set knows their sizes
-  bool drop_last = false;  // leave out the last, smaller batch of an epoch
+      false;               // batches of portrait, square or landscape images, if the data set has their sizes
+  bool drop_last = false;  // leaves out the last, smaller batch of an epoch
   uint64_t seed = 0;
   Augmentation augment;  // each image draws from its own stream (seed, epoch, image index)
   LabelMapsOf label_maps = LabelMapsOf::kAugmentedImage;
-  MixOptions mix;  // each batch from (seed, epoch, batch), as the next two
+  MixOptions mix;  // each batch from (seed, epoch, batch), likewise the next two
   BatchMixup batch_mixup;
   MultiScale multi_scale;
-  int64_t pad_multiple = 1;  // padded sizes are rounded up to this; 1 pads to the largest image, as DETR does
-  int threads = 2;           // 0: everything happens in next()
-  int prefetch = 2;          // batches kept ready beyond the one asked for
+  int64_t pad_multiple = 1;  // padded sizes are rounded up to this; 1 pads to the largest image, as in DETR
+  int threads = 2;           // 0 makes the batches in next()
+  int prefetch = 2;          // batches kept ready beyond the requested one
   BadImages bad_images = BadImages::kFail;
-  int64_t cache_mb = 0;  // decoded images kept in memory until this is full; sets that fit are decoded once
-  // Called with every batch by the thread that has made it, of several batches at a time.
+  int64_t cache_mb = 0;  // memory for decoded images; sets that fit are decoded once
+  // Called for every batch by the thread that has made it, possibly for several batches at a time.
   std::function<void(const Batch&)> made;
-  // Where to begin (resume), and how many epochs there are from epoch 0 (0: no end).
+  // Where to start (resume), and the number of epochs from epoch 0 on (0: no end).
   int64_t start_epoch = 0, start_batch = 0, epochs = 0;
-  // The process and how many there are. The parts of all processes together are the batches of one.
+  // The process and the number of processes. The parts of all processes together are the batches of one.
   int64_t rank = 0, ranks = 1;
   Sharing sharing = Sharing::kParts;
 };
 
 class DataLoader {
  public:
-  // Throws InputError when an epoch would have no batch, Error when an option is out of range.
+  // Throws InputError if an epoch would have no batch, Error if an option is out of range.
   DataLoader(std::shared_ptr<const Dataset> source, LoaderOptions options);
   ~DataLoader();
   DataLoader& operator=(DataLoader&&) = delete;
 
-  // The next batch, running on into the next epoch; nothing after the last epoch. A failed image (InputError
-  // naming the file) is thrown here instead of its batch, and again by every later call, unless
-  // options.bad_images passes over it. Not for two threads at once.
+  // Returns the next batch, continuing into the next epoch; nothing after the last epoch. The error of a
+  // failed image (InputError naming the file) is thrown here instead of its batch, and again by every later
+  // call, unless options.bad_images skips it. Not for two threads at once.
   std::optional<Batch> next();
   int64_t batches_per_epoch() const;
 
@@ -76,11 +76,11 @@ class DataLoader {
   std::unique_ptr<Impl> impl_;
 };
 
-// The target of an augmented sample; image_id and file_name are left to the caller.
+// Makes the target of an augmented sample; the caller sets image_id and file_name.
 Target make_target(const Sample& sample, ImageSize original);
-// One batch from augmented samples and their targets. Runs on the calling thread only.
+// Makes one batch of augmented samples and their targets. Runs on the calling thread only.
 Batch collate(const std::vector<Sample>& samples, std::vector<Target> targets, int64_t pad_multiple);
-// Of what a batch of `whole` images was mixed of, or of nothing but this part, the part.
+// Reduces a batch of `whole` images to its part [begin, end), unless it already has only this part.
 void take_part(Batch& batch, int64_t begin, int64_t end, int64_t whole);
 // Adds padding, up to this size.
 void pad_batch(Batch& batch, int64_t height, int64_t width);

@@ -9,8 +9,8 @@
 namespace saccade {
 namespace {
 
-// The logarithm of a draw from Gamma(alpha, 1) (Marsaglia and Tsang, 2000; below 1 from alpha + 1). A small
-// alpha makes draws that no double can hold; their logarithms fit.
+// Draws the logarithm of a number from Gamma(alpha, 1) (Marsaglia and Tsang, 2000; below 1 from alpha + 1).
+// Draws for a small alpha may underflow a double; their logarithms do not.
 double draw_log_gamma(double alpha, Rng& rng) {
   if (alpha < 1) return draw_log_gamma(alpha + 1, rng) + std::log(1 - rng.uniform()) / alpha;
   const double d = alpha - 1.0 / 3, c = 1 / std::sqrt(9 * d);
@@ -22,7 +22,7 @@ double draw_log_gamma(double alpha, Rng& rng) {
   }
 }
 
-// own / 65536 of a and the rest of b: integers give the same bytes whatever the compiler contracts.
+// own / 65536 of a and the rest of b: integers give the same bytes however the compiler contracts code.
 uint8_t blend_bytes(int32_t a, int32_t b, int32_t own) {
   return static_cast<uint8_t>((a * own + b * (65536 - own) + 32768) >> 16);
 }

@@ -10,7 +10,7 @@ namespace {
 
 Tensor nearest_pixels(const Tensor& from_images, int64_t height, int64_t width) {
   const int64_t N = from_images.dim(0), H = from_images.dim(1), W = from_images.dim(2);
-  auto sources = [](int64_t in, int64_t out) {  // in f32, as torch
+  auto sources = [](int64_t in, int64_t out) {  // in f32, like torch
     const float scale = static_cast<float>(in) / static_cast<float>(out);
     std::vector<int64_t> from;
     for (int64_t i = 0; i < out; ++i)

@@ -1,4 +1,4 @@
-// A name for the images of a set.
+// Names the images of a set.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace saccade {
 
-// "400 images 1a2b3c4d": of their ids and names, wherever their folder is. Other images have another one.
+// Returns "400 images 1a2b3c4d", made of their ids and names, not their folder; differs for other images.
 inline std::string name_of_images(const Dataset& set) {
   Checksum sum;
   for (int64_t i = 0; i < set.num_images(); ++i) {

@@ -1,4 +1,4 @@
-// What is told of images that cannot be read.
+// Messages about images that cannot be read.
 #pragma once
 
 #include <fmt/format.h>
@@ -8,10 +8,10 @@
 
 namespace saccade {
 
-// Counts them over the batches of a loader, or those of several processes.
+// Counts them over the batches of a loader or of several processes.
 class SkippedImages {
  public:
-  // The line for the user; "" for an image that was told before.
+  // Returns the line for the user; "" for an image that was already reported.
   std::string line(const std::string& image) {
     if (!seen_.insert(image).second) return "";
     return fmt::format("skipped, {} so far: {}", seen_.size(), image);
