@@ -12,7 +12,7 @@ namespace {
 
 struct Pair {
   double overlap, score;
-  size_t found, object;  // places in the lists of the image
+  size_t found, object;  // indices in the lists of the image
 };
 
 struct ImageLists {
@@ -20,7 +20,7 @@ struct ImageLists {
   std::vector<const Detection*> found;
 };
 
-// For each detection the place of its object; the number of objects where it has none.
+// Returns the index of each detection's object, or the number of objects if it has none.
 std::vector<size_t> pair_up(const ImageLists& lists, const coco::Overlap& overlap, double min_iou) {
   std::vector<Pair> pairs;
   std::vector<double> overlaps;

@@ -1,4 +1,4 @@
-// Which classes are taken for which.
+// Which classes are confused with which.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +14,12 @@ namespace saccade {
 
 struct ConfusionMatrix {
   std::vector<std::string> names;  // [K], by ascending category id
-  // Row: the true class, column: the predicted one. Of detectors [K + 1, K + 1]: the last row holds
-  // detections that are no object, the last column objects that are not found. Of classifiers [K, K].
+  // Row: the true class, column: the predicted one. For detectors [K + 1, K + 1]: the last row counts
+  // detections that match no object, the last column objects that were not found. For classifiers [K, K].
   std::vector<std::vector<int64_t>> counts;
 };
 
-// What became of the objects and detections of an image.
+// The outcome of the objects and detections of an image.
 struct ImageOutcome {
   int64_t image_id = 0;
   int64_t right = 0, confused = 0, missed = 0, invented = 0;  // confused: found, but as another class
@@ -30,10 +30,10 @@ struct ImageOutcome {
   int64_t errors() const { return confused + missed + invented; }
 };
 
-// Detections with at least the score `threshold` are paired with objects of any class: the pair of the
-// largest overlap first (of equal ones that of the larger score, then the first in the lists), down to an IoU
-// of min_iou; everything is in one pair at most. Crowds are no objects, and detections without a pair that
-// are in one by half do not count. `images`: in the order of truth.images.
+// Pairs detections whose score is at least `threshold` with objects of any class: the pair with the largest
+// overlap first (ties: the larger score, then the first in the lists), down to an IoU of min_iou; each is in
+// one pair at most. Crowds are no objects, and unpaired detections that lie at least half in one do not
+// count. `images`: in the order of truth.images.
 ConfusionMatrix confusion_matrix(const GroundTruth& truth, std::span<const Detection> detections,
                                  double threshold, double min_iou = 0.5,
                                  std::vector<ImageOutcome>* images = nullptr, IouType iou = IouType::kBoxes);

@@ -12,7 +12,7 @@ struct Scored {
   bool is_hit;
 };
 
-// Of detections by falling score.
+// `found`: detections by descending score.
 template <class Curve>
 void add_points(const std::vector<Scored>& found, int64_t objects, Curve& curve) {
   int64_t hits = 0;
@@ -35,7 +35,7 @@ void add_points(const std::vector<Scored>& found, int64_t objects, Curve& curve)
 // accumulate of cocoeval.py, for one class and threshold.
 std::vector<double> precision_at_recall(const std::vector<Scored>& found, int64_t objects) {
   if (objects == 0) return {};
-  std::vector<double> at_hit;  // precision where the (k + 1)-th hit stands
+  std::vector<double> at_hit;  // precision at the (k + 1)-th hit
   double hits = 0, misses = 0;
   for (const Scored& s : found) {
     (s.is_hit ? hits : misses) += 1;

@@ -24,9 +24,9 @@ void note(std::vector<std::string>* notes, int64_t count, const std::string& tex
   if (notes != nullptr && count > 0) notes->push_back(text);
 }
 
-// Annotations that number no images are read with ids that are places in a list. Programs that read the same
-// files take the numbers in the files' names for ids (Ultralytics): so are those of a list that has no other
-// ids.
+// Annotations that do not number images are read with list positions as ids. Programs that read the same
+// files use the numbers in the file names as ids (Ultralytics), so a list that contains only such numbers is
+// interpreted that way.
 void take_numbers_of_files(const std::string& path, ResultFile& file, const ImageNames& names,
                            std::vector<std::string>* notes) {
   std::vector<std::optional<int64_t>> ids(file.entries.size());
@@ -104,7 +104,7 @@ void note_mapped(const std::string& path, int64_t mapped, size_t count, std::vec
                    count));
 }
 
-// Ids of categories that are taken for others become those of these.
+// Replaces ids of categories that are mapped to others by the ids of these.
 void take_mapped_ids(const std::string& path, ResultFile& file, const GroundTruth& truth,
                      std::vector<std::string>* notes) {
   std::unordered_map<int64_t, int64_t> ids = truth.mapped_ids;
@@ -118,16 +118,16 @@ void take_mapped_ids(const std::string& path, ResultFile& file, const GroundTrut
   note_mapped(path, mapped, file.detections.size(), notes);
 }
 
-// Gives each entry the id of the category that it names, and leaves out those of categories that are not
-// known, where some are.
+// Gives each entry the id of the category that it names, and leaves out entries with unknown categories if
+// some are known.
 void find_categories(const std::string& path, ResultFile& file, const GroundTruth& truth,
                      const ClassChoice& choice, std::vector<std::string>* notes) {
-  std::unordered_map<std::string, std::optional<int64_t>> ids;  // nothing: of several
+  std::unordered_map<std::string, std::optional<int64_t>> ids;  // nothing if several have the name
   for (const Category& c : truth.categories)
     if (const auto [it, is_new] = ids.try_emplace(c.name, c.id); !is_new && it->second != c.id)
       it->second.reset();
   const std::unordered_map<std::string, std::optional<int64_t>> own_names = ids;
-  // A model may know a class that the map takes away. One that others become keeps its name.
+  // A model may know a class that the map removes. A class that others are mapped to keeps its name.
   std::unordered_set<std::string> mapped_names;
   for (const ClassChoice::Mapping& mapping : choice.map) {
     const auto as = own_names.find(mapping.as);
@@ -144,7 +144,7 @@ void find_categories(const std::string& path, ResultFile& file, const GroundTrut
     if (named++ == 0) first_named = e.category;
     any = any || ids.contains(file.texts.at(e.category));
   }
-  if (!any && named > 0)  // others mean other things by it
+  if (!any && named > 0)  // other programs use the field for other things
     note(
         notes, named,
         fmt::format(
@@ -154,7 +154,7 @@ void find_categories(const std::string& path, ResultFile& file, const GroundTrut
   if (!any) return;
   int64_t others = 0, mapped = 0, unknown = 0, first_unknown = kNoName;
   const size_t count = file.entries.size();
-  // The id by its name; nothing where the entry is left out.
+  // Returns the id for the name; nothing if the entry is left out.
   auto id_of = [&](const Listed& e, int64_t own) -> std::optional<int64_t> {
     if (e.category == kNoName) return own;
     const auto it = ids.find(file.texts.at(e.category));
@@ -187,7 +187,7 @@ void find_categories(const std::string& path, ResultFile& file, const GroundTrut
                      unknown, count, shortened(file.texts.at(first_unknown))));
 }
 
-// Makes masks of the polygons, and boxes of the masks where there are no others.
+// Makes masks of the polygons, and boxes of the masks if there are none.
 void find_masks(const std::string& path, ResultFile& file, const GroundTruth* truth,
                 std::vector<std::string>* notes) {
   std::unordered_map<int64_t, ImageSize> sizes;
@@ -256,7 +256,7 @@ std::vector<Detection> read_detections(const std::string& path, const GroundTrut
 
 void write_detections(const std::string& path, std::span<const Detection> detections,
                       const GroundTruth* truth) {
-  // As they are written.
+  // As written in the file.
   std::unordered_map<int64_t, std::string> images, categories;
   if (truth != nullptr) {
     for (const ImageInfo& i : truth->images)
@@ -314,7 +314,7 @@ std::vector<std::string> keep_classes(const std::vector<std::string>& names, Gro
 
 namespace {
 
-// Of each detection, before the text of its mask.
+// The fixed part of each detection, before the text of its mask.
 struct Head {
   int64_t image_id, category_id;
   std::array<double, 4> bbox;

@@ -11,7 +11,7 @@
 namespace saccade {
 namespace {
 
-// With the separators of Linux.
+// Returns the path with the separators of Linux.
 std::string plain_path(std::string path) {
   std::replace(path.begin(), path.end(), '\\', '/');
   return path;
@@ -25,7 +25,7 @@ std::string without_extension(const std::string& path) {
   return has_one && point > 0 ? path.substr(0, point) : path;
 }
 
-// "000012" is 12.
+// Parses "000012" as 12.
 std::optional<int64_t> digits_of(const std::string& text) {
   int64_t number = 0;
   if (text.empty() || text.find_first_not_of("0123456789") != std::string::npos) return std::nullopt;
@@ -33,7 +33,7 @@ std::optional<int64_t> digits_of(const std::string& text) {
   return error == std::errc() ? std::optional(number) : std::nullopt;
 }
 
-// Whether one of two paths ends in the other, at a slash.
+// Returns whether the path ends in the other one, at a slash.
 bool ends_in(std::string_view path, std::string_view end) {
   return path.ends_with(end) && (path.size() == end.size() || path[path.size() - end.size() - 1] == '/');
 }

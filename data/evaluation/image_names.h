@@ -1,4 +1,4 @@
-// Images by the names that lists of detections give them.
+// Finds images by the names that lists of detections give them.
 #pragma once
 
 #include <optional>
@@ -15,14 +15,14 @@ class ImageNames {
   // The truth must outlive it.
   explicit ImageNames(const GroundTruth& truth);
   bool has_id(int64_t id) const { return ids_.contains(id); }
-  // Both return what is wrong with the name, or "". Of a file: a path, of which the name or the image's own
-  // may lack the first folders. Two names are never one image.
+  // Both return an error text about the name, or "". find_file takes a path; the path or the image's own one
+  // may lack the first folders. Two names never stand for one image.
   std::string find_file(const std::string& name, int64_t& id);
-  // An id that is a text: the word that is the image's id in its list, the id in quotes,
+  // Takes an id that is a text: the word that is the image's id in its list, the id in quotes,
   // or the file's name without its extension.
   std::string find_word(const std::string& word, int64_t& id);
-  // The image whose file's name is this number ("000012.jpg"), where there is one such image and the
-  // annotations number no images.
+  // Returns the image whose file name is this number ("000012.jpg"), if there is one such image and the
+  // annotations do not number images.
   std::optional<int64_t> find_number(int64_t number) const;
 
  private:
@@ -33,8 +33,8 @@ class ImageNames {
   Images by_name_, by_stem_;
   std::unordered_map<std::string, int64_t> words_;
   std::unordered_set<int64_t> ids_;
-  std::unordered_map<int64_t, std::optional<int64_t>> numbers_;  // in names of files; nothing: in several
-  std::unordered_map<int64_t, std::string> names_;               // by which images were found
+  std::unordered_map<int64_t, std::optional<int64_t>> numbers_;  // in file names; nothing if several have it
+  std::unordered_map<int64_t, std::string> names_;               // names by which images were found
 };
 
 }  // namespace saccade

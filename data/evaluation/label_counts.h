@@ -1,4 +1,4 @@
-// How often pixels of one class are taken for another, and the metrics that follow: those of mmsegmentation.
+// Counts how often pixels of one class are taken for another, and computes mmsegmentation's metrics from it.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +17,10 @@ class LabelCounts {
   // Throws InputError for more classes.
   explicit LabelCounts(int64_t classes);
 
-  // Labels of pixels; where the true one is LabelMap::kIgnored nothing counts.
+  // Adds the labels of pixels; pixels whose true label is LabelMap::kIgnored do not count.
   void add(std::span<const uint16_t> found, std::span<const uint16_t> truth);
-  // What was added, and again: bytes for another process. Two of these, one behind the other,
-  // are one of both.
+  // Serialises what was added for another process, which adds it with merge(). The concatenation
+  // of two states stands for both.
   std::string state() const;
   void merge(std::string_view state);
 
@@ -32,7 +32,7 @@ class LabelCounts {
 
   struct OfClass {
     int64_t pixels = 0, found = 0, hits = 0;
-    // Over the union of both; nothing where there is none. Over the true ones; nothing where there are none.
+    // Relative to the union of both, and to the true pixels; nothing if there are none.
     std::optional<double> iou() const;
     std::optional<double> accuracy() const;
   };
@@ -40,10 +40,10 @@ class LabelCounts {
 
   struct Means {
     double iou = 0, accuracy = 0;     // over the classes that have one
-    double pixel_accuracy = 0;        // of all pixels
-    int64_t pixels = 0, classes = 0;  // with a class; of those that have an IoU
+    double pixel_accuracy = 0;        // over all pixels
+    int64_t pixels = 0, classes = 0;  // pixels with a class; classes that have an IoU
   };
-  Means means() const;  // all 0 where no pixel has a class
+  Means means() const;  // all 0 if no pixel has a class
 
  private:
   int64_t classes_;

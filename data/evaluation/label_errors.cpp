@@ -9,18 +9,18 @@
 namespace saccade {
 namespace {
 
-// A find is of the object of a label from this overlap on; likewise two finds are of one object.
+// From this overlap on, a detection and a label, or two detections, are of the same object.
 constexpr double kSameObject = 0.5;
-// A find that overlaps a label by less says nothing about where its object is.
+// A detection that overlaps a label by less says nothing about the place of its object.
 constexpr double kSameNeighbourhood = 0.2;
-// A box is placed as badly as possible up to the first overlap, and well from the second on.
+// The placement of a box is 0 up to the first overlap, and 1 from the second on.
 constexpr double kBadPlace = 0.3, kGoodPlace = 0.7;
 
 double placement(double iou) { return std::clamp((iou - kBadPlace) / (kGoodPlace - kBadPlace), 0.0, 1.0); }
 
 struct LabelsAndFinds {
   std::vector<const Annotation*> labels, crowds;
-  std::vector<const Detection*> finds;  // by falling score
+  std::vector<const Detection*> finds;  // by descending score
   std::vector<double> overlaps;         // [finds, labels]
   double overlap(size_t find, size_t label) const { return overlaps[find * labels.size() + label]; }
   bool same_class(size_t find, size_t label) const {
@@ -48,7 +48,7 @@ std::vector<LabelsAndFinds> by_image(const GroundTruth& truth, std::span<const D
   return images;
 }
 
-// Of each label the best of the detections that find it.
+// Adds the best detection that matches each label.
 UsualScores usual_scores(const std::vector<LabelsAndFinds>& images) {
   UsualScores usual;
   for (const LabelsAndFinds& image : images)
@@ -73,7 +73,7 @@ class ImageJudge {
   }
 
   void add_to(std::vector<LabelError>& errors, double least) const {
-    std::vector<const Detection*> told;  // finds that stand for something already
+    std::vector<const Detection*> told;  // detections that already account for something
     for (size_t j = 0; j < image_.labels.size(); ++j) {
       const LabelError error = judge(j);
       if (error.suspicion < least) continue;
@@ -84,7 +84,7 @@ class ImageJudge {
   }
 
  private:
-  // The label that a find is of: the one of its class that it covers, or else the nearest one of any.
+  // Returns a detection's label: the one of its class that it covers, or else the nearest one.
   size_t home_of(size_t i) const {
     size_t own = image_.labels.size(), nearest = own;
     for (size_t j = 0; j < image_.labels.size(); ++j) {
@@ -126,7 +126,7 @@ class ImageJudge {
     return error;
   }
 
-  // Of several finds of one object the best one.
+  // Adds only the best of several detections of one object.
   void add_missing(std::vector<LabelError>& errors, double least, std::vector<const Detection*> told) const {
     std::vector<double> in_crowds;
     overlap_.compare(image_.finds, image_.crowds, in_crowds);
@@ -153,8 +153,8 @@ class ImageJudge {
   const LabelsAndFinds& image_;
   size_t place_;
   const coco::Overlap& overlap_;
-  std::vector<double> confidence_;  // of the finds
-  std::vector<size_t> home_;        // likewise, the label; the number of labels: none
+  std::vector<double> confidence_;  // of the detections
+  std::vector<size_t> home_;        // likewise, the label; the number of labels if there is none
 };
 
 }  // namespace

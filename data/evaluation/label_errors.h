@@ -1,4 +1,4 @@
-// Where a detector contradicts the labels of a data set: labels that are missing,
+// Finds contradictions between a detector and the labels of a data set: labels that are missing,
 // wrong or badly placed (docs/labels.md).
 #pragma once
 
@@ -14,29 +14,29 @@
 namespace saccade {
 
 enum class LabelErrorKind {
-  kMissing,     // something is found where no label is
-  kWrongClass,  // what lies there is found as another class
-  kWrongBox,    // it is found, but in another place or size
-  kNotFound     // nothing is found there
+  kMissing,     // a detection where there is no label
+  kWrongClass,  // the labelled object is detected as another class
+  kWrongBox,    // it is detected, but in another place or size
+  kNotFound     // nothing is detected there
 };
 inline constexpr LabelErrorKind kLabelErrorKinds[] = {LabelErrorKind::kMissing, LabelErrorKind::kWrongClass,
                                                       LabelErrorKind::kWrongBox, LabelErrorKind::kNotFound};
-// As it is written in files: "missing", "wrong_class", "wrong_box", "not_found"; and in pages.
+// The word used in files: "missing", "wrong_class", "wrong_box", "not_found"; and the title used in pages.
 const char* word_of(LabelErrorKind kind);
 const char* title_of(LabelErrorKind kind);
 
 struct LabelError {
   LabelErrorKind kind{};
-  double suspicion = 0;  // from 0 to 1: how sure the model is, and how little it supports the label
-  size_t image = 0;      // of truth.images
-  const Annotation* label = nullptr;  // null: it is missing
-  const Detection* found = nullptr;   // what is there instead; null: nothing
-  double iou = 0;                     // of both; of a missing label that with the nearest one
+  double suspicion = 0;  // from 0 to 1: the model's confidence and its lack of support for the label
+  size_t image = 0;      // index in truth.images
+  const Annotation* label = nullptr;  // null if it is missing
+  const Detection* found = nullptr;   // the detection in its place; null if there is none
+  double iou = 0;                     // of both; for a missing label, with the nearest label
 };
 
-// How sure a model is of what it says, from 0 to 1: its score in parts of the mean of those with which it
-// finds what labels of the class say, so that classes and models with low scores count alike. Of a class of
-// which none was found the mean is that of all.
+// A model's confidence from 0 to 1: the score relative to the mean score of detections that match labels of
+// the class, so that classes and models with low scores count alike. For a class without matches, the mean
+// over all classes is used.
 class UsualScores {
  public:
   void add(int64_t class_id, double score);
@@ -50,9 +50,9 @@ class UsualScores {
   Mean all_;
 };
 
-// By falling suspicion, of equal ones in the order of the images; each label is named once at most. Boxes
-// count, not masks. Crowds are not judged, and what is in one by half is not missing.
-// The errors point into both lists.
+// Returns errors by descending suspicion, ties in the order of the images; each label appears at most once.
+// Boxes count, not masks. Crowds are not judged, and a detection that lies at least half in one is not
+// missing. The errors point into both lists.
 std::vector<LabelError> find_label_errors(const GroundTruth& truth, std::span<const Detection> detections,
                                           double least_suspicion);
 

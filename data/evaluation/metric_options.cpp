@@ -10,7 +10,7 @@
 namespace saccade {
 namespace {
 
-// They are parts of the metrics' names, "AP_small".
+// The names become parts of the metrics' names, "AP_small".
 bool is_name(std::string_view name) {
   constexpr size_t kLongest = 32;
   const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
@@ -19,7 +19,7 @@ bool is_name(std::string_view name) {
                              [&](char c) { return is_letter(c) || (c >= '0' && c <= '9') || c == '_'; });
 }
 
-// The number that the text begins with, which is taken off it.
+// Parses the number at the start of the text and removes it.
 bool take_number(std::string_view& text, double& number) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc() || !std::isfinite(number) || number < 0) return false;

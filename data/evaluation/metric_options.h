@@ -1,4 +1,4 @@
-// What the metrics of detections are of, where pycocotools has parameters: iouType, maxDets,
+// The options of detection metrics that correspond to pycocotools' parameters iouType, maxDets,
 // areaRng and areaRngLbl.
 #pragma once
 
@@ -10,10 +10,10 @@
 
 namespace saccade {
 
-inline constexpr int64_t kCocoDetections = 100;  // the best of an image and category that count
-inline constexpr double kLargestArea = 1e10;     // pycocotools' end of "all" and "large"
+inline constexpr int64_t kCocoDetections = 100;  // best detections that count per image and category
+inline constexpr double kLargestArea = 1e10;     // pycocotools' upper bound of "all" and "large"
 
-// Objects of an area from `low` to `high` in pixels, both included, of which metrics are given apart.
+// An area range from `low` to `high` in pixels, both included, with its own metrics.
 struct AreaRange {
   std::string name;
   double low = 0, high = kLargestArea;
@@ -21,19 +21,19 @@ struct AreaRange {
 };
 std::vector<AreaRange> coco_areas();  // small, medium and large
 
-// "small:0-1024,large:1024-": an end that is left out is kLargestArea.
+// Parses "small:0-1024,large:1024-"; an omitted end is kLargestArea.
 // Throws InputError that says what is wrong with it.
 std::vector<AreaRange> parse_area_ranges(std::string_view text);
 
-// What of a detection and an object must overlap. kBoth is for evaluators, whose metrics are those of boxes
-// and, with kOfMasks before their names, those of masks.
+// What parts of a detection and an object must overlap. kBoth is for evaluators; their metrics are those of
+// boxes and, with kOfMasks before their names, those of masks.
 enum class IouType { kBoxes, kMasks, kBoth };
 inline constexpr const char* kOfMasks = "segm_";
 
 struct MetricOptions {
-  std::optional<IouType> iou;  // else kBoxes; what judges a model that predicts masks takes kBoth then
-  std::optional<int64_t> max_detections;  // of an image and category, more than 10; else kCocoDetections
-  std::vector<AreaRange> areas = coco_areas();  // besides all sizes
+  std::optional<IouType> iou;  // default: kBoxes, or kBoth for evaluating a model that predicts masks
+  std::optional<int64_t> max_detections;  // per image and category, more than 10; default: kCocoDetections
+  std::vector<AreaRange> areas = coco_areas();  // in addition to all sizes
   bool operator==(const MetricOptions&) const = default;
 };
 

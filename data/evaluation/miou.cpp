@@ -1,5 +1,5 @@
-// Mean IoU, mean accuracy and pixel accuracy of label maps, and both of each class,
-// as mmsegmentation counts them.
+// Mean IoU, mean accuracy and pixel accuracy of label maps, and IoU and accuracy of each class,
+// as mmsegmentation computes them.
 #include <fmt/format.h>
 
 #include <algorithm>

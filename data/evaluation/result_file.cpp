@@ -9,7 +9,7 @@ struct Entry : Detection {
   std::string file_name, word, category;
   bool has_id = false, has_box = false, has_segmentation = false, reads_masks = false;
   std::shared_ptr<const Segmentation> segmentation;
-  std::string fault;  // of it
+  std::string fault;  // of the segmentation
 };
 
 bool read_image_id(JsonFile& json, JsonValue value, Entry& e) {
@@ -33,7 +33,7 @@ constexpr JsonField<Entry> kFields[] = {
     {"file_name", "a string", read_member<&Entry::file_name>, false},
     {"category", "a string",
      [](JsonFile& json, JsonValue v, Entry& e) {
-       json.read(v, e.category);  // others mean other things by it
+       json.read(v, e.category);  // other programs use the field for other things
        return true;
      },
      false},
@@ -43,7 +43,7 @@ constexpr JsonField<Entry> kFields[] = {
 
 ResultFile::ResultFile(const std::string& path, bool reads_masks) : json_(path), reads_masks_(reads_masks) {
   auto read = [this](JsonValue value) { add(value); };
-  // Lists that grow would be copied, to pages that are new each time. Few entries are shorter.
+  // Growing vectors would be copied to newly allocated pages each time. Few entries are shorter.
   constexpr size_t kEntryBytes = 64;
   detections.reserve(json_.size() / kEntryBytes);
   entries.reserve(json_.size() / kEntryBytes);

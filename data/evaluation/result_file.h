@@ -1,4 +1,4 @@
-// The entries of a list of detections as they stand in its file.
+// The entries of a list of detections as written in its file.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@ namespace saccade {
 
 inline constexpr int64_t kNoName = -1;
 
-// Texts that come again and again, by number.
+// Numbers repeated texts.
 class Texts {
  public:
   int64_t add(const std::string& text) {
@@ -32,29 +32,29 @@ class Texts {
   std::vector<std::string> texts_;
 };
 
-// What an entry has besides its detection.
+// The fields of an entry besides its detection.
 struct Listed {
   bool has_id = false, has_box = false;
-  int64_t file_name = kNoName, word = kNoName, category = kNoName;  // word: the image_id, where it is a text
+  int64_t file_name = kNoName, word = kNoName, category = kNoName;  // word: the image_id if it is a text
 };
 
-// The entries, with what a dictionary's own lists say about them.
+// The entries, with the information in a dictionary's own lists.
 class ResultFile {
  public:
-  // Throws InputError as read_detections does. Without `reads_masks` segmentations are passed over.
+  // Throws InputError as read_detections does. Without `reads_masks` segmentations are skipped.
   ResultFile(const std::string& path, bool reads_masks);
 
-  // Whether an entry has a segmentation and no bbox.
+  // Whether an entry has a segmentation but no bbox.
   bool lacks_boxes() const { return lacks_boxes_; }
 
   Texts texts;
-  std::vector<Detection> detections;  // with masks where these are runs
-  std::vector<Listed> entries;        // of each of them
-  std::vector<std::pair<size_t, std::shared_ptr<const Segmentation>>> polygons;  // and its place among them
+  std::vector<Detection> detections;  // with masks if these are runs
+  std::vector<Listed> entries;        // one per detection
+  std::vector<std::pair<size_t, std::shared_ptr<const Segmentation>>> polygons;  // with their index above
 
  private:
   void add(JsonValue value);
-  // Of a list of objects with "id": the field `name` by it.
+  // For a list of objects with "id": maps it to the field `name`.
   void names(JsonValue value, std::string_view name, std::unordered_map<std::string, std::string>& out);
 
   JsonFile json_;

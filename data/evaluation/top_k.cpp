@@ -36,7 +36,7 @@ class TopK final : public Evaluator {
   Evaluation result() const override {
     const size_t images = images_.size();
     const auto n = static_cast<double>(images);
-    // A hit among the best k: fewer than k classes are better.
+    // The class is among the best k if fewer than k classes are better.
     const auto hits = [&](int64_t k) {
       return std::ranges::count_if(images_, [k](const OfImage& i) { return i.better < k; });
     };
@@ -56,12 +56,12 @@ class TopK final : public Evaluator {
   }
 
  private:
-  // All bytes of it are numbers.
+  // It has no padding bytes.
   struct OfImage {
     int64_t better;  // classes with a larger logit than its own, or an equal one and a smaller index
     double loss;
   };
-  std::vector<OfImage> images_;  // in their order, in which the losses add up
+  std::vector<OfImage> images_;  // in order, since the losses are added in this order
 };
 
 [[maybe_unused]] const bool top_k_registered =

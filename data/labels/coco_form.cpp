@@ -1,4 +1,4 @@
-// COCO json with scores, as tools for labelling take it.
+// COCO json with scores, as labelling tools accept it.
 #include "data/formats/coco/coco.h"
 #include "data/labels/label_forms.h"
 

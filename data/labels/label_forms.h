@@ -1,4 +1,4 @@
-// Images and boxes as the label files of other programs.
+// Writes images and boxes as the label files of other programs.
 #pragma once
 
 #include <initializer_list>
@@ -14,12 +14,12 @@ namespace saccade {
 // One list. Those of one data set have the same categories.
 struct LabelList {
   const GroundTruth& truth;   // every image has a size
-  std::string split = {};     // "train"; "": it is the only one, without the pictures next to it
-  std::string images = {};    // the folder of its pictures, as it is
-  std::string description{};  // what it was made from
+  std::string split = {};     // "train"; "" if it is the only one, without the pictures next to it
+  std::string images = {};    // the folder of its pictures, unchanged
+  std::string description{};  // its origin
 };
 
-// What is written below a folder: the names have '/'.
+// The files to write below a folder, with '/' in their names.
 struct LabelFiles {
   struct File {
     std::string name, text;
@@ -31,37 +31,37 @@ struct LabelFiles {
   };
   std::vector<File> files = {};
   std::vector<Pictures> pictures = {};
-  std::vector<std::string> notes = {};  // what the form cannot say and so lacks, a line each
+  std::vector<std::string> notes = {};  // what the form cannot express and therefore lacks, one line each
 };
 
 struct LabelForm {
   std::string name, summary;
   bool has_scores = false,
-       is_read = false;  // what models are sure of is written; it is a data format of the same name, too
-  bool of_each_image = false;  // has a file of its own
-  bool has_crowds = true;      // else they are left out
+       is_read = false;        // writes models' scores; is also a data format with the same name
+  bool of_each_image = false;  // each image has its own file
+  bool has_crowds = true;      // otherwise crowds are left out
   // Throws InputError for names of images that would share a file of labels.
   LabelFiles (*write)(std::span<const LabelList> lists) = nullptr;
   std::string file = {};  // where it is registered
 };
 
 inline Registry<LabelForm>& label_forms() { return registry_of<LabelForm>("form of labels"); }
-// Of those that are read.
+// The names of the forms that are also read.
 std::vector<std::string> readable_forms();
 
-// The annotations of each image, in their order.
+// Returns the annotations of each image, in their order.
 std::vector<std::vector<const Annotation*>> annotations_by_image(const GroundTruth& truth);
-// The name of an image's own file of labels below a folder: "a/b.xml" of "a/b.jpg".
+// Returns the name of an image's own label file below a folder: "a/b.xml" for "a/b.jpg".
 std::string label_name(const ImageInfo& image, const std::string& ending);
-// Throws InputError where two images have one.
+// Throws InputError if two images share one.
 void check_label_names(const GroundTruth& truth, const std::string& ending, const std::string& form);
-// The name of each category by its id.
+// Returns the name of a category by its id.
 const std::string& category_name(const GroundTruth& truth, int64_t id);
 int64_t crowds_of(const LabelList& list);
-// Objects, not crowds, whose area is known, and not that of their box: those without a mask, which is said to
-// be left out, or all.
+// Counts objects other than crowds whose area is known and differs from that of their box: all if masks are
+// kept, else only those without a mask, since masks are reported as left out.
 int64_t own_areas(const LabelList& list, bool keeps_masks = false);
-// Notes like "3 crowds are left out: YOLO has none" for counts above 0.
+// Adds notes like "3 crowds are left out: YOLO has none" for counts above 0.
 struct LeftOut {
   int64_t count;
   const char *one, *many, *what;  // "crowd is", "crowds are", "left out: YOLO has none"

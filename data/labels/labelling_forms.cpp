@@ -1,5 +1,5 @@
-// What tools for labelling import as first guesses: CVAT's "CVAT for images 1.1" and Label Studio's tasks
-// with predictions.
+// Formats that labelling tools import as pre-annotations: CVAT's "CVAT for images 1.1" and Label Studio's
+// tasks with predictions.
 #include <fmt/format.h>
 
 #include "core/formats/json.h"
@@ -9,7 +9,7 @@
 namespace saccade {
 namespace {
 
-// CVAT's runs go along the rows of the box around the mask, and begin with one of pixels that are not set.
+// CVAT's runs go along the rows of the box around the mask and start with a run of unset pixels.
 std::string cvat_mask(const Mask& mask) {
   const Box& box = mask.box();
   const auto left = static_cast<int64_t>(box.x1), top = static_cast<int64_t>(box.y1);

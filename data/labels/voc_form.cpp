@@ -1,5 +1,5 @@
-// Pascal VOC: an XML file an image, in SPLIT/Annotations; the pictures in SPLIT/JPEGImages. Crowds are
-// `difficult`, as VOC is read.
+// Pascal VOC: one XML file per image, in SPLIT/Annotations; the pictures in SPLIT/JPEGImages. Crowds are
+// `difficult`, as when reading VOC.
 #include <fmt/format.h>
 
 #include "core/files/text.h"

@@ -1,4 +1,4 @@
-// YOLO as Ultralytics has it: data.yaml, and a text file for each picture of images/SPLIT in labels/SPLIT.
+// YOLO as in Ultralytics: data.yaml, and a text file for each picture of images/SPLIT in labels/SPLIT.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,8 +22,8 @@ bool is_boxed_by(const Polygon& points, const Annotation& a) {
   return true;
 }
 
-// Polygons as one: where two are nearest to each other, a line that has no area leads from one to the other
-// and back. Empty: they are too many, as in a mask of noise.
+// Joins polygons into one: a line without area leads between the nearest points of two polygons and back.
+// Empty if they are too large, as in a mask of noise.
 Polygon joined_polygons(const std::vector<Polygon>& polygons) {
   constexpr double kMaxPairs = 3e7;
   double pairs = 0;
@@ -49,8 +49,8 @@ Polygon joined_polygons(const std::vector<Polygon>& polygons) {
   return all;
 }
 
-// The polygon that says all of an object: the box around it is the object's, and so are its pixels.
-// Empty: there is none.
+// Returns a polygon that fully describes an object: with its box as the surrounding box, and its pixels.
+// Empty if there is none.
 Polygon whole_polygon(const Annotation& a, ImageSize size) {
   if (!a.segmentation) return {};
   const std::vector<Polygon>& own = a.segmentation->polygons;
@@ -69,7 +69,7 @@ Polygon whole_polygon(const Annotation& a, ImageSize size) {
   return {};
 }
 
-// Those of all objects. Where one has none, they are of no use: its name is told.
+// Polygons of all objects. If one object has none, none are used: its name is reported.
 using Polygons = std::unordered_map<const Annotation*, Polygon>;
 Polygons whole_polygons(std::span<const LabelList> lists, std::string& first_without) {
   Polygons all;
@@ -89,7 +89,7 @@ Polygons whole_polygons(std::span<const LabelList> lists, std::string& first_wit
 
 bool has_mask(const Annotation& a) { return a.segmentation && !a.iscrowd; }
 
-// Twelve digits tell a millionth of a pixel of any image. No polygons: the boxes are written.
+// Twelve digits represent a millionth of a pixel of any image. Without polygons, the boxes are written.
 std::string yolo_lines(const ImageInfo& image, const std::vector<const Annotation*>& annotations,
                        const std::vector<Category>& categories, const Polygons& polygons) {
   const auto width = static_cast<double>(image.width), height = static_cast<double>(image.height);

@@ -7,13 +7,13 @@
 namespace saccade {
 namespace {
 
-// Of the drawing, in the units of its viewBox; about CSS pixels.
+// Sizes of the drawing, in the units of its viewBox; about CSS pixels.
 constexpr double kWidth = 360, kHeight = 210, kLeft = 46, kRight = 14, kTop = 8, kBottom = 34;
 
 struct Axis {
   double low = 0, high = 1;
   bool is_log = false;
-  double begin = 0, end = 1;  // places
+  double begin = 0, end = 1;  // positions
 
   double place(double v) const {
     const double part =
@@ -34,10 +34,10 @@ Axis make_axis(double low, double high, bool is_log, double begin, double end) {
   return {low, high, is_log, begin, end};
 }
 
-// About as wide as the text is drawn.
+// The approximate width of the drawn text.
 double label_width(std::string_view text) { return 6.3 * static_cast<double>(text.size()); }
 
-// Left of the axis, set narrower where it would be cut off.
+// A label left of the axis, compressed if it would be cut off.
 Html left_label(double y, const std::string& text) {
   constexpr double kRoom = kLeft - 7;
   const Html narrower = label_width(text) <= kRoom
@@ -201,7 +201,7 @@ Html histogram_chart(const Histogram& h, const ChartOptions& options) {
   const double step = (kWidth - kRight - kLeft) / static_cast<double>(h.counts.size());
   for (size_t i = 0; i < h.counts.size(); ++i) {
     if (h.counts[i] == 0) continue;
-    // What there is at all is seen.
+    // Any nonzero count stays visible.
     const double top = std::min(y.place(static_cast<double>(h.counts[i])), y.begin - 1);
     bars +=
         html("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\"><title>{}</title></rect>",

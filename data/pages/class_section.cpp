@@ -14,7 +14,7 @@ constexpr size_t kMaxRows = 300;
 constexpr double kSmall = 32, kMedium = 96;  // COCO's limits of the square root of the area
 
 struct ClassCounts {
-  std::vector<int64_t> boxes;  // of each split
+  std::vector<int64_t> boxes;  // per split
   std::vector<std::set<size_t>> images;
   std::vector<double> sizes, ratios;  // square root of the area in pixels; width / height
 };
@@ -49,7 +49,7 @@ std::vector<ClassCounts> count_classes(const Dataset& data) {
   return counts;
 }
 
-// Of sorted values, the one below which this fraction lies.
+// Returns the element of sorted values below which this fraction lies.
 double quantile(const std::vector<double>& values, double share) {
   if (values.empty()) return NAN;
   return values[static_cast<size_t>(std::llround(share * static_cast<double>(values.size() - 1)))];

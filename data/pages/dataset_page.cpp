@@ -35,7 +35,7 @@ Instance Dataset::drawn(const ReportedSplit& split, size_t annotation, const Ima
 
 Dataset make_dataset(const std::vector<ReportedSplit>& splits, const ImageLooks& looks) {
   Dataset data{.splits = splits, .looks = looks, .categories = {}, .class_names = {}, .boxes_of = {}};
-  std::map<int64_t, std::vector<std::string>> names;  // several where splits differ
+  std::map<int64_t, std::vector<std::string>> names;  // several if splits differ
   for (const ReportedSplit& split : splits) {
     for (const Category& c : split.truth.categories)
       if (std::vector<std::string>& known = names[c.id]; std::ranges::find(known, c.name) == known.end())
@@ -59,7 +59,7 @@ Dataset make_dataset(const std::vector<ReportedSplit>& splits, const ImageLooks&
 
 namespace {
 
-// Ids that stand for another class than in a split before.
+// Finds ids that stand for another class than in an earlier split.
 void find_renamed(std::vector<ReportedSplit>& splits) {
   std::map<int64_t, std::pair<std::string, std::string>> known;  // a name and the split that has it
   for (ReportedSplit& split : splits) {

@@ -1,4 +1,4 @@
-// The report on a data set as one page: what is in it, how it is spread over classes and splits,
+// The report on a data set as one page: its contents, their distribution over classes and splits,
 // and what looks odd.
 #pragma once
 
@@ -12,11 +12,11 @@ namespace saccade {
 struct DatasetPageOptions {
   std::string title;  // the folder or file
   std::string footer;
-  int64_t most_images = 20000;             // that are looked at
-  std::function<void()> progress = [] {};  // an image is done
+  int64_t most_images = 20000;             // that are inspected
+  std::function<void()> progress = [] {};  // called after each image
 };
-// One split or more, of the same classes. Sizes that the lists lack are filled in.
-// The page depends on the files alone.
+// One or more splits with the same classes. Fills in sizes that the lists lack.
+// The page depends only on the files.
 std::string dataset_page(std::vector<ReportedSplit>& splits, const DatasetPageOptions& options);
 
 }  // namespace saccade

@@ -1,7 +1,7 @@
-// Images that are there twice: the same bytes, or nearly the same picture. Pictures are alike when few bits
-// of a difference hash differ (Zauner 2010, "Implementation and Benchmarking of Perceptual Image Hash
-// Functions") and the brightness of 16 x 16 fields correlates; both stay the same when a picture is
-// compressed anew, scaled or made a little brighter.
+// Finds duplicate images: the same bytes, or nearly the same picture. Pictures are alike if few bits of a
+// difference hash differ (Zauner 2010, "Implementation and Benchmarking of Perceptual Image Hash Functions")
+// and the brightness of 16 x 16 fields correlates; both hardly change if a picture is recompressed, scaled or
+// made a little brighter.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -16,9 +16,9 @@ namespace {
 constexpr int kMaxBits = 8;  // of 64
 constexpr double kLeastCorrelation = 0.99;
 constexpr double kLeastContrast =
-    4;  // standard deviation, in levels; with less, pictures look alike that are not
+    4;  // standard deviation, in levels; with less, different pictures look alike
 
-// Of the fields, with mean 0 and length 1.
+// The fields, normalised to mean 0 and length 1.
 struct Signature {
   ImagePlace place;
   uint64_t hash = 0;
@@ -40,7 +40,7 @@ bool make_signature(const ImagePlace& place, const ImageLook& look, Signature& o
   return true;
 }
 
-// Of hashes that are near each other.
+// Compares pictures whose hashes are close to each other.
 bool alike(const Signature& a, const Signature& b) {
   if (a.ratio > 1.05 * b.ratio || b.ratio > 1.05 * a.ratio) return false;
   double correlation = 0;
@@ -53,7 +53,7 @@ bool alike(const Signature& a, const Signature& b) {
 
 std::vector<DuplicateGroup> find_duplicates(const ImageLooks& looks) {
   std::vector<DuplicateGroup> groups;
-  std::unordered_map<uint64_t, size_t> by_checksum;  // a place in groups
+  std::unordered_map<uint64_t, size_t> by_checksum;  // index in groups
   for (size_t s = 0; s < looks.size(); ++s)
     for (size_t i = 0; i < looks[s].size(); ++i) {
       if (!looks[s][i].is_looked_at) continue;
@@ -65,8 +65,8 @@ std::vector<DuplicateGroup> find_duplicates(const ImageLooks& looks) {
     g.copies = std::ssize(g.images) - 1;
     g.is_exact_leak = g.images.front().split != g.images.back().split;
   }
-  // Each group is compared with the first of the others that are unlike each other, so that many like ones
-  // cost little. The hashes lie together: they decide nearly always.
+  // Each group is compared with the leaders, the first of each set of similar groups, so that many similar
+  // ones cost little. The hashes are stored together, since they nearly always decide.
   std::vector<uint64_t> hashes;
   std::vector<std::pair<Signature, size_t>> leaders;
   for (size_t g = 0; g < groups.size(); ++g) {

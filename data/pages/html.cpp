@@ -19,7 +19,7 @@ constexpr std::string_view kScript =
 #include "data/pages/page.js.inc"
     ;
 
-// Text without characters of markup.
+// Returns the text with markup characters escaped.
 std::string without_markup(std::string_view text) {
   std::string out;
   for (char c : text) {

@@ -1,5 +1,5 @@
-// One self-contained HTML page: no network, one script that sorts tables, pictures inside,
-// light or dark as the viewer wishes.
+// One self-contained HTML page: no network, one script that sorts tables, embedded pictures,
+// light or dark as the viewer prefers.
 #pragma once
 
 #include <fmt/format.h>
@@ -13,7 +13,7 @@
 
 namespace saccade {
 
-// Code of a page. Text from outside gets into it as an argument of html() alone, which escapes it.
+// HTML code of a page. Text from outside gets into it only as an argument of html(), which escapes it.
 struct Html {
   std::string code;
   Html& operator+=(const Html& more) {
@@ -22,8 +22,8 @@ struct Html {
   }
 };
 
-// As the text of an element or a quoted attribute; what is no UTF-8 and control characters as escaped() shows
-// them.
+// Escapes text for an element or a quoted attribute; invalid UTF-8 and control characters appear as escaped()
+// shows them.
 std::string html_escaped(std::string_view text);
 
 template <class T>
@@ -35,13 +35,13 @@ auto html_argument(const T& value) {
   else
     return html_escaped(std::string_view(value));
 }
-// As fmt::format; strings are escaped, Html is taken as it is.
+// As fmt::format; strings are escaped, Html is inserted unchanged.
 template <class... A>
 Html html(fmt::string_view format, const A&... arguments) {
   return {fmt::format(fmt::runtime(format), html_argument(arguments)...)};
 }
 
-// The cells of a row, of text and Html.
+// Makes the cells of a row from text and Html.
 template <class... A>
 std::vector<Html> cells(const A&... values) {
   return {html("{}", values)...};
@@ -51,32 +51,32 @@ void add_cells(std::vector<Html>& row, const A&... values) {
   (row.push_back(html("{}", values)), ...);
 }
 
-// "118,287"
+// Returns "118,287".
 std::string count_text(int64_t count);
-// Three significant digits, and no exponent for what people read without one: "0.00312", "1,840", "12.5".
+// Returns three significant digits, without an exponent in the usual range: "0.00312", "1,840", "12.5".
 std::string number_text(double value);
-// A fraction from 0 to 1 in per cent: "12.5 %", "< 0.1 %".
+// Returns a fraction from 0 to 1 in per cent: "12.5 %", "< 0.1 %".
 std::string share_text(double share);
-// A metric with three decimals; a dash where there is none (-1, not finite).
+// Returns a metric with three decimals; a dash if there is none (-1, not finite).
 std::string metric_text(double value);
 
 struct TableColumn {
   std::string title;
   bool is_number = true;
-  std::string hint = {};  // what it means, shown when the mouse rests on it
+  std::string hint = {};  // its meaning, shown when the mouse is over it
 };
 // Each row has a cell for each column. A click on a heading sorts the rows.
 Html html_table(const std::vector<TableColumn>& columns, const std::vector<std::vector<Html>>& rows);
-// Its length as a bar with the text next to it, in a cell.
+// Shows a value in a cell as a bar of this length with the text next to it.
 Html bar_cell(double share, const std::string& text);
 // Large numbers with a word below each.
 Html tiles(const std::vector<std::pair<std::string, std::string>>& tiles);
 // A sentence of explanation, in smaller letters.
 Html note(const Html& text);
 Html note(const std::string& text);
-// Elements side by side, as many as have room: "charts" or "pictures".
+// Puts elements side by side, as many as fit: "charts" or "pictures".
 Html grid(const char* kind, const std::vector<Html>& elements);
-// Of these, in their order, the first `most` of which `show` makes something.
+// Calls `show` on these in order until `most` of the results are not empty.
 template <class Things, class Show>
 std::vector<Html> first_shown(const Things& things, size_t most, Show show) {
   std::vector<Html> shown;
@@ -86,15 +86,15 @@ std::vector<Html> first_shown(const Things& things, size_t most, Show show) {
   }
   return shown;
 }
-// Lines of text as they are.
+// Shows lines of text unchanged.
 Html preformatted(const std::string& text);
-// What is shown on a click only.
+// Shows the content only after a click.
 Html details(const std::string& title, const Html& content);
 
 class Page {
  public:
   Page(const std::string& title, const Html& lead);
-  // A heading, which the page's table of contents names.
+  // Adds a heading, which also appears in the page's table of contents.
   void section(const std::string& title);
   void add(const Html& content) { body_ += content; }
   std::string finish(const std::string& footer) const;

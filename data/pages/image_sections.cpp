@@ -1,4 +1,4 @@
-// Images with most and fewest objects, duplicates and odd boxes, as pictures.
+// The images with the most and fewest objects, duplicates and odd boxes, as pictures.
 #include <algorithm>
 
 #include "data/pages/chart.h"
@@ -56,7 +56,7 @@ void add_images(Page& page, const Dataset& data) {
         html("<b>{}</b> {}<br>{}", count_text(count(p)), count(p) == 1 ? "box" : "boxes", data.name_of(p)));
   };
   if (!data.has_boxes) {
-    // An example of each class.
+    // Shows an example of each class.
     std::vector<bool> seen(data.class_names.size());
     auto example = [&](ImagePlace p) -> Html {
       const size_t label = data.splits[p.split].image_classes[p.image];

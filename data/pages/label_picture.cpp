@@ -18,7 +18,7 @@ void blend(uint8_t* pixel, Rgb color, double part) {
         static_cast<uint8_t>(std::lround(pixel[c] + (static_cast<double>(color[c]) - pixel[c]) * part));
 }
 
-// The names of the largest classes, each on a patch of its colour, from the top left corner down.
+// Draws the names of the largest classes, each on a patch of its colour, from the top left corner down.
 void draw_legend(Image& image, const std::map<uint16_t, int64_t>& pixels,
                  const std::vector<std::string>& names) {
   constexpr size_t kMaxListed = 12;
@@ -30,7 +30,7 @@ void draw_legend(Image& image, const std::map<uint16_t, int64_t>& pixels,
   if (order.size() > kMaxListed) order.resize(kMaxListed);
   int64_t y = pad;
   for (const auto& [count, label] : order) {
-    if (2 * (y + height) > image.height) break;  // small pictures are not hidden
+    if (2 * (y + height) > image.height) break;  // small pictures are not covered
     const std::string name = label < names.size() ? printable(names[label]) : std::to_string(label);
     const Rgb color = color_of_label(label);
     const int64_t width = std::min(text_width(name, letters) + 2 * pad, image.width - pad);

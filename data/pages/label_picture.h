@@ -1,4 +1,4 @@
-// Label maps as colours.
+// Draws label maps as colours.
 #pragma once
 
 #include <string>
@@ -9,10 +9,10 @@
 
 namespace saccade {
 
-// Lets the colours of the labels shine through, with lines between them, and writes which is which;
-// ignored pixels stay.
+// Blends in the colours of the labels, with lines between them, and writes their names;
+// ignored pixels stay unchanged.
 void paint_labels(Image& image, const LabelMap& labels, const std::vector<std::string>& names);
-// The image with the true labels next to it with the found ones, within this many pixels a side each.
+// Returns the image with the true labels next to it with the found ones, each at most `side` pixels a side.
 Image labels_beside_each_other(const Image& image, const LabelMap& truth, const LabelMap& found,
                                const std::vector<std::string>& names, int64_t side);
 

@@ -1,4 +1,4 @@
-// Label maps: how many pixels each class has, and where they are.
+// Label maps: the number of pixels of each class, and where they are.
 #include <algorithm>
 #include <cmath>
 
@@ -16,9 +16,9 @@ constexpr size_t kMaxClasses = 300, kShownClasses = 24, kShownOfClass = 3;
 constexpr int64_t kLabelSide = 300;
 
 struct OfClass {
-  std::vector<int64_t> pixels;  // of each split
+  std::vector<int64_t> pixels;  // per split
   int64_t all = 0;
-  std::vector<std::pair<double, ImagePlace>> images;  // that have it, with its share of them
+  std::vector<std::pair<double, ImagePlace>> images;  // images with the class, and its share of their pixels
 };
 
 std::vector<OfClass> count_pixels(const Dataset& data) {
@@ -46,7 +46,7 @@ std::vector<size_t> by_pixels(const std::vector<OfClass>& counts) {
   return falling_order(counts.size(), [&](size_t label) { return counts[label].all; });
 }
 
-// The image with its labels over it; nothing where one of the two cannot be read.
+// Returns the image with its labels over it; nothing if one of the two cannot be read.
 Html show_labels(const Dataset& data, ImagePlace place, const Html& caption) {
   const ReportedSplit& split = data.splits[place.split];
   const ImageInfo& info = data.image(place);
@@ -59,7 +59,7 @@ Html show_labels(const Dataset& data, ImagePlace place, const Html& caption) {
     Image small = small_picture(*image, {}, {}, kLabelSide);
     paint_labels(small, labels.resize({small.height, small.width}), data.class_names);
     return picture(small, info.file_name, caption);
-  } catch (const InputError&) {  // which the faults tell
+  } catch (const InputError&) {  // the section of faults reports it
     return {};
   }
 }

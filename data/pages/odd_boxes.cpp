@@ -12,11 +12,11 @@ namespace saccade {
 namespace {
 
 constexpr double kTinySide = 4, kHugeShare = 0.95, kExtremeRatio = 10, kBorder = 0.5, kSameOverlap = 0.9;
-constexpr int64_t kMaxPairs = 200'000;  // of one image: all of some 600 boxes in one place
+constexpr int64_t kMaxPairs = 200'000;  // per image: all pairs of about 600 boxes in one place
 
 enum Kind { kNoArea, kOutside, kTiny, kHuge, kExtreme, kTwice, kTwoClasses, kKinds };
 
-// Keeps the oddest.
+// Keeps the oddest boxes.
 void add(OddKind& kind, OddBox box) {
   ++kind.count;
   auto odder = [](const OddBox& a, const OddBox& b) { return a.measure > b.measure; };
@@ -53,8 +53,8 @@ void look_at_box(const ReportedSplit& split, ImagePlace place, size_t index, std
   }
 }
 
-// Pairs of boxes of one image; `own` are places in the list of annotations. False:
-// there were too many to look at all.
+// Checks pairs of boxes of one image; `own` are indices in the list of annotations. Returns false
+// if there were too many pairs to check all.
 bool look_at_pairs(const ReportedSplit& split, ImagePlace place, std::vector<size_t>& own,
                    std::vector<OddKind>& kinds) {
   const std::vector<Annotation>& all = split.truth.annotations;
@@ -64,7 +64,7 @@ bool look_at_pairs(const ReportedSplit& split, ImagePlace place, std::vector<siz
     const Annotation& a = all[own[i]];
     for (size_t k = i + 1; k < own.size(); ++k) {
       const Annotation& b = all[own[k]];
-      // An overlap of 0.9 needs sides of nearly the same place.
+      // An overlap of 0.9 requires nearly the same left edges.
       if (b.bbox[0] > a.bbox[0] + 0.1 * a.bbox[2]) break;
       if (++pairs > kMaxPairs) return false;
       const double overlap = iou(box_of_corner(a.bbox), box_of_corner(b.bbox));

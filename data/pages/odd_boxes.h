@@ -1,4 +1,4 @@
-// Boxes that are rarely meant.
+// Finds boxes that are rarely intended.
 #pragma once
 
 #include <string>
@@ -10,9 +10,9 @@ namespace saccade {
 
 struct OddBox {
   ImagePlace place;
-  size_t annotation = 0;  // a place in the list
-  ptrdiff_t other = -1;   // likewise, the box that it is nearly the same as
-  double measure = 0;     // how odd
+  size_t annotation = 0;  // index in the list
+  ptrdiff_t other = -1;   // likewise, the box that it nearly equals
+  double measure = 0;     // how odd it is
   std::string what = {};  // in words: "2 x 3 pixels"
 };
 struct OddKind {
@@ -22,7 +22,7 @@ struct OddKind {
 };
 inline constexpr size_t kShownOddBoxes = 8;
 
-// All kinds, also those of which there is none. Crowds are left out.
+// Returns all kinds, including those without boxes. Crowds are left out.
 std::vector<OddKind> find_odd_boxes(const std::vector<ReportedSplit>& splits);
 
 }  // namespace saccade

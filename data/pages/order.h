@@ -1,4 +1,4 @@
-// Tables and lists by what they count.
+// Sorts tables and lists by what they count.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 namespace saccade {
 
-// The places 0 to count - 1, the largest key(place) first; of equal ones the earlier.
+// Returns the indices 0 to count - 1, the largest key(index) first; ties keep their order.
 template <class Key>
 std::vector<size_t> falling_order(size_t count, Key key) {
   std::vector<size_t> order(count);

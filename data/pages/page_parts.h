@@ -6,21 +6,21 @@
 
 namespace saccade::report {
 
-// What is asked for again and again.
+// Data that the sections share.
 struct Dataset {
   const std::vector<ReportedSplit>& splits;
   const ImageLooks& looks;
   std::vector<Category> categories;      // of all splits, by id
-  std::vector<std::string> class_names;  // of them
-  // By split and image: places in the list of annotations.
+  std::vector<std::string> class_names;  // of the categories
+  // By split and image: indices in the list of annotations.
   std::vector<std::vector<std::vector<size_t>>> boxes_of;
-  bool has_boxes = true;  // else class folders or label maps
+  bool has_boxes = true;  // otherwise class folders or label maps
   bool has_labels = false;
   bool has_masks = false;
 
-  size_t class_of(int64_t category_id) const;  // class_names.size() where it is unknown
+  size_t class_of(int64_t category_id) const;  // class_names.size() if it is unknown
   const ImageInfo& image(ImagePlace place) const { return splits[place.split].truth.images[place.image]; }
-  // "val: 12.jpg", the split where there are several.
+  // Returns "val: 12.jpg", with the split if there are several.
   std::string name_of(ImagePlace place) const;
   Instance drawn(const ReportedSplit& split, size_t annotation, const Image& image) const;
 };

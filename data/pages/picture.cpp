@@ -29,7 +29,7 @@ Image scaled(const Image& image, double scale) {
   return resize_image(image, side(image.height), side(image.width));
 }
 
-// With the boxes of a part of an image, whose top left corner is at (y, x) and which is drawn as `small`.
+// Draws the boxes of a part of an image, whose top left corner is at (y, x) and which is drawn as `small`.
 void draw_scaled(Image& small, std::vector<Instance> boxes, int64_t y, int64_t x, ImageSize part,
                  const std::vector<std::string>& names) {
   const double x_scale = static_cast<double>(small.width) / static_cast<double>(part.width),
@@ -70,7 +70,7 @@ Image cut_around(const Image& image, const Instance& box, const std::vector<Inst
   const auto& [bx1, by1, bx2, by2] = box.box;
   const double x1 = inside(bx1, width), x2 = inside(bx2, width), y1 = inside(by1, height),
                y2 = inside(by2, height);
-  // As much again around it, and at least 48 pixels, so that there is something to see.
+  // Adds a margin of 0.4 of the box's sides, and shows at least 48 pixels, so that something can be seen.
   const double half = std::max({(x2 - x1) * 0.9, (y2 - y1) * 0.9, 24.0});
   const double cx = (x1 + x2) / 2, cy = (y1 + y2) / 2;
   const auto left = static_cast<int64_t>(inside(cx - half, width - 1)),

@@ -51,7 +51,7 @@ std::string annotations_json(const ShapesOptions& options, const std::vector<Sha
   return out + "]}\n";
 }
 
-// Of the values of label maps.
+// The classes of the values of label maps.
 std::string class_list() {
   std::string lines = "background\n";
   for (const std::string& name : shape_names()) lines += name + "\n";

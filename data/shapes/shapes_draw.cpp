@@ -1,5 +1,4 @@
-// The drawing half of the shapes set: backgrounds, signed distances of the shapes, and what can be seen of
-// each.
+// The drawing of the shapes set: backgrounds, signed distances of the shapes, and the visible part of each.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -12,8 +11,8 @@ namespace saccade {
 namespace {
 
 constexpr double kPi = std::numbers::pi;
-constexpr double kLeastVisible = 0.25;  // below this part of its pixels a shape is not annotated
-// A shape is not placed where less than this of an earlier one would stay visible, so few end up unannotated.
+constexpr double kLeastVisible = 0.25;  // a shape with a smaller visible fraction is not annotated
+// No shape is placed if less than this fraction of an earlier one stays visible, so few are unannotated.
 constexpr double kKeepVisible = 0.4;
 constexpr int kAttempts = 16;
 
@@ -32,7 +31,7 @@ Color random_color(Rng& rng, double low = 10, double high = 245) {
   return c;
 }
 
-// Smooth noise in [0, 1]: random values on a grid, blended with a smooth step.
+// Smooth noise in [0, 1]: random values on a grid, interpolated smoothly.
 class ValueNoise {
  public:
   ValueNoise(Rng& rng, double cell) : key_((uint64_t{rng.next()} << 32) | rng.next()), scale_(1 / cell) {}
@@ -98,8 +97,8 @@ class Pattern {
   ValueNoise coarse_, fine_;
 };
 
-// Signed distance to the outline in units of the shape's radius, negative inside; (x, y) in the shape's own
-// frame.
+// Returns the signed distance to the outline in units of the shape's radius, negative inside; (x, y) is in
+// the shape's own frame.
 double polygon_distance(double x, double y, const double (*p)[2], int count) {
   double best = 1e30;
   bool inside = false;
@@ -130,7 +129,7 @@ class Outline {
       triangle_[i][1] = -std::cos(2 * kPi * i / 3);
     }
   }
-  // The larger side of the shape's bounding box when it is turned by `angle`.
+  // Returns the larger side of the shape's bounding box when it is rotated by `angle`.
   double extent(double angle) const {
     constexpr double kHalfSide = std::numbers::sqrt2 / 2;
     constexpr double kSquare[4][2] = {
@@ -190,7 +189,7 @@ struct Placed {
   Color fill{}, second{}, border{};
   double texture = 0;       // how much of `second` the pattern mixes in
   double border_width = 0;  // pixels
-  int64_t pixels = 0;       // of the whole shape, also outside the image
+  int64_t pixels = 0;       // of the whole shape, including parts outside the image
 };
 
 class Canvas {
@@ -215,7 +214,7 @@ class Canvas {
     }
   }
 
-  // A colour that differs from the background and, if it can, from the shapes so far.
+  // Returns a colour that differs from the background and, if possible, from the shapes so far.
   Color contrasting_color() {
     Color best{};
     double best_distance = -1;
@@ -232,11 +231,11 @@ class Canvas {
     return best;
   }
 
-  // Puts the shape at a random place where it leaves enough of the others; false when none was found.
+  // Puts the shape at a random place where enough of the others stays visible; false if none was found.
   bool place(Placed shape) {
     double w = static_cast<double>(image_.width), h = static_cast<double>(image_.height);
     for (int attempt = 0; attempt < kAttempts; ++attempt) {
-      // Up to a fifth of the shape may hang over the border.
+      // Up to a fifth of the shape may extend beyond the border.
       double margin = 0.75 * shape.radius;
       shape.x = rng_.uniform(margin, w - margin);
       shape.y = rng_.uniform(margin, h - margin);
@@ -254,7 +253,7 @@ class Canvas {
     double sigma = rng_.uniform(3, 14);
     for (size_t i = 0; i < pixels_.size(); ++i) {
       for (size_t c = 0; c < 3; ++c) {
-        // The sum of four uniform numbers is close enough to a Gaussian.
+        // The sum of four uniform numbers approximates a Gaussian.
         uint32_t a = rng_.next(), b = rng_.next();
         double sum = static_cast<double>((a & 0xFFFF) + (a >> 16) + (b & 0xFFFF) + (b >> 16)) / 65536.0 - 2.0;
         double v = pixels_[i][c] + sigma * std::numbers::sqrt3 * sum;
@@ -285,7 +284,8 @@ class Canvas {
   }
 
  private:
-  // f(x, y, signed distance in pixels) over every pixel that the shape may touch, also outside the image.
+  // Calls f(x, y, signed distance in pixels) for every pixel that the shape may touch, even outside the
+  // image.
   template <class F>
   static void scan(const Placed& s, F&& f) {
     Outline outline(s.category);
@@ -365,7 +365,7 @@ ShapesImage draw_shapes_image(const ShapesOptions& options, int64_t index) {
     Placed shape;
     shape.category = rng.below(static_cast<int64_t>(shape_names().size()));
     shape.angle = rng.uniform(0, 2 * kPi);
-    // More small ones than large ones.
+    // Small shapes are more frequent than large ones.
     double across = shorter * (0.08 + 0.52 * std::pow(rng.uniform(), 1.6));
     shape.radius = across / Outline(shape.category).extent(shape.angle);
     shape.fill = canvas.contrasting_color();

@@ -61,8 +61,8 @@ class Accumulator {
     }
   }
 
-  // points[k]: precision where the (k + 1)-th true positive stands. Between true positives precision only
-  // falls, so the largest precision at a recall or beyond is found at one of them.
+  // points[k]: the precision at the (k + 1)-th true positive. Between true positives precision only falls, so
+  // the largest precision at a recall or beyond is found at one of them.
   static double mean_precision(std::vector<double>& points, double objects) {
     for (size_t k = points.size(); k-- > 1;) points[k - 1] = std::max(points[k - 1], points[k]);
     double sum = 0;

@@ -1,4 +1,4 @@
-// The metrics of all categories and of each: summarize of cocoeval.py.
+// The metrics over all categories and of each: summarize of cocoeval.py.
 #include "data/evaluation/coco/coco_eval.h"
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@ namespace {
 
 using coco::CategoryCurve;
 
-// Mean over thresholds [begin, end) and those categories that have a value; -1 when none has.
+// Returns the mean over thresholds [begin, end) and the categories that have a value; -1 if none has.
 template <class Get>
 double mean(const std::vector<CategoryCurve>& curves, int begin, int end, Get get) {
   double sum = 0;
@@ -29,7 +29,7 @@ double mean(const std::vector<CategoryCurve>& curves, int begin, int end, Get ge
   return n == 0 ? -1 : sum / static_cast<double>(n);
 }
 
-// Average precision over the thresholds [begin, end).
+// Returns the average precision over the thresholds [begin, end).
 double precision(const std::vector<CategoryCurve>& curves, size_t area, int begin = 0,
                  int end = kCocoThresholds) {
   return mean(curves, begin, end,
@@ -40,7 +40,7 @@ double recall(const std::vector<CategoryCurve>& curves, Get get) {
   return mean(curves, 0, kCocoThresholds, get);
 }
 
-// Of this many area ranges besides that of all.
+// Computes the averages for all areas and for this many area ranges.
 CocoAverages averages(const std::vector<CategoryCurve>& curves, size_t areas) {
   auto by_area = [](size_t area) {
     return [area](const CategoryCurve& c, int t) { return c.areas[area].recall[t]; };
@@ -60,7 +60,7 @@ CocoAverages averages(const std::vector<CategoryCurve>& curves, size_t areas) {
   return out;
 }
 
-// Classes of one name are told apart by their ids.
+// Distinguishes classes with the same name by their ids.
 Metrics class_metrics(const CocoMetrics& metrics) {
   std::map<std::string, int> uses;
   for (const CocoClassMetrics& c : metrics.classes) ++uses[c.name];

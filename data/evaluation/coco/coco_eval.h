@@ -1,6 +1,6 @@
-// COCO detection evaluation of boxes, equal to pycocotools' COCOeval (cocodataset/cocoapi,
-// PythonAPI/pycocotools/cocoeval.py, iouType "bbox", default parameters but for MetricOptions) for the same
-// input order: ties of the score keep the file order within an image and the ascending order of image ids
+// COCO detection evaluation, equal to pycocotools' COCOeval (cocodataset/cocoapi,
+// PythonAPI/pycocotools/cocoeval.py, iouType "bbox", default parameters except for MetricOptions) for the
+// same input order: equal scores keep the file order within an image and the ascending order of image ids
 // between images. Results do not depend on the thread count.
 #pragma once
 
@@ -27,26 +27,26 @@ struct CocoAverages {
 struct CocoClassMetrics : CocoAverages {
   int64_t category_id = 0;
   std::string name;
-  int64_t objects = 0;  // crowds not counted
+  int64_t objects = 0;  // without crowds
 };
 struct CocoMetrics : CocoAverages {
   std::array<double, kCocoThresholds> AP_by_iou{};
   std::vector<CocoClassMetrics> classes;     // ascending category id
-  std::vector<std::string> notes;            // what the user should know, one line each
+  std::vector<std::string> notes;            // messages for the user, one line each
   std::vector<std::string> areas;            // names of the area ranges: small, medium and large, or others
-  int64_t max_detections = kCocoDetections;  // of which AP and AR_100 are; the latter is called AR_N then
+  int64_t max_detections = kCocoDetections;  // the limit for AP and AR_100; the latter is then called AR_N
 };
 
-// Only annotations and detections of the images of `truth` count; annotations are taken in their order,
-// crowds included. Throws InputError when a detection names an image that is not in the ground truth or has a
-// NaN (naming `source` and the entry, counted from 1). Detections of unknown categories are left out,
-// with a note.
+// Only annotations and detections of the images of `truth` count; annotations are used in their order,
+// including crowds. Throws InputError if a detection names an image that is not in the ground truth or
+// contains a NaN (naming `source` and the entry, counted from 1). Detections of unknown categories are left
+// out, with a note.
 CocoMetrics evaluate_coco(const GroundTruth& truth, std::span<const Detection> detections,
                           const std::string& source = "detections", const MetricOptions& options = {});
 
-// The COCO metrics by name, "AP" first: twelve, with other area ranges more or fewer.
+// Returns the COCO metrics by name, "AP" first: twelve, but another number for other area ranges.
 Metrics named_metrics(const CocoMetrics& metrics);
-// The same with what they are of, in pycocotools' words.
+// The same with what they measure, in pycocotools' words.
 struct CocoMetric {
   std::string name;
   const char *kind, *iou;
@@ -55,12 +55,12 @@ struct CocoMetric {
   double value;
 };
 std::vector<CocoMetric> coco_metric_rows(const CocoMetrics& metrics);
-// The lines that pycocotools prints, in its order and wording.
+// Returns the lines that pycocotools prints, in its order and wording.
 std::string coco_table(const CocoMetrics& metrics);
-// A table with a line for each category.
+// Returns a table with a line for each category.
 std::string coco_class_table(const CocoMetrics& metrics);
 // {"AP": ..., "AP50": ..., ..., "AR_large": ...} at full precision; with_classes adds "AP_by_iou" and
-// "per_class", a list of the categories' metrics. `masks`: those of masks, whose keys begin with "segm_".
+// "per_class", a list of the categories' metrics. `masks`: metrics of masks, with keys beginning "segm_".
 std::string coco_json(const CocoMetrics& metrics, bool with_classes = false,
                       const CocoMetrics* masks = nullptr);
 

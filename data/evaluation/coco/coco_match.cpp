@@ -1,4 +1,4 @@
-// Which detections hit which objects: evaluateImg of cocoeval.py.
+// Matches detections with objects: evaluateImg of cocoeval.py.
 #include <fmt/ranges.h>
 
 #include <cmath>
@@ -14,14 +14,14 @@
 namespace saccade::coco {
 namespace {
 
-// Indices of elements ordered by (category, image), file order within; elements of unknown categories are
+// Indices of elements ordered by (category, image), in file order within; elements of unknown categories are
 // left out.
 struct Grouped {
   std::vector<uint32_t> order;
   std::vector<uint32_t> category, image;  // of each element in `order`
 };
 
-// Position of `id` in a sorted list; -1 when absent.
+// Returns the position of `id` in a sorted list; -1 if absent.
 int64_t position(const std::vector<int64_t>& sorted, int64_t id) {
   auto it = std::lower_bound(sorted.begin(), sorted.end(), id);
   return it != sorted.end() && *it == id ? it - sorted.begin() : -1;
@@ -42,7 +42,7 @@ Grouped group(const Items& items, const std::vector<int64_t>& images, const std:
   std::vector<uint32_t> image(items.size()), category(items.size());
   Grouped g;
   g.order.reserve(items.size());
-  int64_t last_image = 0, at = -1;  // lists are mostly in runs of one image
+  int64_t last_image = 0, at = -1;  // lists mostly have runs of one image
   for (size_t i = 0; i < items.size(); ++i) {
     if (at < 0 || items[i].image_id != last_image) at = position(images, items[i].image_id);
     last_image = items[i].image_id;
@@ -89,7 +89,7 @@ std::vector<Cell> make_cells(const Grouped& truth, const Grouped& found) {
 
 bool outside(double area, const AreaRange& range) { return area < range.low || area > range.high; }
 
-// evaluateImg of cocoeval.py for one cell after another and all area ranges, with memory that is used again.
+// evaluateImg of cocoeval.py for one cell after another and all area ranges, with reused memory.
 class CellMatcher {
  public:
   CellMatcher(const GroundTruth& truth, std::span<const Detection> detections, const Overlap& overlap,
@@ -150,7 +150,7 @@ class CellMatcher {
         for (size_t k = 0; k < G; ++k) {
           size_t g = order_[k];
           if ((taken_[g] & bit) && !objects_[g]->iscrowd) continue;
-          // An ignored object is second choice only.
+          // An ignored object is only the second choice.
           if (match < counted && k >= counted) break;
           if (row[g] < best) continue;
           best = row[g];
@@ -163,7 +163,7 @@ class CellMatcher {
         const Annotation& g = *objects_[order_[match]];
         taken_[order_[match]] |= bit;
         if (match >= counted) ignored |= bit;
-        // pycocotools notes a match by the annotation's id and so overlooks one with id 0.
+        // pycocotools stores a match by the annotation's id and therefore overlooks one with id 0.
         if (g.id != 0) {
           hit |= bit;
         } else if (is_outside) {
@@ -178,10 +178,10 @@ class CellMatcher {
   std::span<const Detection> detections_;
   const Overlap& overlap_;
   const Grouped &of_truth_, &of_found_;
-  size_t most_;  // detections that count
+  size_t most_;  // number of detections that count
   std::span<const AreaRange> areas_;
   Matches& matches_;
-  // Of one cell: objects in the order of the file, detections by descending score, those that count,
+  // For one cell: objects in the order of the file, and the detections that count, by descending score,
   // with their outcomes.
   std::vector<const Annotation*> objects_;
   std::vector<const Detection*> found_;
@@ -202,8 +202,8 @@ std::string unknown_categories(std::span<const Detection> detections, const std:
                      source, left_out, detections.size(), fmt::join(unknown, ", "));
 }
 
-// The form of the boxes, by the images that they are of; where no size is known,
-// as far as objects reach in all of them.
+// Collects the form of the boxes, given their images' sizes; if no size is known,
+// the farthest extent of the objects in all images is used.
 BoxUnits units_of(const GroundTruth& truth, std::span<const Detection> detections,
                   const std::vector<int64_t>& images) {
   ImageSize reached;
@@ -218,7 +218,7 @@ BoxUnits units_of(const GroundTruth& truth, std::span<const Detection> detection
         image.width > 0 ? ImageSize{image.height, image.width} : reached;
   BoxUnits units;
   int64_t last_image = 0;
-  ImageSize size;  // of the last image; lists are mostly in runs of one
+  ImageSize size;  // of the last image; lists mostly have runs of one
   for (const Detection& d : detections) {
     if (&d == detections.data() || d.image_id != last_image) {
       size = sizes[static_cast<size_t>(position(images, d.image_id))];
@@ -229,7 +229,7 @@ BoxUnits units_of(const GroundTruth& truth, std::span<const Detection> detection
   return units;
 }
 
-// Images with more objects of a class than detections that count, where as many were found:
+// Notes images with more objects of a class than detections that count, if that many were found:
 // their metrics cannot be good.
 void note_full_images(const Matches& matches, const std::vector<int64_t>& images, size_t most,
                       const std::string& source, std::vector<std::string>& notes) {

@@ -10,7 +10,7 @@
 namespace saccade::coco {
 namespace {
 
-// bbIou of maskApi.c, of boxes [x, y, width, height].
+// bbIou of maskApi.c for boxes [x, y, width, height].
 double overlap(const std::array<double, 4>& d, const std::array<double, 4>& g, bool crowd) {
   double w = std::min(d[2] + d[0], g[2] + g[0]) - std::max(d[0], g[0]);
   if (w <= 0) return 0;
@@ -27,7 +27,7 @@ std::unordered_map<int64_t, ImageSize> sizes_of(const GroundTruth& truth) {
   return sizes;
 }
 
-// Of a crowd without a mask.
+// The mask of a crowd without one.
 Mask mask_of_box(const Annotation& a, ImageSize size) {
   return Mask::from_box(size, {a.bbox[0], a.bbox[1], a.bbox[0] + a.bbox[2], a.bbox[1] + a.bbox[3]});
 }
@@ -40,12 +40,12 @@ Mask mask_of_box(const Annotation& a, ImageSize size) {
 constexpr const char* kMakeCrowds = "saccade data check --masks --fix OUT makes such objects crowds";
 
 struct LackingMasks {
-  int64_t objects = 0, all = 0;  // but for crowds
+  int64_t objects = 0, all = 0;  // without crowds
   int64_t crowds = 0;
-  std::string first;  // of the objects
+  std::string first;  // of the objects without a mask
 };
 
-// Throws for masks that cannot be compared. may_be_empty: one without a pixel is one.
+// Throws for masks that cannot be compared. may_be_empty: a mask without pixels counts as one.
 LackingMasks check_mask_sizes(const GroundTruth& truth, const std::string& name, bool may_be_empty) {
   const auto images = truth.images_by_id();
   LackingMasks lacking;

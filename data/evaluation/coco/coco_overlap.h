@@ -1,5 +1,5 @@
-// How much of objects detections cover, by their boxes or by their masks.
-// The numbers are those of maskApi.c, to the bit.
+// The overlap of detections with objects, by their boxes or by their masks.
+// The numbers equal those of maskApi.c to the bit.
 #pragma once
 
 #include <memory>
@@ -13,28 +13,28 @@
 
 namespace saccade::coco {
 
-// Used by any number of threads.
+// May be used by any number of threads.
 class Overlap {
  public:
   virtual ~Overlap() = default;
-  // Fills `out` [found, objects] with the intersection over union of things in one image; of a crowd, with
-  // the fraction of the detection that it covers.
+  // Fills `out` [found, objects] with the intersection over union of detections and objects in one image; for
+  // a crowd, with the fraction of the detection that it covers.
   virtual void compare(std::span<const Detection* const> found, std::span<const Annotation* const> objects,
                        std::vector<double>& out) const = 0;
-  // Fills `out` with the areas by which detections belong to area ranges.
+  // Fills `out` with the areas that assign detections to area ranges.
   virtual void areas(std::span<const Detection* const> found, std::vector<double>& out) const = 0;
 };
 // Throws InputError for the first of the objects in known images, and of the detections, whose mask cannot be
-// compared: there is none, or it has another size than its image. `source`: where the detections come from,
-// for messages. The truth lives longer.
+// compared because it is missing or has another size than its image. `source`: where the detections come
+// from, for messages. The truth must outlive the result.
 std::unique_ptr<Overlap> make_overlap(IouType type, const GroundTruth& truth,
                                       std::span<const Detection> detections, const std::string& source);
 
-// The same for the objects alone, whose file is named, and for detections that may have none at all.
-// A crowd may lack one: its box is taken. How many do, "3 crowds without a mask", or empty.
+// These check only the objects, whose file is named, or detections that may all lack masks. A crowd may lack
+// a mask: its box is used. Returns the number of such crowds, "3 crowds without a mask", or an empty text.
 std::string need_masks(const GroundTruth& truth, const std::string& name);
-// For training, where objects may lack one, which then teach their boxes and classes alone: says how many do,
-// a line each for these and for crowds. Throws InputError where no object has one.
+// For training, where an object without a mask only teaches its box and class: reports how many there are,
+// one line each for objects and for crowds. Throws InputError if no object has a mask.
 std::vector<std::string> notes_on_masks_to_learn(const GroundTruth& truth, const std::string& name);
 void need_masks(std::span<const Detection> detections, const std::string& source);
 

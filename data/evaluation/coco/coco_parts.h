@@ -32,37 +32,37 @@ inline const Thresholds& thresholds() {
   return t;
 }
 
-// What matching found out about one detection among the objects of an area range.
+// The matching result of one detection against the objects of an area range.
 struct Found {
-  uint16_t hit = 0, ignored = 0;  // a bit for each threshold
+  uint16_t hit = 0, ignored = 0;  // one bit for each threshold
 };
 struct Outcome {
   double score;
   uint32_t rank;   // by score within its image and category
-  uint32_t place;  // in Matches::outcomes
+  uint32_t place;  // index in Matches::outcomes
 };
 
-// A (category, image) pair with objects or detections: their ranges in the two lists ordered by category and
+// A (category, image) pair with objects or detections, as ranges in the two lists ordered by category and
 // image.
 struct Cell {
   uint32_t category, image;
   uint32_t truth_begin, truth_end, found_begin, found_end;
-  uint32_t kept = 0;  // how many of its detections count, the best by score
+  uint32_t kept = 0;  // number of its detections that count, the best by score
   double work() const { return 1.0 + double(truth_end - truth_begin + 1) * double(found_end - found_begin); }
 };
 
 struct Matches {
   std::vector<Cell> cells;         // by category, then image
   std::vector<size_t> first_cell;  // cells of category c: [first_cell[c], first_cell[c + 1])
-  std::vector<Outcome> outcomes;   // of cell i from found_begin on, by descending score
+  std::vector<Outcome> outcomes;   // those of cell i start at found_begin, by descending score
   size_t areas = 1;                // area ranges: all, then those of MetricOptions
   std::vector<Found> found;        // [outcomes, areas]
-  std::vector<int64_t> objects;    // [cells, areas]: how many count
+  std::vector<int64_t> objects;    // [cells, areas]: number of objects that count
 
   const Found& of(const Outcome& outcome, size_t area) const { return found[outcome.place * areas + area]; }
 };
 
-// The metrics of one category; -1 where it has no object in the area range.
+// The metrics of one category; -1 if it has no object in the area range.
 struct AreaCurve {
   int64_t objects = 0;
   double precision[kCocoThresholds];  // mean over the recall thresholds
@@ -80,7 +80,7 @@ Matches match_detections(const GroundTruth& truth, std::span<const Detection> de
                          std::vector<std::string>& notes);
 std::vector<CategoryCurve> accumulate(const Matches& matches);
 
-// Ascending, each once.
+// Returns the ids in ascending order, each once.
 template <class Items>
 std::vector<int64_t> sorted_ids(const Items& items) {
   std::vector<int64_t> ids;
@@ -90,7 +90,7 @@ std::vector<int64_t> sorted_ids(const Items& items) {
   return ids;
 }
 
-// Cuts [0, n) into chunks of about equal work, one or more a thread; f(begin, end).
+// Cuts [0, n) into chunks of about equal work, one or more per thread, and calls f(begin, end).
 template <class Work, class F>
 void parallel_by_work(size_t n, Work work, F f) {
   double total = 0;

@@ -18,11 +18,11 @@ struct Line {
   const char *title, *iou;
   std::string area;
   int64_t max_detections;
-  std::string column;  // of the table and json of classes; "" where it is no part of them
+  std::string column;  // of the table and json of classes; "" if it is not part of them
   std::function<double(const CocoAverages&)> value;
 };
 
-// In pycocotools' order. AR_100 is called by the number of detections.
+// In pycocotools' order. The name AR_100 depends on the number of detections.
 std::vector<Line> lines_of(const CocoMetrics& metrics) {
   constexpr const char *kPrecision = "Average Precision  (AP)", *kRecall = "Average Recall     (AR)",
                        *kMean = "0.50:0.95";
@@ -47,7 +47,7 @@ std::vector<Line> lines_of(const CocoMetrics& metrics) {
   return lines;
 }
 
-// "-" where there is no object of the kind.
+// "-" if there is no object of the kind.
 std::string cell(double v) { return v < 0 ? "-" : fmt::format("{:.3f}", v); }
 
 }  // namespace
@@ -75,7 +75,7 @@ std::string coco_table(const CocoMetrics& metrics) {
 
 std::string coco_class_table(const CocoMetrics& metrics) {
   size_t width = 8;
-  std::vector<std::string> names;  // as they may be printed
+  std::vector<std::string> names;  // in printable form
   for (const CocoClassMetrics& c : metrics.classes) {
     names.push_back(printable(c.name));
     width = std::max(width, names.back().size());
