@@ -33,9 +33,8 @@ struct ResultForm {
   // "labels" [N, D] and, if there are masks, "masks", probabilities [N, D, h, w] in the box.
   // If false, "logits" and "boxes" of queries or anchors.
   bool finished = false;
-  // For queries or anchors: the score that detections must exceed, if so many overlap that
-  // they must be suppressed;
-  // empty if neither applies.
+  // For queries or anchors: detections must exceed this score, and so many of them overlap that they must be
+  // suppressed. Empty if neither applies.
   std::optional<double> least_score = {};
 };
 

@@ -30,8 +30,7 @@ std::vector<T> at_stages(const std::vector<T>& per_stage, const std::vector<int6
 // InputError for another count.
 std::vector<int64_t> read_per_stage(const Args& backbone, const std::string& key,
                                     std::vector<int64_t> fallback, int64_t stages, int64_t high = 65536);
-constexpr int64_t kMaxReduction =
-    64;  // side of the square of tokens that `spatial_reduction` merges into one key
+constexpr int64_t kMaxReduction = 64;  // side of the square that `spatial_reduction` merges into a key
 
 // Stochastic depth: the drop probability of every block of every stage, rising linearly from 0 for the first
 // block to `rate` for the last. depths: blocks of each stage.

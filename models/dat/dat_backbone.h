@@ -29,9 +29,8 @@ struct DatOptions {
   std::vector<int64_t> groups, kernels, strides;  // of deformable attention, one per stage
   std::vector<int64_t> reductions;                // of spatial reduction, one per stage; only in DAT
   int64_t window = 7;
-  int64_t image_size =
-      224;               // size for which the tables of relative positions are made; images may have any size
-  double drop_path = 0;  // of the last block; grows linearly from 0 for the first
+  int64_t image_size = 224;  // that the tables of relative positions are made for; any is accepted
+  double drop_path = 0;      // of the last block; grows linearly from 0 for the first
   Args attention;
   std::vector<int64_t> outputs;  // stages whose maps forward() returns, each through its own norm
 };

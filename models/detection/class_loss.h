@@ -38,7 +38,7 @@ struct MatchedQueries {
   std::vector<Object> objects;
   ImageSize canvas;
   // The number of each image's queries that have an object in the layers that share their pairs, and the
-  // number of queries they are out of (CriterionOptions::shared_boxes).
+  // total number of queries (CriterionOptions::shared_boxes).
   std::vector<int64_t> shared_pairs;
   int64_t shared_queries = 0;
   // If masks are predicted by their factors: [P], the index of each object in the batch; the objects' masks;
@@ -74,8 +74,7 @@ class ClassLoss {
 
   // The number of logit columns after those of the classes.
   virtual int64_t extra_columns() const { return 0; }
-  // Whether the class cost of the matching is the negative softmax probability; else it is that of focal
-  // terms.
+  // Whether the class cost of the matching is minus the softmax probability, else it uses the focal terms.
   virtual bool matches_probabilities() const { return false; }
   // Returns whether a query sees any object, given its logits and the best of them.
   virtual bool sees_object(const float* logits, int64_t columns, int64_t best) const;

@@ -225,8 +225,7 @@ DetectionLoss sum_losses(std::vector<StackedLayers>& all, const std::vector<Targ
   return result;
 }
 
-// Adds the inputs of the mask matching: the mask logits at points that all layers and queries of an image
-// share.
+// Adds the inputs of the mask matching: mask logits at points that all layers and queries of an image share.
 void add_points(const std::vector<StackedLayers>& all, const std::vector<Target>& targets,
                 const TrueMasks& masks, std::vector<MatchLayer>& layers) {
   const MaskFactors& first = all[0].predicted.mask_factors;  // [L, N, h, w, C]

@@ -20,7 +20,7 @@ class LossTerm {
   virtual double divisor(const QueryCounts& step) const { return step.objects; }
   // Returns whether predictions of this kind have the inputs of the term.
   virtual bool applies(const LayerPrediction&) const { return true; }
-  // Whether the term is about boxes: these of all layers may share one set of matched queries
+  // Whether the term is about boxes: such terms of all layers may share one set of matched queries
   // (CriterionOptions::shared_boxes).
   virtual bool of_boxes() const { return false; }
 };

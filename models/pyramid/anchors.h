@@ -60,8 +60,7 @@ class Anchors {
   int64_t step(int64_t level, int64_t pixels) const;
 
   AnchorOptions options_;
-  std::vector<std::vector<std::array<float, 4>>>
-      around_zero_;  // per level, the anchors around the pixel (0, 0)
+  std::vector<std::vector<std::array<float, 4>>> around_zero_;  // per level, those around the pixel (0, 0)
 };
 
 }  // namespace saccade

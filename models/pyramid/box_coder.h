@@ -10,7 +10,7 @@ namespace saccade {
 
 // Boxes are corners, (x1, y1, x2, y2); deltas (dx, dy, dw, dh).
 struct BoxCoder {
-  // Sides grow or shrink by at most a factor of exp(this), with this = ln(1000 / 16).
+  // The largest logarithm by which a side may grow or shrink: ln(1000 / 16).
   static constexpr double kMaxGrowth = 4.135166556742356;
 
   std::array<double, 4> deviations = {1, 1, 1, 1};

@@ -8,8 +8,8 @@
 namespace saccade {
 
 struct MaxIouOptions {
-  double positive = 0.5;     // from this IoU on, a candidate stands for the object that it overlaps most
-  double negative = 0.4;     // below this IoU it stands for the background; in between it is ignored
+  double positive = 0.5;     // from this IoU on, a candidate gets the object that it overlaps most
+  double negative = 0.4;     // below this IoU it is background; in between it is ignored
   bool low_quality = true;   // an object also gets all the candidates that overlap it best,
   double least_quality = 0;  // if their IoU is at least this; they must overlap at all
 };

@@ -10,7 +10,7 @@ namespace saccade {
 
 struct SamplerOptions {
   int64_t count = 256;
-  double positives = 0.5;  // at most this fraction of them stands for an object
+  double positives = 0.5;  // at most this fraction of them has an object
 };
 
 // Ascending indices of candidates. Background fills the places that objects leave, so there are `count`

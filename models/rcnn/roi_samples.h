@@ -33,7 +33,7 @@ BoxLists boxes_of_images(const float* boxes, const float* scores, int64_t images
 struct RoiSamples {
   std::vector<float> boxes;  // [R, 4], corners in pixels of the image as the model gets it
   std::vector<int64_t> images,
-      labels;                       // [R], images ascending; the label of background is the number of classes
+      labels;                       // [R], images ascending; background: the number of classes
   std::vector<float> weights;       // [R]: 1 / the number of regions of the image
   std::vector<RoiObject> objects;   // [P]
   std::vector<float> object_boxes;  // [P, 4]: the boxes of these objects

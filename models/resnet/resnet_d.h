@@ -14,8 +14,8 @@ struct ResNetOptions {
   bool variant_d = false;  // make_resnet_d()
   bool dilation = false;   // DC5: the last stage dilates instead of striding; not with variant d
   bool frozen_batch_norm = true;
-  bool frozen_statistics = false;         // of trained norms; not with variant d
-  int64_t frozen_stages = 2;              // the number of {stem, stage 1, 2, ...} that are not trained
+  bool frozen_statistics = false;         // of norms that are not frozen; not with variant d
+  int64_t frozen_stages = 2;              // the first of {stem, stage 1, 2, ...} are not trained
   std::vector<int64_t> outputs{2, 3, 4};  // stages whose maps forward() returns, ascending
 };
 

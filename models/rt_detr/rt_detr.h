@@ -1,4 +1,4 @@
-// Infers the configuration of RT-DETR and its relatives from their weights, and has the names of these.
+// Infers the configuration of RT-DETR and its relatives from their weights, and translates their names.
 #pragma once
 
 #include "models/rt_detr/hybrid_detector.h"

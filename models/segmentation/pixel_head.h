@@ -14,7 +14,7 @@ namespace saccade {
 struct PixelHeadOptions {
   int64_t classes = 0;
   int64_t channels = 256;  // of the classified map
-  double dropout = 0.1;    // drops a channel of an image
+  double dropout = 0.1;    // probability of dropping a channel of an image
 };
 
 class PixelHead : public Module {

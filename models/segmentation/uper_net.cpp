@@ -59,7 +59,7 @@ const WeightRules kUperNetNames{
     {"auxiliary_head.classifier.", "auxiliary_head.conv_seg."},
 };
 
-// Its unused tensor is the last norm of a Swin classifier, which its backbone has kept since version 5.
+// Unused: the last norm of a Swin classifier, which transformers has kept in its backbone since version 5.
 [[maybe_unused]] const bool hugging_face_uper_net =
     weight_namings().add({.name = kHuggingFaceUperNet,
                           .markers = {"decode_head.psp_modules.0.1.batch_norm.weight"},
