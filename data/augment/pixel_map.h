@@ -28,9 +28,9 @@ struct PixelMap {
 inline constexpr std::array<uint8_t, 3> kGrey = {124, 116, 104};  // the mean colour of ImageNet
 inline constexpr std::array<uint8_t, 3> kBlack = {0, 0, 0};
 
-// Draws the image on `canvas`, which has the map's size, and adds its objects. If boxes are clipped, an
-// object's area becomes that of its mask, or of its box if it has no mask (as in DETR). An object whose mask
-// has no pixel left is dropped.
+// Draws the image on `canvas`, which has the map's size, and adds its objects. An object's area becomes that
+// of its mask; without a mask, it becomes that of its box if boxes are clipped (as in DETR). An object whose
+// mask has no pixel left is dropped.
 void paste(const Sample& sample, const PixelMap& map, Sample& canvas);
 // Does the same on a canvas of this colour, which replaces the sample.
 void move(Sample& sample, const PixelMap& map, const std::array<uint8_t, 3>& color = kBlack);

@@ -59,7 +59,7 @@ struct EvaluatorSpec {
   std::string name;
   std::string summary;  // one line
   std::vector<std::string>
-      primary;  // reported in training; the first one, if larger, decides which weights are the best
+      primary;  // reported in training; the best weights are those with the largest first one
   std::unique_ptr<Evaluator> (*start)(const Options& options);
   std::string file = {};   // where it is registered
   bool is_usual = false;   // used if a configuration names none

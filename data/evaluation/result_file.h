@@ -50,7 +50,7 @@ class ResultFile {
   Texts texts;
   std::vector<Detection> detections;  // with masks if these are runs
   std::vector<Listed> entries;        // one per detection
-  std::vector<std::pair<size_t, std::shared_ptr<const Segmentation>>> polygons;  // with their index above
+  std::vector<std::pair<size_t, std::shared_ptr<const Segmentation>>> polygons;  // with the detection's index
 
  private:
   void add(JsonValue value);

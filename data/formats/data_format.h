@@ -85,7 +85,7 @@ struct DataSplits {
   std::vector<std::string> drawn = {};  // which validation images were drawn (draw_validation), one line each
 
   bool is_empty() const { return !train && !val && !test; }
-  const std::optional<DataPaths>& first() const { return train ? train : val ? val : test; }  // or none
+  const std::optional<DataPaths>& first() const { return train ? train : val ? val : test; }  // that exists
 };
 
 struct DataFormat {

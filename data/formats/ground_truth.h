@@ -61,7 +61,7 @@ struct GroundTruth {
   std::vector<std::string> links = {};  // links in the folder of images that were followed when listing it
   bool names_all_images = false;  // the reader has listed the folder of images and reported what it left out
   int64_t faulty_masks = 0;       // annotations whose faulty segmentation was reported and left out
-  // Maps ids of categories in the reader's file that are taken for others to the ids of these.
+  // Maps ids of categories in the reader's file that were replaced by others to the ids of these.
   std::unordered_map<int64_t, int64_t> mapped_ids = {};
   bool ids_are_places = false;  // the format does not number images: ids are their places in the list
   bool is_annotated = true;  // false if the file has no list of annotations (DataPaths::may_lack_annotations)

@@ -76,7 +76,7 @@ std::vector<uint8_t> encode_png(ImageSize size, int channels, const std::vector<
 // as Adobe's programs write them.
 void cmyk_to_rgb(Bytes cmyk, uint8_t* rgb);
 [[noreturn]] void fail_cut(const std::string& name, const char* format);
-// This few bytes cannot contain so many pixels.
+// So few bytes cannot contain so many pixels.
 [[noreturn]] void fail_empty(const std::string& name, ImageSize size, size_t bytes);
 // Its pixels do not fit in memory: Error, since it is no fault of the file, which must not be skipped for it.
 [[noreturn]] void fail_memory(const std::string& name);

@@ -83,7 +83,7 @@ std::optional<ImageHeader> gif_peek(FilePieces& file, const std::string& name) {
   return size ? std::optional(ImageHeader{*size}) : std::nullopt;
 }
 
-// Only reading all tells whether blocks follow each other to the end and whether there are more frames.
+// Only a full read tells whether blocks follow each other to the end and whether there are more frames.
 bool gif_looks_whole(Bytes, Bytes, size_t) { return false; }
 
 ImageHeader gif_header(Bytes b, const std::string& name) {

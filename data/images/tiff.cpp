@@ -15,7 +15,7 @@
 namespace saccade {
 namespace {
 
-// The limit of each allocation of libtiff. These do not hold the pixels, and little of a file in memory.
+// The limit of each of libtiff's allocations: it holds neither the pixels nor much of a file in memory.
 constexpr tmsize_t kMaxMemory = tmsize_t{256} << 20;
 
 bool is_tiff(Bytes b) {
@@ -218,7 +218,7 @@ ImageHeader header_of(const TiffReader& tiff, uint64_t file, const std::string& 
 
 std::optional<ImageSize> tiff_size(Bytes, const std::string&) {
   return std::nullopt;
-}  // it may stand at the end
+}  // the directory that has it may be at the end
 
 std::optional<ImageHeader> tiff_peek(FilePieces& file, const std::string& name) {
   try {

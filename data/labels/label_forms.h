@@ -15,7 +15,7 @@ namespace saccade {
 struct LabelList {
   const GroundTruth& truth;   // every image has a size
   std::string split = {};     // "train"; "" if it is the only one, without the pictures next to it
-  std::string images = {};    // the folder of its pictures, unchanged
+  std::string images = {};    // the folder of its pictures as it was given
   std::string description{};  // its origin
 };
 

@@ -200,8 +200,7 @@ class DataLoader::Impl {
     for (const int64_t image : order_) repeats_.push_back(seen[image]++);
   }
 
-  // Returns the oldest batch with an unclaimed slot, adding batches up to the prefetch depth. Needs the
-  // mutex.
+  // Returns the oldest batch with an unclaimed slot, adding some up to the prefetch depth. Under the mutex.
   std::shared_ptr<Job> claimable() {
     for (const auto& job : jobs_) {
       if (job->claimed < job->images.size()) return job;

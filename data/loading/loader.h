@@ -49,7 +49,7 @@ struct LoaderOptions {
   int prefetch = 2;          // batches kept ready beyond the requested one
   BadImages bad_images = BadImages::kFail;
   int64_t cache_mb = 0;  // memory for decoded images; sets that fit are decoded once
-  // Called for every batch by the thread that has made it, possibly for several batches at a time.
+  // Called for every batch by the thread that has made it; threads may call it at the same time.
   std::function<void(const Batch&)> made;
   // Where to start (resume), and the number of epochs from epoch 0 on (0: no end).
   int64_t start_epoch = 0, start_batch = 0, epochs = 0;

@@ -44,7 +44,7 @@ struct Histogram {
 };
 Html histogram_chart(const Histogram& histogram, const ChartOptions& options);
 
-// Shows rows by columns of numbers; darker cells are larger, relative to the largest.
+// Shows rows by columns of numbers; the larger a number relative to the largest, the darker its cell.
 Html heat_map(const std::vector<std::vector<double>>& rows, const ChartOptions& options);
 
 // Returns round numbers that divide the range into about this many parts.

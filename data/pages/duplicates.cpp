@@ -61,7 +61,7 @@ std::vector<DuplicateGroup> find_duplicates(const ImageLooks& looks) {
       if (is_new) groups.push_back({.images = {}, .is_exact = true});
       groups[it->second].images.push_back({s, i});
     }
-  for (DuplicateGroup& g : groups) {  // the images ascend
+  for (DuplicateGroup& g : groups) {  // the images are in ascending order
     g.copies = std::ssize(g.images) - 1;
     g.is_exact_leak = g.images.front().split != g.images.back().split;
   }

@@ -16,9 +16,9 @@ namespace saccade {
 class BoxUnits {
  public:
   void add(const std::array<double, 4>& bbox, ImageSize image);
-  // Returns whether all boxes (for detections: nearly all) are in 0 to 1, like fractions of the image.
+  // Returns whether all boxes, or nearly all, are between 0 and 1, like fractions of the image.
   bool look_like_parts(bool all) const;
-  // Returns "are in 0 to 1: they look like parts of the image, expected ...", for boxes that do.
+  // Returns "are between 0 and 1: they look like fractions of the image, expected ...", for boxes that do.
   std::string about_parts() const;
   // Returns the form that the boxes seem to have if it is another one: "the boxes look like [x1, y1, x2, y2],
   // expected ...", or "".
@@ -49,7 +49,7 @@ bool is_empty(const std::array<double, 4>& bbox, ImageSize image);
 // if none was inspected.
 using SeenSizes = std::span<const ImageSize>;
 
-// Returns "all 66 boxes are in 0 to 1, ...", or "".
+// Returns "66 of 66 boxes are between 0 and 1: ...", or "".
 std::string boxes_that_are_parts(const GroundTruth& truth);
 // Returns "the boxes look like [x1, y1, x2, y2], ...", or "".
 std::string boxes_of_other_form(const GroundTruth& truth, SeenSizes seen);

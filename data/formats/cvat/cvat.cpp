@@ -19,8 +19,8 @@ std::string split_of(const std::string& subset) {
   return split ? split->names[0] : "";
 }
 
-// Returns the name below `images`: unchanged, in a folder of its subset, or with an ending that frames of
-// videos only have as files.
+// Returns the name below `images`: unchanged, in a folder of its subset, or with an ending, which the names
+// of video frames lack.
 std::string file_name_of(const CvatImage& image, const std::string& images) {
   if (images.empty()) return image.name;
   std::vector<std::string> names{name_in(images, image.name)};

@@ -24,9 +24,9 @@ struct UnionOptions {
 
 // Unites classes with the same name. If no classes are known, each has the id from the first part with an id
 // for it, unless another class has this id; classes without an id are numbered from 1, or after the others.
-// With several parts, names of images begin with their folder below options.images, and images and boxes
-// whose ids occur in an earlier part get new ones. Records with wrong ids or an unknown class are reported
-// and left out.
+// With several parts, names of images begin with their folder below options.images; if any id of a part's
+// images, or of its boxes, occurs in an earlier part, all of these get new ids. Records with wrong ids or an
+// unknown class are reported and left out.
 GroundTruth unite(std::vector<SetPart> parts, const UnionOptions& options, const ProblemReport& report);
 
 }  // namespace saccade

@@ -34,7 +34,7 @@ LabelledImages pair_images(const DataPaths& paths, const ProblemReport& report);
 // Returns those paths that are label maps next to their images ("a_mask.png" next to "a.jpg").
 std::vector<std::string> maps_beside_images(const std::vector<std::string>& paths);
 
-// Returns a folder whose label maps are JPEG files, which must be PNG files; "" if there is none.
+// Returns a folder that would hold label maps if its JPEG files were PNG files; "" if there is none.
 std::string folder_of_jpeg_maps(const std::string& folder);
 
 // Finds the usual layouts: ADE20K, Cityscapes, Pascal VOC and CVAT, folders of images and of label maps, and
