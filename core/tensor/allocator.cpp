@@ -17,7 +17,7 @@ namespace saccade {
 namespace {
 
 constexpr size_t kAlignment = 64;
-// From this size on a block is one of LargeBlocks. AddressSanitizer sees the ends of none but the system's.
+// Blocks from this size on come from LargeBlocks. AddressSanitizer detects the ends of system blocks only.
 #ifdef __SANITIZE_ADDRESS__
 constexpr size_t kLarge = SIZE_MAX;
 #else
@@ -25,10 +25,10 @@ constexpr size_t kLarge = size_t{1} << 20;
 #endif
 constexpr size_t kGuardBytes = 64;
 constexpr unsigned char kGuardValue = 0xA5;
-// The cache holds no more than this much, or than what the peak had (and a quarter for gaps), which the next
-// step will want again: beyond both a freed block goes back to the system.
+// The limit of the cache, unless the peak plus a quarter for gaps, less what is in use, is more: the next
+// step will want that again. Beyond the limit a freed block goes back to the system.
 constexpr int64_t kMaxCachedBytes = int64_t{4} << 30;
-// How much may come from the system before it is asked again what it has left.
+// The bytes that may be taken from the system before its free memory is checked again.
 constexpr size_t kUncheckedBytes = size_t{64} << 20;
 
 // Size classes: four steps per power of two, so a block wastes at most a quarter.
@@ -38,7 +38,7 @@ size_t size_class(size_t bytes) {
   return (bytes + step - 1) / step * step;
 }
 
-// Invariants: small_bytes_ == sum of the sizes of the blocks in free_; each list holds blocks of one class.
+// Invariants: small_bytes_ is the total size of the blocks in free_; each list holds blocks of one class.
 class CpuAllocator final : public Allocator {
  public:
   ~CpuAllocator() override { trim(); }
@@ -62,7 +62,7 @@ class CpuAllocator final : public Allocator {
     stats_.active_bytes += static_cast<int64_t>(bytes);
     stats_.peak_bytes = std::max(stats_.peak_bytes, stats_.active_bytes);
     if (debug_.poison) std::memset(p, 0xFF, bytes);
-    // The guard is always written, so that checking may be switched on at any time.
+    // The guard is always written, so that checking can be switched on at any time.
     std::memset(static_cast<char*>(p) + bytes, kGuardValue, kGuardBytes);
     return p;
   }
@@ -125,7 +125,7 @@ class CpuAllocator final : public Allocator {
     small_bytes_ = 0;
     large_.trim();
   }
-  // Of what was freed before; null when nothing fits.
+  // Returns a block that was freed before, or null if none fits.
   void* kept(size_t bytes) {
     if (is_large(bytes)) return large_.take(LargeBlocks::room_for(bytes + kGuardBytes));
     const size_t size = size_class(bytes + kGuardBytes);
@@ -136,8 +136,8 @@ class CpuAllocator final : public Allocator {
     small_bytes_ -= static_cast<int64_t>(size);
     return p;
   }
-  // Null when the machine has less: the system would promise the memory,
-  // and end the program when it is touched.
+  // Returns null if the machine has less: the system would promise the memory and end the program when it is
+  // touched.
   void* from_system(size_t bytes) {
     if (is_large(bytes)) {
       const size_t room = LargeBlocks::room_for(bytes + kGuardBytes);
@@ -167,7 +167,7 @@ class CpuAllocator final : public Allocator {
   }
 
   mutable std::mutex mutex_;
-  AllocatorStats stats_;  // but for cached_bytes
+  AllocatorStats stats_;  // without cached_bytes
   LargeBlocks large_;
   int64_t small_bytes_ = 0;
   AllocatorDebug debug_;

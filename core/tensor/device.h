@@ -1,4 +1,4 @@
-// Where a tensor lives. The CUDA device is found at run time.
+// The devices on which a tensor can be. The CUDA device is found at run time.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@ inline constexpr int kDeviceCount = 2;
 
 constexpr std::string_view name_of(Device device) { return device == Device::kCpu ? "cpu" : "cuda"; }
 
-// Why Device::kCuda cannot be used, in one line, or "" when it can: a build without CUDA, no driver, no GPU,
-// an old one, a library that is missing. Looks for them at the first call.
+// Returns why Device::kCuda cannot be used, as one line, or "" if it can: a build without CUDA, no driver, no
+// GPU, an old one, a missing library. The first call looks for them.
 const std::string& cuda_problem();
 
 }  // namespace saccade

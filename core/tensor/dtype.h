@@ -57,7 +57,7 @@ DType widest(DType a, DType b);
 
 }  // namespace saccade
 
-// In messages: {} of a dtype is its name.
+// Formats a dtype in messages as its name.
 template <>
 struct fmt::formatter<saccade::DType> : fmt::formatter<std::string_view> {
   auto format(saccade::DType dtype, fmt::format_context& context) const {
@@ -67,8 +67,8 @@ struct fmt::formatter<saccade::DType> : fmt::formatter<std::string_view> {
 
 namespace saccade {
 
-// Calls f.template operator()<T>() with the C++ type T of `dtype`, which is one of T, Rest...; `tag` names
-// the caller in the error.
+// Calls f.template operator()<T>() with the C++ type T of `dtype`, which must be one of T, Rest...; `tag`
+// names the caller in the error.
 template <class T, class... Rest, class F>
 decltype(auto) dispatch_dtype(DType dtype, std::string_view tag, F&& f) {
   if constexpr (sizeof...(Rest) > 0) {

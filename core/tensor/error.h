@@ -1,5 +1,5 @@
-// Errors. Error is a fault of the program or its environment (exit 1); InputError is a fault of what the
-// user gave (flag, config, data, checkpoint, image; exit 2) and its text is the one line the user sees.
+// Error means a fault of the program or its environment (exit 1). InputError means a fault in what the user
+// gave (flag, config, data, checkpoint, image; exit 2); its text is the one line that the user sees.
 #pragma once
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@ class Error : public std::runtime_error {
   explicit Error(const std::string& message) : std::runtime_error(without_zeros(message)) {}
 
  private:
-  // what() is a string of C, which a zero byte of a file's or a user's name would end.
+  // what() is a C string, which a zero byte in a name from a file or the user would end.
   static std::string without_zeros(std::string message) {
     for (size_t at = message.find('\0'); at != std::string::npos; at = message.find('\0', at))
       message.replace(at, 1, "\\x00");
@@ -34,11 +34,11 @@ class OutOfMemory : public Error {
   using Error::Error;
 };
 
-// Text of the user's for a message: its beginning, where it is long.
+// Shortens the user's text for a message: a long text is cut and ends with "...".
 inline std::string shortened(std::string_view text, size_t most = 80) {
   if (text.size() <= most) return std::string(text);
   size_t end = most - 3;
-  while (end > 0 && (text[end] & 0xC0) == 0x80) --end;  // not within a character of UTF-8
+  while (end > 0 && (text[end] & 0xC0) == 0x80) --end;  // not within a UTF-8 character
   return std::string(text.substr(0, end)) + "...";
 }
 
@@ -54,7 +54,7 @@ template <class... A>
 
 }  // namespace saccade
 
-// SACCADE_CHECK(condition, "[op] what, got {}, expected ...", values...): throws Error when the condition is
+// SACCADE_CHECK(condition, "[op] what, got {}, expected ...", values...) throws Error if the condition is
 // false.
 #define SACCADE_CHECK(condition, ...) \
   do {                                \

@@ -1,6 +1,6 @@
-// Marks functions that run on the host and, when the source is compiled for the GPU, on the device too. The
-// same source is compiled once for each side; SACCADE_SIDE names it, as an inline namespace for what headers
-// define differently for the two.
+// SACCADE_HD marks functions that run on the host and, when the source is compiled for the GPU, on the device
+// too. The same source is compiled once for each side; SACCADE_SIDE names the side. Headers use it as an
+// inline namespace for definitions that differ between the two.
 #pragma once
 
 #if defined(__CUDACC__) || defined(SACCADE_EMULATOR)

@@ -9,11 +9,10 @@
 namespace saccade {
 namespace {
 
-constexpr size_t kPiece = size_t{64} << 10;  // sizes are multiples of it
-// Memory comes as huge pages: one first touch and one entry of the address cache for two megabytes instead
-// of 512.
+constexpr size_t kPiece = size_t{64} << 10;  // sizes are multiples of this
+// Memory comes as huge pages: one page fault and one TLB entry for two megabytes instead of 512.
 constexpr size_t kHuge = size_t{2} << 20;
-// How much is asked for at once, where there is plenty: addresses only, until they are touched.
+// The least size of a request if there is plenty: only address space is used until the memory is touched.
 constexpr size_t kAtOnce = size_t{64} << 20;
 
 size_t whole(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
@@ -23,7 +22,7 @@ char* map(char* wish, size_t size) {
   return pages == MAP_FAILED ? nullptr : static_cast<char*>(pages);
 }
 
-// Whole huge pages, anywhere; null where the system has no more.
+// Maps whole huge pages anywhere. Returns null if the system has no more.
 char* map_aligned(size_t size) {
   char* const first = map(nullptr, size + kHuge);
   if (!first) return nullptr;
@@ -59,7 +58,7 @@ void* LargeBlocks::take(size_t room) {
   if (best == by_size_.end()) return nullptr;
   const auto [size, begin] = *best;
   erase(begin, size);
-  // The high end, since the memory grows towards low addresses.
+  // Take the high end, since the memory grows towards low addresses.
   if (size > room) insert(begin, size - room);
   return begin + (size - room);
 }
@@ -71,7 +70,7 @@ bool LargeBlocks::grow(size_t room) {
     const size_t size = whole(missing, kHuge);
     return static_cast<int64_t>(4 * kAtOnce) < left ? std::max(size, kAtOnce) : size;
   };
-  // What is free at the low end needs only the rest, if that is below it.
+  // A free piece at the low end needs only the missing bytes, if they can be mapped just below it.
   const auto end = by_address_.find(lowest_);
   size_t size = at_least(room - (end != by_address_.end() ? end->second : 0));
   char* begin = lowest_ ? map(lowest_ - size, size) : nullptr;
@@ -85,7 +84,7 @@ bool LargeBlocks::grow(size_t room) {
   }
   if (!begin) return false;
 #ifdef MADV_HUGEPAGE
-  madvise(begin, size, MADV_HUGEPAGE);  // a wish: without huge pages everything works as well
+  madvise(begin, size, MADV_HUGEPAGE);  // a hint: everything works without huge pages too
 #endif
   lowest_ = begin;
   give_back(begin, size);
@@ -109,7 +108,7 @@ void LargeBlocks::give_back(void* block, size_t room) noexcept {
       room += size;
     }
     insert(begin, room);
-  } catch (...) {  // no room for the lists
+  } catch (...) {  // no memory for the lists
     return_to_system(begin, room);
   }
 }

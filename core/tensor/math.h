@@ -1,6 +1,6 @@
 // Elementary functions for kernels. The f32 ones are branch-free polynomials that compilers vectorise; their
-// largest error is a few ulp (tests/core/math_test.cpp states it). A GPU's exponential and reciprocal are its
-// own, to two ulp. The f64 ones are the C library's.
+// largest error is a few ulp (tests/core/math_test.cpp states it). On a GPU, the exponential and the
+// reciprocal are CUDA's own, accurate to two ulp. The f64 functions are those of the C library.
 #pragma once
 
 #include <bit>
@@ -74,14 +74,14 @@ SACCADE_HD float log(float x) {
   return x >= 0.0f ? y : std::numeric_limits<float>::quiet_NaN();
 }
 
-// log(1 + x) for x > -1, also where 1 + x rounds.
+// log(1 + x) for x > -1, accurate also where 1 + x rounds.
 SACCADE_HD float log1p(float x) {
   float w = 1.0f + x, d = w - 1.0f;
   float y = log(w) * (x / (d == 0.0f ? 1.0f : d));
   return d == 0.0f ? x : y;
 }
 
-// 1 / x for x from 1 on, infinity included.
+// 1 / x for x >= 1, infinity included.
 SACCADE_HD float reciprocal(float x) {
 #ifdef __CUDA_ARCH__
   return __fdividef(1.0f, x);
@@ -104,7 +104,7 @@ SACCADE_HD float tanh(float x) {
   return t >= 0.625f ? far : near;
 }
 
-// Two minimax polynomials (after N. Juffa), one of them the exponent of 1 - e^p.
+// Two minimax polynomials (after N. Juffa); one of them is the exponent p of 1 - e^p.
 SACCADE_HD float erf(float x) {
   float t = std::fabs(x), s = x * x;
   float far = fma(-1.72853470e-5f, t, 3.83197126e-4f);
@@ -131,7 +131,7 @@ SACCADE_HD double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
 SACCADE_HD double tanh(double x) { return std::tanh(x); }
 SACCADE_HD double erf(double x) { return std::erf(x); }
 
-// NaN-propagating: a NaN in either argument of max or min comes through.
+// Propagates NaN: the result of max or min is NaN if either argument is.
 template <class A>
 SACCADE_HD A max(A a, A b) {
   return ((a > b) | (a != a)) ? a : b;

@@ -12,8 +12,8 @@ namespace {
 
 constexpr int64_t kUnknown = INT64_MAX;
 
-// The number after a name, of files of lines like "MemAvailable:  8123 kB" or "inactive_file 4096";
-// `otherwise` without it.
+// Returns the number after a name in a file of lines like "MemAvailable:  8123 kB" or "inactive_file 4096",
+// or `otherwise` if the name is missing.
 int64_t number_after(const std::string& path, std::string_view name, int64_t otherwise) {
   std::ifstream in(path);
   std::string word;
@@ -26,11 +26,11 @@ int64_t number_after(const std::string& path, std::string_view name, int64_t oth
 int64_t number_in(const std::string& path) {
   std::ifstream in(path);
   int64_t value = 0;
-  return in >> value ? value : kUnknown;  // "max" is no number
+  return in >> value ? value : kUnknown;  // "max" is not a number
 }
 
-// What a control group leaves: its limit less what it holds and cannot give back. Cached files it gives back,
-// also those that the system counts as active, as it does with images that are read in every epoch.
+// Returns what a control group leaves: its limit less what it holds and cannot reclaim. It can reclaim cached
+// files, even those that the system counts as active, such as images that are read in every epoch.
 int64_t left_in_group(const std::string& folder, const char* limit, const char* usage) {
   const int64_t most = number_in(folder + limit);
   if (most == kUnknown) return kUnknown;
@@ -57,7 +57,7 @@ int64_t left_of_addresses() {
   return std::max<int64_t>(0, static_cast<int64_t>(limit.rlim_cur) - pages * sysconf(_SC_PAGESIZE));
 }
 
-// Of RLIMIT_DATA, which counts what is written privately: heaps, stacks, and what no file is behind.
+// Returns what RLIMIT_DATA leaves. It counts privately written memory: heaps, stacks and anonymous mappings.
 int64_t left_of_data() {
   rlimit limit{};
   if (getrlimit(RLIMIT_DATA, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return kUnknown;

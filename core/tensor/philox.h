@@ -1,5 +1,5 @@
-// Philox4x32-10 (Salmon et al., SC 2011): a counter-based generator. The same (key, counter) gives the same
-// numbers on every device, so masks are recomputed rather than stored and parallel order does not matter.
+// Philox4x32-10 (Salmon et al., SC 2011), a counter-based generator. The same (key, counter) gives the same
+// numbers on every device, so masks can be recomputed rather than stored and parallel order does not matter.
 #pragma once
 
 #include <cmath>
@@ -13,7 +13,7 @@ namespace saccade {
 struct Philox {
   uint32_t x[4];
 
-  // The 128 random bits of counter (hi, lo) under a key.
+  // The 128 random bits of the counter (hi, lo) under a key.
   static SACCADE_HD Philox generate(uint64_t key, uint64_t hi, uint64_t lo) {
     Philox r{{static_cast<uint32_t>(lo), static_cast<uint32_t>(lo >> 32), static_cast<uint32_t>(hi),
               static_cast<uint32_t>(hi >> 32)}};
@@ -29,10 +29,10 @@ struct Philox {
   }
 };
 
-// [0, 1) with 24 bits.
+// Returns a number in [0, 1) with 24 random bits.
 SACCADE_HD float uniform_from_bits(uint32_t bits) { return static_cast<float>(bits >> 8) * 0x1p-24f; }
 
-// A stream of numbers on the host: the data pipeline's and the initialisers' generator.
+// A stream of random numbers on the host, for the data pipeline and the initialisers.
 class Rng {
  public:
   explicit Rng(uint64_t key, uint64_t stream = 0) : key_(key), stream_(stream) {}
@@ -70,8 +70,8 @@ class Rng {
   bool has_spare_ = false;
 };
 
-// FNV-1a, for keys derived from names (a parameter's initial values depend on its name, not on its
-// neighbours).
+// The FNV-1a hash, for keys derived from names: the initial values of a parameter depend on its name, not on
+// its neighbours.
 constexpr uint64_t hash_name(std::string_view name) {
   uint64_t h = 0xCBF29CE484222325ull;
   for (char c : name) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001B3ull;

@@ -41,7 +41,7 @@ Tensor detail::prepared(const Tensor& t, const std::string& form, Tensor (*make)
   if (!keeps_forms(t)) return make(context);
   PreparedForms& forms = *t.storage()->prepared;
   const uint32_t version = t.storage()->version();
-  // Where in the storage it lies, too: several weights may share one.
+  // The key includes the offset in the storage, since several weights may share one.
   const auto offset = static_cast<const char*>(t.raw()) - static_cast<const char*>(t.storage()->data());
   const std::string key = std::to_string(offset) + ' ' + form;
   if (Tensor kept = forms.find(key, version); kept.defined()) return kept;

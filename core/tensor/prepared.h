@@ -1,6 +1,6 @@
-// Forms of weights that kernels make before they compute: packed for a product, transformed for Winograd's
-// algorithm. A model that infers keeps them with the storage of its weights until these change or are freed;
-// in training, where every step changes the weights, they are made for each call.
+// Forms of weights that kernels derive before they compute, such as packed for a product or transformed for
+// Winograd's algorithm. A model in inference keeps them with the storage of its weights until the weights
+// change or are freed; in training, where every step changes the weights, each call makes them anew.
 #pragma once
 
 #include <mutex>
@@ -11,12 +11,12 @@
 
 namespace saccade {
 
-// What a storage keeps.
+// The prepared forms that a storage keeps.
 class PreparedForms {
  public:
-  // Undefined: there is none of this version of the storage.
+  // Returns an undefined tensor if there is no such form for this version of the storage.
   Tensor find(const std::string& key, uint32_t version);
-  // Of two threads that made the same form the first one's is kept, and returned to both.
+  // Stores a form and returns it. If two threads made the same form, both get the first one.
   Tensor keep(const std::string& key, uint32_t version, Tensor made);
 
  private:
@@ -27,18 +27,18 @@ class PreparedForms {
   std::unordered_map<std::string, Tensor> made_;
 };
 
-// From now on the forms of what is in t's storage are kept, if it is on the CPU. Every change of such a
-// tensor must bump its version.
+// From now on, forms of t's storage are kept if it is on the CPU. Every change of such a tensor must bump its
+// version.
 void keep_forms(const Tensor& t);
-// From now on they are not, and those that were are freed.
+// Stops keeping forms and frees those that were kept.
 void drop_forms(const Tensor& t);
 bool keeps_forms(const Tensor& t);
 
 namespace detail {
 Tensor prepared(const Tensor& t, const std::string& form, Tensor (*make)(const void*), const void* context);
 }
-// A form of t, from make() -> Tensor unless it is kept; nobody may write it. `form` says all that it depends
-// on besides the elements of t, which is contiguous.
+// Returns a form of t: the kept one, or else the result of make() -> Tensor. Nobody may write to it. `form`
+// names everything that it depends on besides the elements of t. t must be contiguous.
 template <class Make>
 Tensor prepared(const Tensor& t, const std::string& form, const Make& make) {
   return detail::prepared(

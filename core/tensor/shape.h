@@ -15,7 +15,7 @@ namespace saccade {
 class Shape {
  public:
   static constexpr int kMaxRank = 8;
-  static constexpr int64_t kMaxElements = int64_t{1} << 56;  // so that counts of bytes fit too
+  static constexpr int64_t kMaxElements = int64_t{1} << 56;  // so that byte counts fit too
 
   Shape() = default;
   Shape(std::initializer_list<int64_t> dims) : Shape(std::span<const int64_t>(dims.begin(), dims.size())) {}
@@ -34,7 +34,7 @@ class Shape {
   }
 
   int rank() const { return rank_; }
-  // Python-style: a negative axis counts from the end. Throws when out of range.
+  // Returns the index of an axis. A negative one counts from the end, as in Python. Throws if out of range.
   int axis(int i) const {
     SACCADE_CHECK(i >= -rank_ && i < rank_, "[shape] axis {} out of range for {}", i, to_string());
     return i < 0 ? i + rank_ : i;
@@ -46,8 +46,7 @@ class Shape {
     for (int64_t d : *this) n *= d;
     return n;
   }
-  // The same for sizes that somebody gave: throws for a negative one,
-  // and when the product exceeds what memory can have.
+  // The same for sizes from outside. Throws if one is negative or if the product exceeds any possible memory.
   int64_t checked_numel() const {
     int64_t n = 1;
     bool fits = true;
@@ -71,12 +70,12 @@ class Shape {
 
 // Row-major strides of a contiguous tensor of this shape.
 Shape contiguous_strides(const Shape& shape);
-// NumPy broadcasting of two shapes; throws naming both (and `tag`) when they do not fit.
+// NumPy broadcasting of two shapes. Throws an error that names both (and `tag`) if they do not fit.
 Shape broadcast_shapes(const Shape& a, const Shape& b, std::string_view tag);
 
 }  // namespace saccade
 
-// In messages: {} of a shape is its to_string().
+// Formats a shape in messages as its to_string().
 template <>
 struct fmt::formatter<saccade::Shape> : fmt::formatter<std::string> {
   auto format(const saccade::Shape& shape, fmt::format_context& context) const {

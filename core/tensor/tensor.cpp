@@ -66,13 +66,13 @@ void Tensor::check_dtype(DType dtype) const {
 
 namespace {
 
-// The strides that show the same elements in the shape `to`, if there are any: axes of `from` that continue
-// each other in memory are one run, and each run must split into axes of `to`.
+// Returns the strides that show the same elements in the shape `to`, if there are any: axes of `from` that
+// are contiguous with each other in memory form one run, and each run must split into axes of `to`.
 std::optional<Shape> view_strides(const Shape& from, const Shape& strides, const Shape& to) {
   if (from.numel() == 0 || from.rank() == 0) return contiguous_strides(to);
   Shape result = Shape::filled(to.rank(), 1);
   int axis = to.rank() - 1;
-  int64_t run = 1, covered = 1;  // elements of the run, and those of them that axes of `to` have
+  int64_t run = 1, covered = 1;  // elements of the run, and how many of them axes of `to` cover
   int64_t step = strides[from.rank() - 1];
   for (int i = from.rank() - 1; i >= 0; --i) {
     run *= from[i];

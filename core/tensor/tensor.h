@@ -1,6 +1,6 @@
-// Tensor: a strided, typed view of shared storage on one device. It has no history (see autograd/var.h).
-// Copying a Tensor shares the storage; views never copy. Kernels take contiguous tensors unless they say
-// otherwise.
+// Tensor: a strided, typed view of shared storage on one device. It has no autograd history (see
+// autograd/var.h). Copying a Tensor shares the storage; views never copy. Kernels take contiguous tensors
+// unless they say otherwise.
 #pragma once
 
 #include <cstdint>
@@ -21,10 +21,10 @@ class PreparedForms;  // core/tensor/prepared.h
 // See core/kernels/bf16_shadow/bf16_shadow.h.
 struct Bf16Shadow {
   std::shared_ptr<Storage> storage;  // null until the first use
-  uint32_t version = 0;              // of the parameters when it was made
+  uint32_t version = 0;              // version of the parameters when it was made
 };
 
-// Owns a block of memory of one device.
+// Owns a block of memory on one device.
 class Storage {
  public:
   Storage(size_t bytes, Device device);
@@ -34,7 +34,7 @@ class Storage {
   void* data() const { return data_; }
   size_t bytes() const { return bytes_; }
   Device device() const { return device_; }
-  // Counts in-place changes after creation, so that autograd can refuse a saved tensor that was changed.
+  // Counts in-place changes after creation, so that autograd can detect that a saved tensor was changed.
   uint32_t version() const { return version_; }
   void bump_version() { ++version_; }
 
@@ -80,7 +80,7 @@ class Tensor {
   size_t bytes() const { return static_cast<size_t>(numel()) * size_of(dtype_); }
   bool is_contiguous() const;
 
-  // Typed pointer to the first element; throws when T is not the dtype.
+  // Returns a typed pointer to the first element. Throws if T is not the dtype.
   template <class T>
   T* data() {
     check_dtype(dtype_of<T>);
@@ -95,7 +95,7 @@ class Tensor {
   const std::shared_ptr<Storage>& storage() const { return storage_; }
   bool unique() const { return storage_.use_count() == 1; }
 
-  // Views. One size of reshape may be -1; reshape copies only when the strides do not allow a view.
+  // Views. One size of reshape may be -1. reshape copies only if the strides do not allow a view.
   Tensor reshape(const Shape& shape) const;
   Tensor permute(std::span<const int> axes) const;
   Tensor permute(std::initializer_list<int> axes) const {
@@ -107,21 +107,21 @@ class Tensor {
   Tensor expand(const Shape& shape) const;                   // broadcasts size-1 axes with stride 0
   Tensor unsqueeze(int axis) const;
   Tensor squeeze(int axis) const;
-  // The same part of another storage with as many elements.
+  // Returns the same part of another storage that has as many elements.
   Tensor view_of(std::shared_ptr<Storage> storage, DType dtype) const;
 
   // Copies.
-  Tensor contiguous() const;       // itself when already contiguous
+  Tensor contiguous() const;       // itself if already contiguous
   Tensor clone() const;            // always a fresh, contiguous copy
-  Tensor to(DType dtype) const;    // itself when the dtype is the same; f32 -> bf16 rounds to nearest even
-  Tensor to(Device device) const;  // itself when already there
+  Tensor to(DType dtype) const;    // itself if the dtype is the same; f32 -> bf16 rounds to nearest even
+  Tensor to(Device device) const;  // itself if already there
 
-  // In place; each bumps the storage's version.
+  // These work in place and bump the storage's version.
   void fill(double value);
-  void copy_from(const Tensor& src);  // same shape after broadcasting; casts; strides of both respected
+  void copy_from(const Tensor& src);  // broadcasts src to this shape, casts, and respects the strides of both
   void bump_version() { storage_->bump_version(); }
 
-  // Host copies, for tests, logs and files.
+  // Copies to the host, for tests, logs and files.
   double item() const;  // numel() must be 1
   template <class T>
   std::vector<T> to_vector() const {

@@ -1,4 +1,4 @@
-// A rectangle in an image, and how much two of them overlap.
+// Rectangles in an image, and their overlap.
 #pragma once
 
 #include <algorithm>
@@ -11,8 +11,8 @@
 
 namespace saccade {
 
-// Corners in pixels: pixel i of an axis reaches from i to i + 1. x1 <= x2 and y1 <= y2 where nothing else is
-// said.
+// Corners in pixels: pixel i of an axis reaches from i to i + 1. Unless stated otherwise, x1 <= x2 and y1 <=
+// y2.
 struct Box {
   double x1 = 0, y1 = 0, x2 = 0, y2 = 0;
 
@@ -35,7 +35,7 @@ inline Box scaled(const Box& b, double x, double y) { return {b.x1 * x, b.y1 * y
 inline Box around(const Box& a, const Box& b) {
   return {std::min(a.x1, b.x1), std::min(a.y1, b.y1), std::max(a.x2, b.x2), std::max(a.y2, b.y2)};
 }
-// Around points x, y, x, y, ...; of no points the box that around() makes of none and another is the other.
+// Returns the smallest box around points x, y, x, y, ...; without points, the neutral element of around().
 inline Box box_around(const std::vector<double>& points) {
   constexpr double kFar = std::numeric_limits<double>::infinity();
   Box box{kFar, kFar, -kFar, -kFar};
@@ -43,21 +43,21 @@ inline Box box_around(const std::vector<double>& points) {
     box = around(box, {points[i], points[i + 1], points[i], points[i + 1]});
   return box;
 }
-// The part inside the image; where there is none, without a width or height.
+// Returns the part inside the image; if there is none, a box of zero width or height.
 inline Box cut(const Box& b, ImageSize image) {
   const auto w = static_cast<double>(image.width), h = static_cast<double>(image.height);
   return {std::clamp(b.x1, 0.0, w), std::clamp(b.y1, 0.0, h), std::clamp(b.x2, 0.0, w),
           std::clamp(b.y2, 0.0, h)};
 }
 
-// The area that both cover; 0 where they only touch.
+// Returns the area that both cover; 0 if they only touch.
 inline double intersection(const Box& a, const Box& b) {
   const double width = std::min(a.x2, b.x2) - std::max(a.x1, b.x1);
   const double height = std::min(a.y2, b.y2) - std::max(a.y1, b.y1);
   return width <= 0 || height <= 0 ? 0 : width * height;
 }
 
-// Intersection over union, from 0 to 1; 0 where they have no area in common.
+// Intersection over union, from 0 to 1; 0 if they have no area in common.
 inline double iou(const Box& a, const Box& b) {
   const double common = intersection(a, b);
   return common == 0 ? 0 : common / (a.area() + b.area() - common);

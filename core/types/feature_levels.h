@@ -1,4 +1,4 @@
-// Sizes of feature maps, in cells; data/ measures pictures in pixels (image_size.h).
+// Sizes of feature maps, in cells; data/ measures images in pixels (image_size.h).
 #pragma once
 
 #include <cstdint>
@@ -16,14 +16,14 @@ struct MapSize {
   bool operator==(const MapSize&) const = default;
 };
 
-// The centre of cell i of an axis of `length` cells, as a part of the axis.
+// The centre of cell i of an axis of `length` cells, as a fraction of the axis.
 template <class T>
 SACCADE_HD T cell_centre(int64_t i, T length) {
   return (static_cast<T>(i) + T(0.5)) / length;
 }
 
-// The maps of a feature pyramid whose cells form one token axis: those of the first map row by row, then
-// those of the next. Kernels take it by value as well, so the number of maps is bounded.
+// The maps of a feature pyramid whose cells form one token axis: the cells of the first map row by row, then
+// those of the next. Kernels also take it by value, so the number of maps is bounded.
 class FeatureLevels {
  public:
   static constexpr int kMax = 16;
@@ -45,8 +45,8 @@ class FeatureLevels {
   bool empty() const { return count_ == 0; }
   SACCADE_HD int64_t size() const { return count_; }
   SACCADE_HD const MapSize& operator[](int64_t level) const { return maps_[level]; }
-  SACCADE_HD int64_t start(int64_t level) const { return starts_[level]; }  // its first token
-  SACCADE_HD int64_t tokens() const { return tokens_; }                     // of all levels
+  SACCADE_HD int64_t start(int64_t level) const { return starts_[level]; }  // first token of the level
+  SACCADE_HD int64_t tokens() const { return tokens_; }                     // tokens of all levels
   const MapSize* begin() const { return maps_; }
   const MapSize* end() const { return maps_ + count_; }
 

@@ -10,12 +10,12 @@
 namespace saccade {
 
 struct Instance {
-  int64_t label = 0;  // contiguous class
+  int64_t label = 0;  // pixels of the object itself, at most those of its box
   Box box;            // pixels of its image
   double area = 0;    // pixels of the object, of which its box may have more
   bool crowd = false;
-  double score = 1;                       // [0, 1] of what a model has found
-  std::shared_ptr<const Mask> mask = {};  // of the image's size; null: none
+  double score = 1;                       // score of a detection, in [0, 1]
+  std::shared_ptr<const Mask> mask = {};  // has the image's size; null if there is none
 };
 
 }  // namespace saccade

@@ -10,17 +10,17 @@
 namespace saccade {
 
 struct LabelMap {
-  static constexpr uint16_t kIgnored = 65535;  // of no class, as are the pixels outside the image
+  static constexpr uint16_t kIgnored = 65535;  // pixels without a class or outside the image
 
   ImageSize size;
-  std::vector<uint16_t> values;  // [height, width], row by row; empty: none
+  std::vector<uint16_t> values;  // [height, width], row by row; empty if there is no map
 
   LabelMap() = default;
-  // Nothing but ignored pixels.
+  // A map of ignored pixels.
   explicit LabelMap(ImageSize s) : size(s), values(static_cast<size_t>(s.height * s.width), kIgnored) {}
   bool operator==(const LabelMap&) const = default;
 
-  // As Mask::resize.
+  // Resizes as Mask::resize does.
   LabelMap resize(ImageSize to) const {
     LabelMap out(to);
     const std::vector<int64_t> columns = nearest_pixels(size.width, to.width);

@@ -14,7 +14,7 @@ void check_same_size(const Mask& a, const Mask& b) {
                 a.size().width, a.size().height, b.size().width, b.size().height);
 }
 
-// For every pixel of a side the first new one that is made of it or of a later one, and for the end `after`.
+// Returns for every old pixel of a side the first new one that copies it or a later one, followed by `after`.
 std::vector<int64_t> first_made_of(int64_t before, int64_t after) {
   const std::vector<int64_t> from = nearest_pixels(before, after);
   std::vector<int64_t> first;
@@ -83,8 +83,8 @@ std::vector<uint32_t> Mask::counts() const {
   return counts;
 }
 
-// From the fourth on, a count is written as its difference to the last but one: in two's complement, five
-// bits a character from the lowest on, plus 32 where more of them follow, plus '0'.
+// From the fourth on, a count is written as its difference from the last but one, in two's complement: five
+// bits per character, lowest first, plus 32 if more follow, plus '0'.
 Mask Mask::from_text(ImageSize size, std::string_view text) {
   constexpr int kMaxBits = 35;  // of a difference of two counts
   std::vector<int64_t> counts;
@@ -191,7 +191,7 @@ Mask Mask::resize(ImageSize size) const {
   pixels_of(size);
   const std::vector<int64_t> columns = first_made_of(size_.width, size.width);
   const std::vector<int64_t> rows = first_made_of(size_.height, size.height);
-  std::vector<Run> runs, column;  // of the new pixels; those of one column, by rows
+  std::vector<Run> runs, column;  // runs of the result; those of one column, by rows
   uint32_t x = 0;
   auto write_column = [&] {
     for (int64_t to = columns[x]; to < columns[x + 1]; ++to)
@@ -229,7 +229,7 @@ Mask operator&(const Mask& a, const Mask& b) {
 int64_t intersection(const Mask& a, const Mask& b) {
   check_same_size(a, b);
   if (intersection(a.box_, b.box_) <= 0) return 0;
-  // Only the runs in the columns that both boxes have.
+  // Only the runs in the columns that both boxes cover.
   const auto begin = static_cast<int64_t>(std::max(a.box_.x1, b.box_.x1)) * a.size_.height;
   const auto end = static_cast<int64_t>(std::min(a.box_.x2, b.box_.x2)) * a.size_.height;
   auto inside = [&](const std::vector<Mask::Run>& runs) {

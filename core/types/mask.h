@@ -1,4 +1,4 @@
-// Which pixels of an image belong to an object.
+// The pixels of an image that belong to an object.
 #pragma once
 
 #include <cstdint>
@@ -12,59 +12,59 @@
 
 namespace saccade {
 
-// A mask as COCO has it (https://github.com/cocodataset/cocoapi): its pixels are numbered column by column,
-// each from top to bottom, and of those that are set only the runs are kept. All numbers and texts are those
-// of pycocotools 2.0, to the bit. The size is at least 1 x 1, but for that of Mask(), and at most
+// A mask in COCO's form (https://github.com/cocodataset/cocoapi): pixels are numbered column by column,
+// each from top to bottom, and only the runs of set pixels are stored. All numbers and texts equal those
+// of pycocotools 2.0, to the bit. The size is at least 1 x 1, except for that of Mask(), and at most
 // kMaxImagePixels.
 //
-// Whatever takes a size throws InputError for another one. This message and those below are one line that
-// begins with "mask: ". Only the caller knows of which object of which file it is, and says so in front.
+// Every function that takes a size throws InputError for a bad one. Its message, like those below, is one
+// line that begins with "mask: "; the caller knows the object and its file and names them in front.
 class Mask {
  public:
-  // Set pixels from `begin` to before `end`. Runs are not empty, ascend and do not touch each other.
+  // Set pixels in [begin, end). Runs are not empty, are in ascending order and do not touch each other.
   struct Run {
     uint32_t begin = 0, end = 0;
     bool operator==(const Run&) const = default;
   };
 
-  Mask() = default;  // of no pixels
-  // How many pixels are not set, set, not set, and so on. A later 0 joins the counts next to it, which
+  Mask() = default;  // no pixels
+  // The numbers of pixels not set, set, not set, and so on. A later zero merges its neighbours, which
   // pycocotools keeps apart. Throws InputError for a negative count and for a sum other than height * width.
   static Mask from_counts(ImageSize size, std::span<const int64_t> counts);
-  // The same counts as text() writes them. Throws InputError for other text.
+  // The same counts as written by text(). Throws InputError for other text.
   static Mask from_text(ImageSize size, std::string_view text);
-  // What is in any of the polygons (x, y, x, y, ... in pixels), each by the even-odd rule, and in the
-  // image. Throws InputError for fewer than three points, an odd number of coordinates, and one that is not
-  // finite or beyond 1e8.
+  // The part of the image that is inside any of the polygons (x, y, x, y, ... in pixels), each by the
+  // even-odd rule. Throws InputError for fewer than three points, an odd number of coordinates, and a
+  // coordinate that is not finite or exceeds 1e8.
   static Mask from_polygons(ImageSize size, std::span<const std::vector<double>> polygons);
-  static void check_polygons(std::span<const std::vector<double>> polygons);  // throws for the same ones
-  // That of the polygon of its corners. Throws InputError for the same coordinates.
+  static void check_polygons(std::span<const std::vector<double>> polygons);  // throws for the same polygons
+  // The mask of the polygon with the box's corners. Throws InputError for the same coordinates.
   static Mask from_box(ImageSize size, const Box& box);
-  // Runs that ascend, of which one may touch the next. Throws Error for others.
+  // Runs in ascending order, which may touch each other. Throws Error for others.
   static Mask from_runs(ImageSize size, std::span<const Run> runs);
-  // [height, width], row by row; all but 0 is set. Throws Error for another number of pixels.
+  // Pixels [height, width], row by row; all but 0 are set. Throws Error for another number of pixels.
   static Mask from_bitmap(ImageSize size, std::span<const uint8_t> pixels);
 
   ImageSize size() const { return size_; }
   const std::vector<Run>& runs() const { return runs_; }
   int64_t area() const { return area_; }   // set pixels
-  const Box& box() const { return box_; }  // around them; all 0 where there are none
+  const Box& box() const { return box_; }  // around the set pixels; all 0 if there are none
   bool operator==(const Mask&) const = default;
 
   std::vector<uint32_t> counts() const;
   std::string text() const;             // "counts" of COCO's compressed form: ASCII from '0' to 'o'
   std::vector<uint8_t> bitmap() const;  // [height, width], row by row, 0 or 1
-  // Polygons along the sides of pixels, none of which has a hole or touches another one's inside: together
-  // they are the mask, to the pixel.
+  // Returns polygons along the sides of pixels, none of which has a hole or touches the inside of another.
+  // Together they are exactly the mask.
   std::vector<std::vector<double>> polygons() const;
 
-  // The window whose top left corner is at (y, x). Nothing is set where it reaches beyond the mask: a window
-  // at (-y, -x) moves the mask onto a larger canvas.
+  // Returns the window whose top left corner is at (y, x). No pixels are set beyond the mask: a window at
+  // (-y, -x) moves the mask onto a larger canvas.
   Mask crop(int64_t y, int64_t x, ImageSize window) const;
   Mask flip_horizontal() const;
-  // Pixel i of n new ones of a side is number floor((i + 0.5) * before / n): Pillow's NEAREST, to the pixel,
-  // and OpenCV's INTER_NEAREST_EXACT. torch's and torchvision's nearest and OpenCV's INTER_NEAREST leave out
-  // the 0.5.
+  // Pixel i of n new ones along a side is pixel floor((i + 0.5) * before / n), exactly as in Pillow's NEAREST
+  // and OpenCV's INTER_NEAREST_EXACT. The nearest modes of torch and torchvision and OpenCV's INTER_NEAREST
+  // omit the 0.5.
   Mask resize(ImageSize size) const;
 
   // These throw Error for masks of different sizes.
@@ -74,10 +74,10 @@ class Mask {
 
  private:
   Mask(ImageSize size, std::vector<Run> runs);
-  static int64_t pixels_of(ImageSize size);  // throws as said above
-  // Adds a run that may be empty, and may touch or overlap the last one, but does not begin before it.
+  static int64_t pixels_of(ImageSize size);  // throws as described above
+  // Adds a run that may be empty and may touch or overlap the last one, but does not begin before it.
   static void append(std::vector<Run>& runs, int64_t begin, int64_t end);
-  // f(x, top, bottom) for every part of a run that is in one column, in their order.
+  // Calls f(x, top, bottom) for every part of a run within one column, in order.
   template <class F>
   void for_each_part(F f) const;
 
@@ -98,8 +98,8 @@ void Mask::for_each_part(F f) const {
     }
 }
 
-// Intersection over union, from 0 to 1; where the object is a crowd, over the area of the detection. Throws
-// Error for masks of different sizes.
+// Intersection over union, from 0 to 1; if the object is a crowd, intersection over the detection's area.
+// Throws Error for masks of different sizes.
 double iou(const Mask& detection, const Mask& object, bool crowd = false);
 
 }  // namespace saccade

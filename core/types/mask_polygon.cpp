@@ -1,6 +1,6 @@
 // Masks of polygons by the rule of pycocotools: the outline is drawn on a lattice five times as fine as the
-// pixels, with one point for each step along the longer side of an edge. Where it steps from the lattice
-// column in the middle of a column of pixels to the next, the pixels below change sides.
+// pixels, with one point per step along the longer side of an edge. Where it steps from the lattice column in
+// the middle of a column of pixels to the next, the pixels below flip between outside and inside.
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -19,8 +19,8 @@ struct LatticePoint {
   int64_t x = 0, y = 0;
 };
 
-// Adds, of each column of pixels that the edge crosses, the first one that changes sides. The lattice points
-// round as in pycocotools: this file is compiled without fused multiply-adds (CMakeLists.txt).
+// Adds the first pixel that flips in each column of pixels that the edge crosses. The lattice points round as
+// in pycocotools: this file is compiled without fused multiply-adds (CMakeLists.txt).
 void add_edge(LatticePoint from, LatticePoint to, ImageSize size, std::vector<uint32_t>& changes) {
   const bool is_steep = std::abs(to.x - from.x) < std::abs(to.y - from.y);
   if (is_steep ? from.y > to.y : from.x > to.x) std::swap(from, to);
@@ -29,7 +29,7 @@ void add_edge(LatticePoint from, LatticePoint to, ImageSize size, std::vector<ui
   const auto start = static_cast<double>(is_steep ? from.x : from.y);
   const auto rise = static_cast<double>(is_steep ? to.x - from.x : to.y - from.y);
   const double slope = rise / static_cast<double>(steps);
-  auto other = [&](int64_t step) {  // the coordinate that does not grow by one a step
+  auto other = [&](int64_t step) {  // the coordinate that does not grow by one per step
     return static_cast<int64_t>(start + slope * static_cast<double>(step) + 0.5);
   };
   const int64_t left = is_steep ? std::min(other(0), other(steps)) : from.x;
@@ -37,7 +37,7 @@ void add_edge(LatticePoint from, LatticePoint to, ImageSize size, std::vector<ui
   for (int64_t column = (std::max<int64_t>(left, 0) + kMiddle) / kFine; column < size.width; ++column) {
     const int64_t middle = column * kFine + kMiddle;
     if (middle >= right) break;
-    int64_t y = 0;  // the upper one of the two lattice points
+    int64_t y = 0;  // the upper of the two lattice points
     if (is_steep) {
       auto is_beyond = [&](int64_t step) { return (other(step) > middle) == (slope > 0); };
       const double about = (static_cast<double>(middle) + 0.5 - start) / slope;
@@ -53,7 +53,7 @@ void add_edge(LatticePoint from, LatticePoint to, ImageSize size, std::vector<ui
   }
 }
 
-// Sorts them. What changes sides twice does not change.
+// Sorts the changes and removes pairs: a pixel that flips twice does not change.
 void cancel_pairs(std::vector<uint32_t>& changes) {
   std::ranges::sort(changes);
   size_t kept = 0;
@@ -66,15 +66,15 @@ void cancel_pairs(std::vector<uint32_t>& changes) {
   changes.resize(kept);
 }
 
-// The pixels where the inside of the polygon begins and ends, by turns: an outline crosses each column an
-// even number of times.
+// Returns the pixels where the inside of the polygon begins and ends, in turns: an outline crosses each
+// column an even number of times.
 std::vector<uint32_t> changes_of(ImageSize size, std::span<const double> polygon) {
   std::vector<uint32_t> changes;
   auto point = [&](size_t i) {
     auto fine = [](double v) { return static_cast<int64_t>(static_cast<double>(kFine) * v + 0.5); };
     return LatticePoint{fine(polygon[i]), fine(polygon[i + 1])};
   };
-  size_t most = kMaxPending;  // bounds the memory of an outline that crosses the same pixels again and again
+  size_t most = kMaxPending;  // bounds the memory for an outline that crosses the same pixels repeatedly
   for (size_t i = 0; i < polygon.size(); i += 2) {
     add_edge(point(i), point((i + 2) % polygon.size()), size, changes);
     if (changes.size() < most) continue;
@@ -157,9 +157,9 @@ struct OnePiece {
 
 std::vector<std::vector<double>> Mask::polygons() const {
   std::vector<std::vector<double>> all;
-  std::vector<OnePiece> open;                       // those that reach the column before
-  std::vector<std::pair<int64_t, int64_t>> column;  // the runs of this one
-  // A run continues with a piece where neither meets another one; else pieces end, and new ones begin.
+  std::vector<OnePiece> open;                       // pieces that reach the previous column
+  std::vector<std::pair<int64_t, int64_t>> column;  // runs of the current column
+  // A run extends a piece if neither meets another one; otherwise pieces end and new ones begin.
   auto close_column = [&](int64_t x) {
     std::vector<OnePiece> next;
     std::vector<bool> goes_on(open.size());

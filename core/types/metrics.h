@@ -12,7 +12,7 @@ namespace saccade {
 
 using Metrics = std::vector<std::pair<std::string, double>>;
 
-// One that is a mean, as what it divides: several processes add up both. 0 of nothing.
+// A metric that is a mean, as its numerator and denominator: several processes add up both. 0 if count is 0.
 struct MeanMetric {
   std::string name;
   double sum = 0, count = 0;
@@ -20,8 +20,8 @@ struct MeanMetric {
 };
 using MeanMetrics = std::vector<MeanMetric>;
 
-// Adds to the one of this name, which is appended where there is none:
-// the parts of a step's batches become those of the step.
+// Adds to the metric of this name, which is appended if missing: this turns the metrics of a step's batches
+// into those of the step.
 inline void add_to(Metrics& metrics, const std::string& name, double value) {
   auto it = std::find_if(metrics.begin(), metrics.end(), [&](const auto& m) { return m.first == name; });
   if (it == metrics.end())
@@ -39,7 +39,7 @@ inline void add_to(MeanMetrics& means, const MeanMetric& more) {
   }
 }
 
-// Throws Error when there is none of this name.
+// Throws Error if there is no metric of this name.
 inline double metric_of(const Metrics& metrics, const std::string& name) {
   for (const auto& [key, value] : metrics)
     if (key == name) return value;

@@ -1,4 +1,4 @@
-// How what cannot be blended is resized: masks, maps of classes.
+// Nearest-neighbour resizing, for what cannot be blended: masks and maps of classes.
 #pragma once
 
 #include <algorithm>
@@ -7,8 +7,8 @@
 
 namespace saccade {
 
-// For every new pixel of a side the old one that it is made of: Pillow's NEAREST, to the pixel. The middles
-// of new pixels add up as there, whose rounding decides where one is on a border.
+// Returns for every new pixel of a side the old pixel that it copies, exactly as Pillow's NEAREST. The
+// centres of new pixels are accumulated as in Pillow, since their rounding decides at borders between pixels.
 inline std::vector<int64_t> nearest_pixels(int64_t before, int64_t after) {
   std::vector<int64_t> from;
   const double scale = static_cast<double>(before) / static_cast<double>(after);

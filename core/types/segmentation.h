@@ -1,4 +1,4 @@
-// The pixels of an object as files say them: polygons, or runs (https://cocodataset.org/#format-data).
+// The pixels of an object as files store them: polygons, or runs (https://cocodataset.org/#format-data).
 #pragma once
 
 #include <vector>
@@ -9,10 +9,10 @@
 namespace saccade {
 
 struct Segmentation {
-  std::vector<std::vector<double>> polygons;  // x, y, x, y, ... in pixels; the object is all of them
-  Mask runs;                                  // where there are no polygons
+  std::vector<std::vector<double>> polygons;  // x, y, x, y, ... in pixels; the object is their union
+  Mask runs;                                  // used if there are no polygons
 
-  // For an image of this size. Throws InputError for runs of another one, and as Mask::from_polygons does.
+  // The mask for an image of this size. Throws InputError as from_polygons() and for runs of another size.
   Mask mask(ImageSize size) const {
     if (!polygons.empty()) return Mask::from_polygons(size, polygons);
     check(size);

@@ -1,5 +1,5 @@
-// The images of a whole training step, of all its batches and all its processes. What the losses of a step
-// are divided by follows from them, so a loss knows it without asking other processes.
+// The images of a whole training step, of all its batches and all its processes. The divisors of a step's
+// losses follow from them, so a loss knows its divisor without asking other processes.
 #pragma once
 
 #include <algorithm>
@@ -10,11 +10,11 @@
 
 namespace saccade {
 
-// A loss of one batch is a sum over its own images, divided by a number of this class. So the losses and
+// A loss of one batch is a sum over its own images, divided by a number from this class. So the losses and
 // gradients of a step's batches, and of the ranks of a group, add up to those of one large batch.
 class StepImages {
  public:
-  // count: what it adds where a model divides by another number than that of the objects (Detector::count).
+  // count: the image's part of the divisor, for models that do not divide by objects (Detector::count).
   struct Image {
     int64_t objects, count;
   };
@@ -30,7 +30,7 @@ class StepImages {
   void add(const Image& image) { each_.push_back(image); }
   void add(const StepImages& more) { each_.insert(each_.end(), more.each_.begin(), more.each_.end()); }
 
-  // In no order that means anything.
+  // The order has no meaning.
   const std::vector<Image>& each() const { return each_; }
   bool empty() const { return each_.empty(); }
   int64_t images() const { return static_cast<int64_t>(each_.size()); }
@@ -45,8 +45,8 @@ class StepImages {
     for (const Image& image : each_) most = std::max(most, image.objects);
     return most;
   }
-  // The objects that find a query of their own, where each image has this many queries and every object asks
-  // for `repeat` of them.
+  // The number of objects that get a query of their own if each image has this many queries and every object
+  // asks for `repeat` of them.
   int64_t matched(int64_t queries, int64_t repeat = 1) const {
     int64_t sum = 0;
     for (const Image& image : each_) sum += std::min(image.objects * repeat, queries);
