@@ -1,4 +1,4 @@
-// What the program says about its GPU, besides cuda_problem() of core/tensor/device.h.
+// Facts about the GPU of this process, besides cuda_problem() of core/tensor/device.h.
 #pragma once
 
 #include <cstdint>
@@ -7,19 +7,19 @@
 
 namespace saccade {
 
-// Whether Device::kCuda is the slow emulated GPU of the tests.
+// Returns whether Device::kCuda is the slow emulated GPU of the tests.
 bool cuda_is_emulated();
 
-// Whether this process has used CUDA already: which GPUs it shows is settled then, whatever
+// Returns whether this process has already used CUDA. The visible GPUs are fixed from then on, whatever
 // CUDA_VISIBLE_DEVICES becomes.
 bool cuda_is_running();
-int gpu_count();  // that CUDA shows
+int gpu_count();  // number of GPUs that CUDA shows
 
-// Within the block our GPU is the current one of the calling thread,
-// which may be another program's and has its own one otherwise.
+// Makes our GPU the calling thread's current one within the block. The thread may belong to another program,
+// with a current GPU of its own otherwise.
 class CurrentGpu {
  public:
-  explicit CurrentGpu(Device device);  // nothing for the CPU
+  explicit CurrentGpu(Device device);  // does nothing for the CPU
   ~CurrentGpu();
   CurrentGpu& operator=(CurrentGpu&&) = delete;
 
@@ -27,10 +27,10 @@ class CurrentGpu {
   int before_ = -1;
 };
 
-// Counted since the start of the program.
+// Counts since the start of the program.
 struct CudaStatistics {
   int64_t launches = 0;        // kernels, calls of cuBLASLt and cuDNN, copies
-  int64_t host_syncs = 0;      // how often the host waited for the GPU
+  int64_t host_syncs = 0;      // number of times the host waited for the GPU
   int64_t uploaded_bytes = 0;  // from the host to the GPU
 };
 CudaStatistics cuda_statistics();

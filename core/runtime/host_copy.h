@@ -1,4 +1,4 @@
-// Numbers on their way to the host: the copy is started at once and waited for when somebody looks.
+// Copies of numbers to the host that start at once and are only waited for when somebody reads them.
 #pragma once
 
 #include <memory>
@@ -11,12 +11,12 @@ namespace saccade {
 class HostTransfer {
  public:
   virtual ~HostTransfer() = default;
-  // The numbers, once they are there. The host waits (and counts it) only when they are not.
+  // Returns the numbers. The host waits (and counts it) only if they have not arrived.
   virtual void* wait() = 0;
 };
 
 namespace kernels {
-// Starts the copy of a contiguous tensor of a device that is not the CPU.
+// Starts the copy of a contiguous tensor on a device other than the CPU.
 inline Kernel<void(const Tensor& x, std::shared_ptr<HostTransfer>& transfer)> start_host_copy{
     "start_host_copy"};
 }  // namespace kernels
@@ -24,7 +24,7 @@ inline Kernel<void(const Tensor& x, std::shared_ptr<HostTransfer>& transfer)> st
 class HostCopy {
  public:
   HostCopy() = default;  // undefined
-  // On the CPU the tensor itself: it must stay as it is until it is looked at.
+  // On the CPU this keeps the tensor itself, which must not change before it is read.
   explicit HostCopy(const Tensor& x) : numel_(x.numel()), dtype_(x.dtype()) {
     if (x.device() == Device::kCpu)
       tensor_ = x.contiguous();

@@ -29,7 +29,7 @@ int64_t milliseconds_now() {
   return int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1000000;
 }
 
-// Launchers send a signal to a process and to its group: nobody asks twice within this.
+// Launchers signal both a process and its group: repeats within this many milliseconds are one request.
 constexpr int64_t kSameRequest = 200;
 
 void remember(int signal) {
@@ -51,8 +51,8 @@ InterruptScope::InterruptScope() {
     action.sa_flags = SA_RESTART;
     ::sigemptyset(&action.sa_mask);
     ::sigaction(s.number, nullptr, &s.before);
-    // nohup's SIGHUP stays ignored. SIGINT does not: shells ignore it for what a script starts in the
-    // background, and who sends it there means it.
+    // A SIGHUP that nohup ignores stays ignored. SIGINT does not: shells ignore it for background jobs of
+    // scripts, but whoever sends it there means it.
     if (s.number != SIGHUP || s.before.sa_handler != SIG_IGN) ::sigaction(s.number, &action, nullptr);
   }
 }

@@ -1,4 +1,4 @@
-// Kernel: one raw operation on tensors with one implementation per device and, where speed asks for it, a
+// Kernel: one raw operation on tensors with one implementation per device and, where speed requires it, a
 // second, tuned one. A kernel header declares it; implementations register themselves from their own
 // translation unit:
 //
@@ -9,10 +9,10 @@
 //   // core/kernels/gelu/gelu_cpu.cpp, only where a tuned one pays
 //   SACCADE_REGISTER_TUNED_KERNEL(gelu_forward, Device::kCpu, &gelu_forward_cpu, &takes_f32_or_bf16);
 //
-// Calling the object picks the device of the first defined tensor argument and takes the tuned implementation
-// where its predicate, called with the same arguments, says that it supports them (always without one);
-// .generic(...) calls the single-source one, which stays as the reference. Outputs are allocated by the
-// caller and every element of them is written. All tensors are on one device, or the call fails.
+// Calling the object selects the device of the first defined tensor argument. It runs the tuned
+// implementation if there is one and its predicate, if any, accepts the arguments. .generic(...) calls the
+// single-source implementation, which stays as the reference. The caller allocates the outputs; every element
+// of them is written. The call fails unless all tensors are on one device.
 #pragma once
 
 #include <array>
@@ -25,7 +25,7 @@
 
 namespace saccade {
 
-// Whether every defined tensor among a kernel's arguments meets the condition.
+// Returns whether every defined tensor among a kernel's arguments meets the condition.
 template <class Condition, class... A>
 bool every_tensor(const Condition& condition, const A&... args) {
   auto meets = [&]<class T>(const T& arg) {
@@ -92,7 +92,7 @@ class Kernel<void(A...)> {
   std::array<Predicate, kDeviceCount> supports_{};
 };
 
-// The elements of an optional tensor from `offset` on: null when it is undefined.
+// Returns the elements of an optional tensor from `offset` on, or null if it is undefined.
 template <class T>
 T* data_or_null(Tensor& t, int64_t offset = 0) {
   return t.defined() ? t.data<T>() + offset : nullptr;
@@ -102,7 +102,7 @@ const T* data_or_null(const Tensor& t, int64_t offset = 0) {
   return t.defined() ? t.data<T>() + offset : nullptr;
 }
 
-// Parts of predicates:
+// Building blocks of predicates:
 template <class... A>
 bool none_empty(const A&... args) {
   return every_tensor([](const Tensor& t) { return t.numel() > 0; }, args...);
@@ -117,7 +117,7 @@ template <class... A>
 bool takes_full_f32_or_bf16(const Tensor& x, const A&... others) {
   return takes_f32_or_bf16(x) && none_empty(x, others...);
 }
-// ... and an int counts the elements of each:
+// ... and each has fewer than INT32_MAX elements:
 template <class... A>
 bool takes_small_f32_or_bf16(const Tensor& x, const A&... others) {
   auto small = [](const Tensor& t) { return t.numel() < INT32_MAX; };

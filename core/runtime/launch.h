@@ -1,8 +1,8 @@
 // for_each(n, functor, cost) runs a named functor once per index: on CPU threads, or on the GPU when the same
-// source is compiled for it. The functor is a struct with `SACCADE_HD void operator()(int64_t i) const`, no
-// two indices writing one place. `cost` is a rough count of element operations per index.
-// map_each(n, f, y, x...) makes y[i] = f(x[i]...), of contiguous arrays of which y may be one; f is a struct
-// with `SACCADE_HD T operator()(X...) const`. On the GPU it moves 16 bytes at a time.
+// source is compiled for it. The functor is a struct with `SACCADE_HD void operator()(int64_t i) const`; no
+// two indices may write the same place. `cost` is a rough count of element operations per index.
+// map_each(n, f, y, x...) computes y[i] = f(x[i]...) on contiguous arrays; y may be one of x... . f is a
+// struct with `SACCADE_HD T operator()(X...) const`. On the GPU it moves 16 bytes at a time.
 #pragma once
 
 #include "core/runtime/kernel.h"

@@ -1,5 +1,5 @@
-// A bounded cache of things that are expensive to make (plans and primitives of libraries): the least
-// recently used ones leave first. For any number of threads.
+// A bounded cache for things that are expensive to make (plans and primitives of libraries). The least
+// recently used ones are dropped first. Thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace saccade {
 
-// Everything that a cached thing depends on, as numbers.
+// Everything on which a cached value depends, as numbers.
 class CacheKey {
  public:
   template <class... V>
@@ -35,14 +35,14 @@ struct CacheStats {
   uint64_t hits = 0, misses = 0;
 };
 
-// Invariant: index_ points at every entry of entries_, front = most recent.
+// Invariant: index_ has an iterator to every entry of entries_; the front is the most recently used one.
 template <class Value>
 class LruCache {
  public:
   explicit LruCache(size_t capacity) : capacity_(capacity) {}
 
-  // The value of the key; make() is called without the lock, and when two threads race the second result is
-  // dropped.
+  // Returns the value of the key. make() is called without the lock; if two threads race, the second result
+  // is dropped.
   template <class Make>
   std::shared_ptr<const Value> get(const std::string& key, const Make& make) {
     {
@@ -66,7 +66,7 @@ class LruCache {
     std::lock_guard lock(mutex_);
     return {entries_.size(), capacity_, hits_, misses_};
   }
-  // Throws Error for 0.
+  // Throws Error if the capacity is 0.
   void set_capacity(size_t capacity) {
     SACCADE_CHECK(capacity > 0, "[cache] capacity, got 0, expected at least 1");
     std::lock_guard lock(mutex_);

@@ -1,4 +1,4 @@
-// Instead of core/runtime/cuda in a build without CUDA, which SACCADE_NO_CUDA gives the reason of
+// Replaces core/runtime/cuda in a build without CUDA. SACCADE_NO_CUDA gives the reason
 // (scripts/cmake/find_cuda.cmake).
 #include "core/runtime/gpu.h"
 #include "core/runtime/recording.h"

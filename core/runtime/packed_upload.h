@@ -1,4 +1,4 @@
-// Small tables of the host that go to a device in one copy.
+// Uploads small tables of the host to a device in one copy.
 #pragma once
 
 #include <cstring>
@@ -11,7 +11,7 @@ namespace saccade {
 
 class PackedUpload {
  public:
-  // Takes a copy of the values, which are as many as the shape says; returns the table's number.
+  // Copies the values, whose number must match the shape, and returns the table's number.
   template <class T>
   size_t add(const Shape& shape, const std::vector<T>& values) {
     SACCADE_CHECK(std::ssize(values) == shape.numel(), "[upload] {} values for shape {}", values.size(),
@@ -22,7 +22,7 @@ class PackedUpload {
     tables_.push_back({shape, dtype_of<T>, begin});
     return tables_.size() - 1;
   }
-  // The tables by their numbers, views of one block of the device's memory.
+  // Returns the tables in order of their numbers, as views of one block of device memory.
   std::vector<Tensor> upload(Device device) const {
     const Tensor all = Tensor::from<uint8_t>({std::ssize(bytes_)}, bytes_, device);
     std::vector<Tensor> out;

@@ -1,6 +1,6 @@
-// Loops over CPU threads (core/runtime/cpu/thread_team.h, on which oneDNN runs too). Work is cut by index,
-// never by timing, so results do not depend on the thread count as long as no two indices write the same
-// place.
+// Parallel loops over CPU threads (core/runtime/cpu/thread_team.h, which oneDNN uses too). Work is divided by
+// index, never by timing, so results do not depend on the thread count as long as no two indices write the
+// same place.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace saccade {
 
-// For tests: with ignore_grain even tiny loops are cut over all threads.
+// For tests: with ignore_grain even tiny loops are divided over all threads.
 struct ParallelDebug {
   bool ignore_grain = false;
 };
@@ -22,15 +22,15 @@ inline ParallelDebug& parallel_debug() {
   return debug;
 }
 
-// f(begin, end), compiled once: of two copies the compiler may fuse other products with sums, and bits would
-// depend on the number of threads.
+// Calls f(begin, end). It is compiled only once: in two copies the compiler might fuse different products
+// with sums, and the bits would depend on the number of threads.
 template <class F>
 [[gnu::noinline, gnu::noclone]] void run_range(F& f, int64_t begin, int64_t end) {
   f(begin, end);
 }
 
-// f(begin, end) over [0, n) in contiguous chunks, one per thread; runs on the caller's when n < 2 * grain.
-// Throws what f throws, of several exceptions one.
+// Runs f(begin, end) over [0, n) in contiguous chunks, one per thread; on the calling thread alone if n < 2 *
+// grain. If f throws, one of the exceptions is rethrown.
 template <class F>
 void parallel_for(int64_t n, int64_t grain, F&& f) {
   if (n <= 0) return;

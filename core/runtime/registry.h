@@ -1,5 +1,5 @@
-// Registry: what one can choose by name in a configuration. Every kind of thing has one, behind a function,
-// so that entries can register themselves from their own translation units before main:
+// Registry: the choices that a configuration can name. Every kind of thing has one registry, behind a
+// function, so that entries can register themselves from their own translation units before main:
 //
 //   inline Registry<BackboneSpec>& backbones() { return registry_of<BackboneSpec>("backbone"); }
 //   static const bool registered = backbones().add({.name = "swin", ...});
@@ -16,13 +16,13 @@
 
 namespace saccade {
 
-// Spec has the members `name` and `file` (where it is registered: the caller of add, unless it says another).
+// Spec has the members `name` and `file` (where it is registered; by default the caller of add).
 template <class Spec>
 class Registry {
  public:
   explicit Registry(std::string what) : what_(std::move(what)) {}
 
-  // Throws Error when the name is taken. Returns true, for initialisers.
+  // Throws Error if the name is taken. Returns true, for use in initialisers.
   bool add(Spec spec, const std::source_location& where = std::source_location::current()) {
     if (spec.file.empty()) spec.file = where.file_name();
     auto [it, is_new] = specs_.try_emplace(spec.name, spec);
@@ -31,8 +31,8 @@ class Registry {
     return true;
   }
   bool contains(const std::string& name) const { return specs_.contains(name); }
-  // Throws InputError listing the known names for an unknown one; `where` (a field,
-  // a flag) begins the message.
+  // Throws InputError for an unknown name and lists the known ones; `where` (a field, a flag) begins the
+  // message.
   const Spec& find(const std::string& name, const std::string& where = "") const {
     auto it = specs_.find(name);
     if (it == specs_.end())
@@ -40,7 +40,7 @@ class Registry {
                  shortened(name), fmt::join(names(), ", "));
     return it->second;
   }
-  // By name.
+  // All entries, by name.
   const std::map<std::string, Spec>& all() const { return specs_; }
   std::vector<std::string> names() const {
     std::vector<std::string> names;
@@ -53,7 +53,7 @@ class Registry {
   std::map<std::string, Spec> specs_;
 };
 
-// The one registry of such entries. what: "attention layer", as messages call one.
+// Returns the one registry of such entries. what: how messages call one, such as "attention layer".
 template <class Spec>
 Registry<Spec>& registry_of(const char* what) {
   static Registry<Spec> registry(what);

@@ -12,9 +12,8 @@
 
 namespace saccade {
 
-// f(i) for every i in [0, n), on `threads` threads (0: thread_count()). When tasks throw, the
-// exception of the smallest failed index among those that ran is thrown here, and tasks not yet begun are
-// left out.
+// Runs f(i) for every i in [0, n) on `threads` threads (0: thread_count()). If tasks throw, the exception of
+// the smallest failed index among those that ran is rethrown, and tasks not yet begun are skipped.
 template <class F>
 void run_tasks(int64_t n, int threads, F&& f) {
   if (threads <= 0) threads = thread_count();

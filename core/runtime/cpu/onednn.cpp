@@ -44,8 +44,8 @@ void execute(const dnnl::primitive& primitive, std::unordered_map<int, dnnl::mem
   primitive.execute(stream(), arguments);
 }
 
-// Whether no thread of the primitive waits for another: so it is with the implementations of oneDNN 2 that
-// are named here, but for gradients of weights.
+// Returns whether no thread of the primitive waits for another. That holds for the implementations of oneDNN
+// 2 that are named here, except for gradients of weights.
 bool is_independent([[maybe_unused]] const dnnl::primitive_desc_base& pd,
                     [[maybe_unused]] const std::vector<Argument>& arguments) {
 #if DNNL_VERSION_MAJOR >= 3
@@ -68,7 +68,7 @@ bool is_independent([[maybe_unused]] const dnnl::primitive_desc_base& pd,
 #endif
 }
 
-// What tells a layout apart. Of those without blocks ("" is returned) oneDNN does not say all.
+// Identifies a layout. Returns "" for one that is not blocked, of which oneDNN does not reveal everything.
 std::string text_of(const Desc& desc) {
 #if DNNL_VERSION_MAJOR >= 3
   if (desc.get_format_kind() != dnnl::memory::format_kind::blocked) return "";
@@ -89,10 +89,10 @@ std::string text_of(const Desc& desc) {
   return key.text();
 }
 
-// oneDNN crashes when there is no room for the code that it writes.
+// oneDNN crashes if there is no room for the code that it generates.
 void check_room_for_code() {
   constexpr size_t kRoom = size_t{16} << 20;
-  // Writable, though nobody writes, so that a limit of data counts it too.
+  // The mapping is writable, though nobody writes to it, so that a limit on data counts it too.
   void* room =
       mmap(nullptr, kRoom, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (room == MAP_FAILED)
@@ -162,7 +162,7 @@ std::shared_ptr<const Compiled> compiled(const Key& key, const std::function<Com
 
 void sum_over_samples(int64_t samples, int64_t positions, Tensor& dw,
                       const std::function<void(int64_t begin, int64_t end, Tensor& dw)>& part) {
-  // Adding up costs as much as some positions, and more where the parts leave the cache.
+  // Adding up costs as much as some positions, and more if the parts leave the cache.
   constexpr int64_t kPositions = 64, kElements = int64_t{1} << 20;
   int64_t parts = std::min<int64_t>({omp_get_max_threads(), samples, positions / kPositions});
   if (parts <= 1 || dw.numel() > kElements || dw.dtype() != DType::kF32) return part(0, samples, dw);

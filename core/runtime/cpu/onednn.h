@@ -1,12 +1,12 @@
-// The front to oneDNN that the CPU's products and convolutions share: an engine, a bounded cache of compiled
-// primitives, and execution with scratch memory from our allocator.
+// A front end to oneDNN that the CPU's products and convolutions share: an engine, a bounded cache of
+// compiled primitives, and execution with scratch memory from our allocator.
 //
 //   auto op = onednn::compiled(key, [&] { ...; return Compiled(pd, primitive, {{DNNL_ARG_SRC, desc}, ...});
 //   });
 //   op->run({x.raw(), ...});   // pointers in the order of the argument list
 //
-// A primitive may prefer another memory layout than the caller's (blocked weights): Compiled reorders inputs
-// before and outputs after, through temporaries.
+// A primitive may prefer another memory layout than the caller's (such as blocked weights): Compiled then
+// reorders inputs before and outputs after, through temporaries.
 #pragma once
 
 #include <dnnl.hpp>
@@ -27,15 +27,15 @@ using Desc = dnnl::memory::desc;
 
 const dnnl::engine& engine();
 dnnl::memory::data_type type_of(DType dtype);  // f32 or bf16; throws otherwise
-// Attributes that every primitive here needs: scratch memory is ours. With relu, the result goes through it.
+// The attributes of every primitive here: the scratch memory is ours; `relu` applies ReLU to the result.
 dnnl::primitive_attr attributes(bool relu = false);
-// Whether oneDNN may use AVX-512 (ONEDNN_MAX_CPU_ISA=AVX2 forbids it): only then it computes in bf16 and has
-// its best products. What follows from it is in core/kernels/matmul/routes_cpu.h.
+// Returns whether oneDNN may use AVX-512 (ONEDNN_MAX_CPU_ISA=AVX2 forbids it). Only then does it compute in
+// bf16 and use its fastest products (see core/kernels/matmul/routes_cpu.h).
 bool has_avx512();
-// Whether it may use the instructions for bf16 as well.
+// Returns whether oneDNN may also use the bf16 instructions.
 bool has_avx512_bf16();
-// What a primitive is asked for, and for a gradient, whose `forward` comes with it: oneDNN 2 wanted the
-// arguments in one, oneDNN 3 takes them one by one.
+// Returns the descriptor of a primitive; a gradient also passes the `forward` descriptor. oneDNN 2 wanted the
+// arguments in one object, oneDNN 3 takes them one by one.
 template <class Primitive, class... A>
 typename Primitive::primitive_desc described(const dnnl::primitive_attr& attr, const A&... arguments) {
 #if DNNL_VERSION_MAJOR >= 3
@@ -64,15 +64,15 @@ class Compiled {
  public:
   Compiled(const dnnl::primitive_desc_base& pd, dnnl::primitive primitive,
            const std::vector<Argument>& arguments);
-  // One pointer for each argument; what comes after them is not read. Of `weights`, the tensor of
-  // DNNL_ARG_WEIGHTS, the primitive's layout may be kept (core/tensor/prepared.h).
+  // Takes one pointer per argument and ignores any more. For `weights`, the tensor of DNNL_ARG_WEIGHTS, the
+  // primitive's layout may be kept (core/tensor/prepared.h).
   void run(std::initializer_list<const void*> pointers, const Tensor* weights = nullptr) const;
 
  private:
   struct Slot {
     Argument argument;
     Desc wanted;              // the primitive's layout
-    dnnl::primitive reorder;  // empty when the layouts are equal
+    dnnl::primitive reorder;  // empty if the layouts are equal
     Desc reorder_scratch;
     bool reorder_independent = false;
     std::string form;  // names both layouts
@@ -83,7 +83,7 @@ class Compiled {
   std::vector<Slot> slots_;
 };
 
-// Everything a primitive depends on; the thread count is added automatically.
+// Everything on which a primitive depends; the thread count is added automatically.
 class Key : public CacheKey {
  public:
   explicit Key(int kind);
@@ -93,10 +93,10 @@ enum Kind : int { kMatmul, kConvForward, kConvBackwardData, kConvBackwardWeight,
 
 std::shared_ptr<const Compiled> compiled(const Key& key, const std::function<Compiled()>& make);
 
-// The gradient of weights, f32, a sum over samples of `positions` positions in all: part(begin, end, dw)
-// writes the sum of some of them. Each thread makes its own sum, with primitives of one thread, and they are
-// added in order. oneDNN would cut the work likewise, but its threads then wait for each other without ever
-// giving up their processors, so that alongside another program half of the time goes into waiting.
+// Computes the gradient of weights, in f32, as a sum over samples with `positions` positions in all:
+// part(begin, end, dw) writes the sum of some samples. Each thread computes its own sum with single-threaded
+// primitives, and the sums are added in order. oneDNN would divide the work in the same way, but its threads
+// busy-wait for each other, so that alongside another program half of the time is spent waiting.
 void sum_over_samples(int64_t samples, int64_t positions, Tensor& dw,
                       const std::function<void(int64_t begin, int64_t end, Tensor& dw)>& part);
 

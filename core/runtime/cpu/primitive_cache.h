@@ -7,7 +7,7 @@
 namespace saccade::onednn {
 
 CacheStats cache_stats();
-// Throws Error for 0.
+// Throws Error if the capacity is 0.
 void set_cache_capacity(size_t capacity);
 
 }  // namespace saccade::onednn

@@ -17,21 +17,21 @@ namespace {
 
 constexpr double kUnlimited = std::numeric_limits<double>::infinity();
 
-// 0 for what is no number, as "max".
+// Returns 0 for text that is not a number, such as "max".
 double number_of(const std::string& text) {
   double number = 0;
   std::from_chars(text.data(), text.data() + text.size(), number);
   return number;
 }
 
-// The quota that one control group sets itself, in processors.
+// Returns the quota of one control group, in processors.
 double quota_of(const std::string& group) {
   std::string quota = "max", length = "0";
   if (!(std::ifstream(group + "/cpu.max") >> quota >> length)) {
     std::ifstream(group + "/cpu.cfs_quota_us") >> quota;
     std::ifstream(group + "/cpu.cfs_period_us") >> length;
   }
-  const double micros = number_of(quota), period = number_of(length);  // "max" and "-1" are none
+  const double micros = number_of(quota), period = number_of(length);  // "max" and "-1" mean no quota
   return micros > 0 && period > 0 ? micros / period : kUnlimited;
 }
 

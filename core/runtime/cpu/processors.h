@@ -1,9 +1,9 @@
-// How many processors this process may use.
+// The number of processors that this process may use.
 #pragma once
 
 namespace saccade {
 
-// Those of its affinity mask, at most as many (rounded up) as the quotas of its control groups pay for
+// Counts the processors of the affinity mask, limited (rounded up) by the quotas of the control groups
 // (versions 1 and 2): a container that is limited to 1.5 processors has 2.
 int available_processors();
 

@@ -29,11 +29,11 @@ namespace saccade {
 namespace {
 
 // Nearly all gaps between the loops of a training step are shorter. A thread that waits for one which does
-// not run, for lack of a processor, gives up its own after this.
+// not run, for lack of a processor, yields its own after this time.
 constexpr std::chrono::microseconds kSpin{200};
 
-// A number that threads wait on. (std::atomic's own wait yields before it sleeps, and who yields alongside a
-// program that never does is served late.)
+// A number on which threads wait. (std::atomic's own wait yields before it sleeps, and a thread that yields
+// alongside a program that never does is scheduled late.)
 class Signal {
  public:
   explicit Signal(uint32_t value) : value_(value) {}
@@ -42,14 +42,14 @@ class Signal {
     value_ = value;
     wake();
   }
-  // From `from` to `to`, if it is `from`.
+  // Changes the value from `from` to `to` and returns true if it was `from`.
   bool take(uint32_t from, uint32_t to) { return value_.compare_exchange_strong(from, to); }
-  // Takes 1 off; at 0 the waiting threads are woken.
+  // Subtracts 1; at 0 the waiting threads are woken.
   void count_down() {
     if (--value_ == 0) wake();
   }
 
-  // Returns when the number is no longer `old`.
+  // Waits until the number is no longer `old`.
   void wait_while(uint32_t old) {
     if (value_.load(std::memory_order_acquire) != old) return;
     using Clock = std::chrono::steady_clock;
@@ -76,7 +76,7 @@ class Signal {
   std::atomic<int> sleepers_{0};
 };
 
-// The place of the calling thread in the loop that it runs.
+// The position of the calling thread in the loop that it runs.
 struct Place {
   class ThreadTeam* team = nullptr;
   int index = 0, size = 1;
@@ -85,9 +85,9 @@ thread_local Place loop_place;
 
 thread_local bool independent_loops = false;
 
-// What a team's threads are to do: an OpenMP loop, which every place runs once, or parts. In a loop threads
-// may wait for each other, some of oneDNN's without ever giving up the processor, so all begin together. What
-// is independent is taken by whoever is there.
+// The work of a team's threads: an OpenMP loop, which every place runs once, or parts. The threads of a loop
+// may wait for each other, some of oneDNN's without ever yielding the processor, so all begin together.
+// Independent parts are taken by whichever thread is free.
 struct Job {
   void (*loop)(void*) = nullptr;
   void (*part)(void*, int) = nullptr;
@@ -96,9 +96,9 @@ struct Job {
   bool independent = true;
 };
 
-// Asks the scheduler for short slices (Linux 6.12; others take no notice): as much of the processor as
-// before, but at once when a thread that has slept is wanted. Beside a program that never sleeps, a loop
-// would otherwise wait several milliseconds for the last of its threads. Threads started later inherit it.
+// Asks the scheduler for short slices (Linux 6.12; older ones ignore it): the same share of the processor as
+// before, but without delay when a thread wakes up. Otherwise, alongside a program that never sleeps, a loop
+// would wait several milliseconds for the last of its threads. Threads started later inherit it.
 void ask_for_short_slices() {
   struct {
     uint32_t size, policy;
@@ -115,7 +115,7 @@ void ask_for_short_slices() {
 
 std::atomic<unsigned> forks{0};  // a child of fork has its parent's objects but not its threads
 
-// One thread's helpers. They are started when a loop first wants them and then wait for the next.
+// One thread's helpers. They are started when a loop first needs them and then wait for the next one.
 class ThreadTeam {
  public:
   ThreadTeam() { ask_for_short_slices(); }
@@ -132,7 +132,7 @@ class ThreadTeam {
 
   void grow(int size) {
     if (static_cast<int>(members_.size()) >= size - 1) return;
-    sigset_t all, before;  // signals are for the threads that wait for them
+    sigset_t all, before;  // helpers block all signals, which are for the threads that wait for them
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     std::string problem;
@@ -152,7 +152,7 @@ class ThreadTeam {
            size, problem);
   }
 
-  // On `job.size` threads that have been started. Parts that no helper has begun are the caller's.
+  // Runs a job on `job.size` started threads. The caller takes the parts that no helper has begun.
   void run(const Job& job) {
     job_ = job;
     busy_.set(static_cast<uint32_t>(job.size - 1));
@@ -167,7 +167,7 @@ class ThreadTeam {
     while (uint32_t busy = busy_.get()) busy_.wait_while(busy);
   }
 
-  // Until all threads of the loop are here.
+  // Waits until all threads of the loop have arrived.
   void barrier() {
     if (job_.independent) {
       std::fputs("error: a loop that was said to be independent waits for its other threads\n", stderr);
@@ -215,7 +215,7 @@ class ThreadTeam {
   Job job_;
   Signal busy_{0}, round_{0};
   std::atomic<int> arrived_{0};
-  std::deque<Member> members_;  // which stay where they are
+  std::deque<Member> members_;  // a deque, so that they keep their addresses
 };
 
 ThreadTeam& my_team() {
@@ -242,7 +242,7 @@ void run_job(const Job& job) {
   ThreadTeam& team = my_team();
   try {
     team.grow(job.size);
-  } catch (const Error& e) {  // compiled loops let no exception pass
+  } catch (const Error& e) {  // exceptions cannot pass through compiled loops
     std::fprintf(stderr, "error: %s\n", e.what());
     std::_Exit(1);
   }
@@ -278,8 +278,8 @@ IndependentLoops::~IndependentLoops() { independent_loops = false; }
 
 }  // namespace saccade
 
-// OpenMP as far as our loops and oneDNN need it, with libgomp's calling convention. A loop inside a loop runs
-// on the thread that meets it. oneDNN has to find them in a program; libsaccade keeps them to itself
+// The part of OpenMP that our loops and oneDNN need, with libgomp's calling convention. A loop inside a loop
+// runs on the thread that meets it. In a program oneDNN must find these symbols; libsaccade hides them
 // (train/library/exports.map).
 #pragma GCC visibility push(default)
 extern "C" {
@@ -301,7 +301,7 @@ void GOMP_barrier() {
   if (saccade::loop_place.size > 1) saccade::loop_place.team->barrier();
 }
 
-// Of a loop that begins here.
+// For a loop that begins here.
 int omp_get_max_threads() noexcept { return saccade::in_parallel() ? 1 : saccade::thread_count(); }
 int omp_get_num_threads() noexcept { return saccade::loop_place.size; }
 int omp_get_thread_num() noexcept { return saccade::loop_place.index; }

@@ -1,5 +1,5 @@
-// GPU memory: the stream-ordered pool of the driver, which keeps what is freed, a cache in front of it,
-// and our statistics.
+// GPU memory: the driver's stream-ordered pool, which keeps freed memory, a cache in front of it, and our
+// statistics.
 #include "core/tensor/allocator.h"
 
 #include <algorithm>
@@ -33,21 +33,21 @@ constexpr unsigned char kGuardValue = 0xA5;
 
 double mebibytes(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
-// Blocks of the driver's pool that were freed, for the next request of their size. A call of the driver costs
-// the host about as much as a launch, and a training step frees and asks some thousand times.
-// All blocks belong to the order of one stream, so that the next owner's work comes after the last one's.
+// Freed blocks of the driver's pool, for the next request of their size. A driver call costs the host about
+// as much as a launch, and a training step allocates and frees some thousand times. All blocks belong to the
+// order of one stream, so that the next owner's work comes after the previous owner's.
 class BlockCache {
  public:
   static constexpr size_t kLargest = size_t{16} << 20;
 
-  // Few sizes, at most an eighth larger than what is asked for.
+  // Rounds up to one of few sizes; above 4 KiB, to at most an eighth more.
   static size_t size_for(size_t bytes) {
     constexpr size_t kSmallest = 512, kSteps = 8;
     const size_t step = bytes <= kSmallest * kSteps ? kSmallest : std::bit_floor(bytes) / kSteps;
     return static_cast<size_t>(round_up(static_cast<int64_t>(bytes), static_cast<int64_t>(step)));
   }
 
-  // nullptr: there is none.
+  // Returns nullptr if there is none.
   void* take(size_t size) {
     const auto found = free_.find(size);
     if (found == free_.end() || found->second.empty()) return nullptr;
@@ -56,7 +56,7 @@ class BlockCache {
     bytes_ -= size;
     return block;
   }
-  // False: it is too much.
+  // Returns false if the cache would become too large.
   bool put(void* block, size_t size) {
     if (bytes_ + size > most_bytes_) return false;
     free_[size].push_back(block);
@@ -106,7 +106,7 @@ class CudaAllocator final : public Allocator {
   }
 
   void deallocate(void* p, size_t bytes) noexcept override {
-    std::shared_ptr<cuda::RecordedMemory> recorded;  // perhaps the last reference: gone after the lock
+    std::shared_ptr<cuda::RecordedMemory> recorded;  // perhaps the last reference: released after the lock
     std::lock_guard lock(mutex_);
     const auto block = blocks_.find(p);
     if (block == blocks_.end()) {
@@ -122,7 +122,7 @@ class CudaAllocator final : public Allocator {
     if (recorded) return recorded->put_back(p);
     if (const auto now = cuda::recording_under_way()) return now->free_later(p);
     if (cached > 0 && cuda::stream() == cached_on_ && cache_.put(p, cached)) return renew(p, cached, 0);
-    // Fails only when the driver is already gone, at the end of the program, or after a fault that was
+    // Fails only if the driver is already gone, at the end of the program, or after a fault that was
     // reported.
     (void)cudaFreeAsync(p, cuda::stream());
   }
@@ -145,7 +145,7 @@ class CudaAllocator final : public Allocator {
     if (pool_open_) trim_pool();
   }
   void set_debug([[maybe_unused]] AllocatorDebug debug) override {
-#ifndef SACCADE_EMULATOR  // which reports unwritten memory and bounds by itself, to the byte
+#ifndef SACCADE_EMULATOR  // the emulator itself reports unwritten memory and bounds, to the byte
     std::lock_guard lock(mutex_);
     debug_ = debug;
 #endif
@@ -155,8 +155,8 @@ class CudaAllocator final : public Allocator {
   struct Block {
     MemoryUse use;
     bool guarded = false;                                      // has a guard zone
-    size_t cached = 0;                                         // its size for the cache, 0: not for it
-    std::shared_ptr<cuda::RecordedMemory> recorded = nullptr;  // whose it is; else the pool's
+    size_t cached = 0;                                         // its size in the cache; 0 if not for it
+    std::shared_ptr<cuda::RecordedMemory> recorded = nullptr;  // its owner; null if that is the pool
   };
   void count(void* p, size_t bytes, Block block) {
     stats_.active_bytes += static_cast<int64_t>(bytes);
@@ -165,8 +165,8 @@ class CudaAllocator final : public Allocator {
     blocks_.emplace(p, std::move(block));
   }
 
-  // Once more, when the cache and the pool have given everything back:
-  // what they hold in other sizes may be what is missing.
+  // If the driver has no memory, asks once more after the cache and the pool have given everything back: what
+  // they hold in other sizes may be what is missing.
   void* ask_driver(size_t size, size_t bytes, cudaStream_t stream) {
     void* p = nullptr;
     ++stats_.system_requests;
@@ -180,15 +180,15 @@ class CudaAllocator final : public Allocator {
     cuda::check(status, "cudaMallocAsync");
     return p;
   }
-  // Of a block, `bytes` are somebody's now, and nobody has written them: what the emulator is to know,
-  // and CUDA need not.
+  // Tells the emulator that `bytes` of the block have a new owner and are not written yet; CUDA itself need
+  // not know.
   static void renew([[maybe_unused]] void* p, [[maybe_unused]] size_t size,
                     [[maybe_unused]] size_t bytes) noexcept {
 #ifdef SACCADE_EMULATOR
     emulator::renew(p, size, bytes);
 #endif
   }
-  // What work that was given to the GPU still uses is freed after it.
+  // Blocks that queued work still uses are freed after that work.
   void trim_pool() {
     for (void* block : cache_.take_all()) cuda::check(cudaFreeAsync(block, cached_on_), "cudaFreeAsync");
     cuda::synchronize();
@@ -203,7 +203,7 @@ class CudaAllocator final : public Allocator {
                 "cudaMemPoolSetAttribute");
     size_t free = 0, total = 0;
     cuda::check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
-    constexpr size_t kCacheDivisor = 64;  // the cache holds at most this part of the GPU's memory
+    constexpr size_t kCacheDivisor = 64;  // the cache holds at most this fraction of the GPU's memory
     cache_.set_most_bytes(total / kCacheDivisor);
     cached_on_ = cuda::stream();
     pool_open_ = true;
@@ -240,7 +240,7 @@ class CudaAllocator final : public Allocator {
   mutable std::mutex mutex_;
   AllocatorStats stats_;
   AllocatorDebug debug_;
-  std::unordered_map<void*, Block> blocks_;  // in use
+  std::unordered_map<void*, Block> blocks_;  // blocks in use
   std::array<int64_t, kMemoryUses.size()> active_by_use_{};
   cudaMemPool_t pool_ = nullptr;
   bool pool_open_ = false;

@@ -1,4 +1,4 @@
-// The CUDA runtime with its errors checked. Compiled by nvcc, or by g++ against the emulator of
+// The CUDA runtime with error checks. Compiled by nvcc, or by g++ against the emulator in
 // tests/cuda_emulator.
 #pragma once
 
@@ -12,8 +12,8 @@
 
 namespace saccade::cuda {
 
-// Throws Error naming the call and CUDA's reason. Whoever catches it continues: the error is told, and no
-// later call, of ours or of a library that asks for the last error, may find it again.
+// Throws Error naming the call and CUDA's reason. It also clears CUDA's last error, so that a caller who
+// catches the exception can continue and no later call finds the error again.
 inline void check(cudaError_t status, const char* call) {
   if (status == cudaSuccess) return;
   const std::string reason = cudaGetErrorString(status);
@@ -21,21 +21,20 @@ inline void check(cudaError_t status, const char* call) {
   fail("[cuda] {}: {}", call, reason);
 }
 
-// Whether the program holds code that the GPU can run: cudaSuccess, or why not.
+// Returns cudaSuccess if the program contains code that the GPU can run, or else the reason.
 cudaError_t find_kernel_code();
 
-// SACCADE_CUDA_SYNC=1 in the environment: every launch waits until its kernel is done,
-// so that errors have the right name.
+// With SACCADE_CUDA_SYNC=1 in the environment, every launch waits until its kernel is done, so that errors
+// name the right kernel.
 bool waits_for_launches();
 
-// For cuda_statistics().
+// Counters for cuda_statistics().
 inline std::atomic<int64_t> launches{0}, host_syncs{0}, uploaded_bytes{0};
 
-// The stream of all our work; sets the GPU up at the first call. Throws Error when there is none that can be
-// used.
+// The stream of all our work. The first call sets up the GPU. Throws Error if no GPU can be used.
 cudaStream_t stream();
-// Within the block another stream replaces it, on this thread. Nothing may be allocated or freed there
-// that is used elsewhere.
+// Replaces the stream by another one within the block, on this thread. Memory that is used elsewhere may not
+// be allocated or freed there.
 class StreamScope {
  public:
   explicit StreamScope(cudaStream_t other);
@@ -45,7 +44,7 @@ class StreamScope {
  private:
   cudaStream_t before_;
 };
-// Waits for all work so far. Throws Error when some of it failed.
+// Waits for all work so far. Throws Error if some of it failed.
 void synchronize();
 
 }  // namespace saccade::cuda

@@ -1,4 +1,4 @@
-// What a GPU has as one instruction of its special function units, to about two units in the last place.
+// Functions that a GPU's special function units compute in one instruction, to about two ulp.
 #pragma once
 
 #include <cmath>
@@ -11,7 +11,7 @@ namespace saccade::cuda {
 inline float exp2_approx(float x) { return std::exp2(x); }
 inline float reciprocal_approx(float x) { return 1 / x; }
 #else
-// Subnormal results and arguments are zeros.
+// Subnormal arguments and results are flushed to zero.
 __device__ __forceinline__ float exp2_approx(float x) {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));

@@ -1,5 +1,5 @@
-// What the tuned kernels share: loads and stores of 16 bytes, sums over the threads of a warp and of a block.
-// Every order of summation is fixed by the shapes, so results repeat to the bit.
+// Building blocks of the tuned kernels: loads and stores of 16 bytes, and sums over the threads of a warp or
+// a block. Every order of summation is fixed by the shapes, so results are reproducible to the bit.
 #pragma once
 
 #include <bit>
@@ -15,16 +15,16 @@ namespace saccade::cuda {
 constexpr int kWarp = 32;
 constexpr unsigned kAllLanes = 0xFFFFFFFFu;
 
-// Elements that move as one access when the address is a multiple of their size.
+// Elements that move in one access if the address is a multiple of their size.
 template <class T, int kCount>
 struct alignas(sizeof(T) * kCount) Pack {
   T x[kCount];
 };
-// Elements of T in 16 bytes, the widest access.
+// The number of elements of T in 16 bytes, the widest access.
 template <class T>
 inline constexpr int kPackWidth = static_cast<int>(16 / sizeof(T));
 
-// A GPU ends a kernel that moves a pack from or to another address; the emulator reports it.
+// Checks the alignment of a pack. A GPU aborts a kernel that misaligns one; the emulator reports it.
 template <int kCount, class T>
 __device__ __forceinline__ void check_pack([[maybe_unused]] const T* p) {
 #ifdef SACCADE_EMULATOR
@@ -41,7 +41,7 @@ __device__ __forceinline__ void store_pack(T* p, const Pack<T, kCount>& value) {
   check_pack<kCount>(p);
   *reinterpret_cast<Pack<T, kCount>*>(p) = value;
 }
-// kPack elements as floats. bf16 come in 32-bit words, from which one instruction takes each.
+// Loads kPack elements as floats. bf16 are loaded as 32-bit words, from which one instruction extracts each.
 template <int kPack, class T>
 __device__ __forceinline__ void load_floats(const T* p, float (&v)[kPack]) {
   if constexpr (std::is_same_v<T, bf16> && kPack % 2 == 0) {
@@ -58,7 +58,7 @@ __device__ __forceinline__ void load_floats(const T* p, float (&v)[kPack]) {
     for (int i = 0; i < kPack; ++i) v[i] = static_cast<float>(pack.x[i]);
   }
 }
-// kCount floats, four at a time.
+// Loads kCount floats, four at a time.
 template <int kCount>
 __device__ __forceinline__ Pack<float, kCount> load_wide(const float* p) {
   constexpr int kStep = kCount < 4 ? kCount : 4;
@@ -82,8 +82,7 @@ __device__ __forceinline__ void store_wide(float* p, const Pack<float, kCount>& 
     store_whole<kStep>(p + i, part);
   }
 }
-// The address, in global memory, stays in its registers; compilers like to add its parts anew for every
-// access.
+// Keeps an address in global memory in its registers; compilers tend to recompute it for every access.
 template <class T>
 __device__ __forceinline__ T* keep_address(T* p) {
 #ifdef __CUDA_ARCH__
@@ -93,7 +92,7 @@ __device__ __forceinline__ T* keep_address(T* p) {
   return p;
 }
 
-// A pack whose elements come out of a loop or a branch, where compilers like to store them one by one.
+// Stores a pack whose elements come from a loop or a branch, which compilers tend to store one by one.
 template <int kCount, class T>
 __device__ __forceinline__ void store_whole(T* p, const Pack<T, kCount>& value) {
 #ifdef __CUDA_ARCH__
@@ -105,14 +104,14 @@ __device__ __forceinline__ void store_whole(T* p, const Pack<T, kCount>& value) 
   store_pack(p, value);
 }
 
-// Whether rows of `columns` elements that start at p can be read in packs of kCount.
+// Returns whether rows of `columns` elements that start at p can be read in packs of kCount.
 template <int kCount, class T>
 bool packs_fit(const T* p, int64_t columns) {
   return columns % kCount == 0 && reinterpret_cast<uintptr_t>(p) % (sizeof(T) * kCount) == 0;
 }
 
-// Whether packs of 16 bytes of x's elements, and as many of those of the others, can be moved along rows of
-// `columns` elements. Undefined tensors do not count.
+// Returns whether packs of 16 bytes of x, and packs of as many elements of the others, can be moved along
+// rows of `columns` elements. Undefined tensors are ignored.
 template <class... Tensors>
 bool rows_fit_packs(int64_t columns, const Tensor& x, const Tensors&... others) {
   const uintptr_t count = 16 / size_of(x.dtype());
@@ -121,12 +120,12 @@ bool rows_fit_packs(int64_t columns, const Tensor& x, const Tensors&... others) 
   };
   return columns % static_cast<int64_t>(count) == 0 && fits(x) && (fits(others) && ...);
 }
-// f<kPack>() with `packs`, else f<1>().
+// Calls f<kPack>() if `packs`, or else f<1>().
 template <int kPack, class F>
 void with_packs(bool packs, const F& f) {
   packs ? f.template operator()<kPack>() : f.template operator()<1>();
 }
-// Calls f<T, kPack>(): T is f32 or bf16, kPack the elements of 16 bytes with `packs` and 1 without.
+// Calls f<T, kPack>(): T is f32 or bf16; kPack is the number of elements in 16 bytes if `packs`, or else 1.
 template <class F>
 void dispatch_packs(DType dtype, bool packs, const F& f) {
   dispatch_dtype<float, bf16>(dtype, "pack", [&]<class T>() {
@@ -149,8 +148,8 @@ __device__ __forceinline__ T warp_max(T value) {
   return value;
 }
 
-// The sum over all threads of a one-dimensional block of whole warps, in every thread. `scratch` holds
-// kWarp elements of shared memory and may be used again after the call.
+// The sum over all threads of a one-dimensional block of whole warps, in every thread. `scratch` holds kWarp
+// elements of shared memory and may be reused after the call.
 template <class T>
 __device__ __forceinline__ T block_sum(T value, T* scratch) {
   int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;

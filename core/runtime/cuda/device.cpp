@@ -1,4 +1,4 @@
-// Finds the GPU at run time, and owns the stream.
+// Finds the GPU at run time and owns the stream.
 #include "core/tensor/device.h"
 
 #include <dlfcn.h>
@@ -29,7 +29,7 @@ constexpr const char* kArchitectures = SACCADE_CUDA_ARCHITECTURES;
 std::string version(int v) { return fmt::format("{}.{}", v / 1000, v % 1000 / 10); }
 
 std::string find_problem() {
-  // Before the driver starts, which then does the same for the kernels of libraries.
+  // This must precede the driver's start, so that the driver also waits for the kernels of libraries.
   if (cuda::waits_for_launches()) ::setenv("CUDA_LAUNCH_BLOCKING", "1", 0);
   int driver = 0, count = 0;
   if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0) return "no NVIDIA driver is installed";
@@ -38,7 +38,7 @@ std::string find_problem() {
                        version(kOldestDriver));
   if (cudaError_t status = cudaGetDeviceCount(&count); status != cudaSuccess || count == 0)
     return fmt::format("no NVIDIA GPU can be used ({})", cudaGetErrorString(status));
-  const CurrentGpu ours(Device::kCuda);  // of what follows, handles of libraries and all
+  const CurrentGpu ours(Device::kCuda);  // for the calls below and the handles of libraries
   cudaDeviceProp properties;
   if (cudaError_t status = cudaGetDeviceProperties(&properties, 0); status != cudaSuccess)
     return fmt::format("the NVIDIA GPU cannot be asked for its properties ({})", cudaGetErrorString(status));
@@ -79,8 +79,8 @@ bool cuda_is_emulated() {
 #endif
 }
 
-// The driver's library is in a process that uses CUDA, and answers once somebody has started it;
-// the question starts nothing.
+// A process that uses CUDA has loaded the driver's library, which answers once somebody has started it; this
+// query starts nothing.
 bool cuda_is_running() {
 #ifdef SACCADE_EMULATOR
   return emulator::planned_fault() == "used_before";
@@ -110,7 +110,7 @@ CurrentGpu::CurrentGpu(Device device) {
   cuda::check(cudaSetDevice(0), "cudaSetDevice");
   before_ = now;
 }
-// Fails only when the driver is gone, at the end of the program.
+// Fails only if the driver is gone, at the end of the program.
 CurrentGpu::~CurrentGpu() {
   if (before_ > 0) (void)cudaSetDevice(before_);
 }

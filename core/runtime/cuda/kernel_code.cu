@@ -9,7 +9,7 @@ struct Nothing {
 
 }  // namespace
 
-// Every kernel is compiled for the same architectures, so one speaks for all.
+// Every kernel is compiled for the same architectures, so checking one suffices.
 cudaError_t find_kernel_code() {
   cudaFuncAttributes attributes;
   return cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(&for_each_kernel<Nothing>));

@@ -1,5 +1,4 @@
-// How kernels are started: cuda::launch for the ones that know blocks and warps, for_each for functors of one
-// index.
+// Launches kernels: cuda::launch those that use blocks and warps, for_each functors of one index.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +12,7 @@
 #include "core/runtime/cuda/api.h"
 #include "core/tensor/integers.h"
 
-// An array of a block in shared memory, and the memory whose size the launch gives.
+// An array in a block's shared memory, and the shared memory whose size the launch sets.
 #ifdef SACCADE_EMULATOR
 #define SACCADE_SHARED(T, name, count) \
   static const char name##_key = 0;    \
@@ -28,8 +27,8 @@
 
 namespace saccade::cuda {
 
-// What a kernel is called in messages and in the list of those that ran: the name of its __global__ function,
-// or for a functor the place where for_each was called.
+// The name of a kernel in messages and in the list of those that ran: that of its __global__ function or, for
+// a functor, the place where for_each was called.
 struct KernelName {
   const char* text;
   int line = 0;
@@ -38,7 +37,7 @@ struct KernelName {
 };
 
 #ifndef SACCADE_EMULATOR
-// More dynamic shared memory than 48 KB must be asked for, once for each kernel.
+// A kernel must request more than 48 KB of dynamic shared memory once.
 inline cudaError_t ask_for_shared(const void* kernel, size_t bytes) {
   static std::mutex mutex;
   static std::map<const void*, size_t> granted;
@@ -58,18 +57,18 @@ struct LaunchExtent : dim3 {
 };
 struct LaunchSize {
   LaunchExtent grid, block;  // blocks, and the threads of one
-  size_t shared_bytes = 0;   // of a block, next to its arrays
+  size_t shared_bytes = 0;   // dynamic memory of a block, besides its arrays
 };
 
 // Runs kernel(arguments...) on our stream.
 template <class... P, class... A>
 void launch(KernelName name, void (*kernel)(P...), const LaunchSize& size, A&&... arguments) {
-  // Drivers take more, but not every one that runs this program.
+  // Newer drivers allow more, but not every driver that runs this program.
   static_assert((sizeof(std::decay_t<P>) + ... + 0) <= 4096, "arguments of a kernel are at most 4 KiB");
   std::tuple<std::decay_t<P>...> values{std::forward<A>(arguments)...};
 #ifdef SACCADE_EMULATOR
   emulator::issue(*stream(), [=] {
-    // The pointers inside functors too are found in the bytes of the arguments.
+    // Pointers inside functors are found too, in the bytes of the arguments.
     if (emulator::order_kernel(*stream(), &values, sizeof values))
       emulator::launch(name.full(), {size.grid.x, size.grid.y, size.grid.z},
                        {size.block.x, size.block.y, size.block.z}, size.shared_bytes,

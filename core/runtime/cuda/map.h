@@ -26,11 +26,11 @@ __global__ void __launch_bounds__(kMapThreads) map_packs(int64_t n, F f, T* y, c
   }
 }
 
-// Elements in the widest access that the widest of the types allows.
+// The number of elements in the widest access that the widest of the types allows.
 template <class... T>
 inline constexpr int kCommonPack = static_cast<int>(16 / std::max({sizeof(T)...}));
 
-// f<Unit>() with the widest of 16, 4, 2 and 1 bytes that divides all the numbers of bytes and addresses.
+// Calls f<Unit>() with the widest of 16, 4, 2 and 1 bytes that divides all the byte counts and addresses.
 template <class F>
 void with_unit(std::initializer_list<uintptr_t> values, const F& f) {
   uintptr_t bits = 0;
@@ -46,7 +46,7 @@ void map_each(int64_t n, const F& f, T* y, const X*... x) {
   using namespace cuda;
   if (n <= 0) return;
   constexpr int kPack = kCommonPack<T, X...>;
-  // The last, shorter pack is taken one by one, so that only the addresses matter.
+  // The last, shorter pack is processed element by element, so only the addresses matter.
   const bool packs = (packs_fit<kPack>(y, 0) && ... && packs_fit<kPack>(x, 0));
   with_packs<kPack>(packs, [&]<int kWidth>() {
     launch("map_packs", &map_packs<kWidth, F, T, X...>,

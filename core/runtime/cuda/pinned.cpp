@@ -18,7 +18,7 @@ struct FreeBlock {
 
 struct Pool {
   std::mutex mutex;
-  std::vector<FreeBlock> free;  // in the order of their release
+  std::vector<FreeBlock> free;  // in order of release
   size_t bytes = 0;             // of all blocks
 };
 
@@ -39,7 +39,7 @@ PinnedBlock::PinnedBlock(size_t bytes) {
     free.erase(it);
   };
   auto of_size = [&](const FreeBlock& b) { return b.bytes == size; };
-  // The one that was released first is the likeliest to be done.
+  // The block that was released first is the most likely to be done.
   if (auto it = std::find_if(free.begin(), free.end(), of_size); it == free.end()) {
     allocate(size);
   } else if (happened(it->event)) {
@@ -73,7 +73,7 @@ PinnedBlock::~PinnedBlock() {
 bool happened(cudaEvent_t event) {
   cudaError_t status = cudaEventQuery(event);
   if (status == cudaErrorNotReady) {
-    (void)cudaGetLastError();  // no error, but kept like one
+    (void)cudaGetLastError();  // not an error, but CUDA records it as one
     return false;
   }
   check(status, "a kernel or copy");

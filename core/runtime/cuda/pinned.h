@@ -7,9 +7,9 @@
 
 namespace saccade::cuda {
 
-// A block of at least `bytes`. When it is destroyed, it is handed out again as soon as the work that our
-// stream had by then is done. Where all blocks together would outgrow kMaxPinned, it waits for that.
-// The images of a batch of 32 at COCO's sizes fit twice besides everything else.
+// A block of at least `bytes`. After its destruction it can be handed out again once the work that our stream
+// had by then is done; if all blocks together would exceed kMaxPinned, the next user waits for that. The
+// images of a batch of 32 at COCO's sizes fit twice besides everything else.
 constexpr size_t kMaxPinned = size_t{1} << 30;
 class PinnedBlock {
  public:
@@ -24,7 +24,7 @@ class PinnedBlock {
 
   char* data() const { return data_; }
   size_t bytes() const { return bytes_; }
-  // For waiting: recorded by whoever uses the block, else when it is destroyed.
+  // The event to wait for: recorded by the user of the block, or else by its destructor.
   cudaEvent_t event() const { return event_; }
 
  private:
@@ -40,7 +40,7 @@ class PinnedBlock {
 };
 
 bool happened(cudaEvent_t event);
-// Waits for an event, and counts it, unless it has happened already.
+// Waits for an event, and counts the wait, unless the event has already happened.
 void wait_for(cudaEvent_t event);
 
 }  // namespace saccade::cuda

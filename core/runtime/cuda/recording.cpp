@@ -42,7 +42,7 @@ RecordedMemory::~RecordedMemory() {
 
 void* RecordedMemory::take(size_t bytes) {
   std::lock_guard lock(mutex_);
-  // Sizes repeat from layer to layer; a block that is at most a quarter larger serves too.
+  // Sizes repeat from layer to layer; a block that is at most a quarter larger will do.
   if (auto it = free_.lower_bound(bytes); it != free_.end() && it->first <= bytes + bytes / 4) {
     void* block = it->second;
     free_.erase(it);
@@ -50,7 +50,7 @@ void* RecordedMemory::take(size_t bytes) {
   }
   void* block = nullptr;
   const size_t size = std::max<size_t>(bytes, 1);
-  // Not of the stream's pool, whose calls would be recorded.
+  // Not from the stream's pool, whose calls would be recorded.
   if (cudaMalloc(&block, size) != cudaSuccess) {
     (void)cudaGetLastError();
     return nullptr;
@@ -96,7 +96,7 @@ class CudaRecording final : public RecordedWork {
       : memory_(std::make_shared<cuda::RecordedMemory>()) {
     cudaStream_t stream = cuda::stream();
     cuda::forbid_in_recording("a recording");
-    // Relaxed: this thread may ask the driver for memory meanwhile.
+    // Relaxed mode, since this thread may ask the driver for memory meanwhile.
     cuda::check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed), "cudaStreamBeginCapture");
     cuda::set_recording(memory_);
     detail::kept_for_recording = &kept_;
@@ -111,7 +111,7 @@ class CudaRecording final : public RecordedWork {
     try {
       work();
     } catch (...) {
-      // The capture may have been broken off, which is an error here and is over with that.
+      // The capture may have been invalidated; ending it then reports an error, which is cleared here.
       if (end(&graph) != cudaSuccess) (void)cudaGetLastError();
       if (graph) (void)cudaGraphDestroy(graph);
       throw;

@@ -1,4 +1,4 @@
-// Inside of core/runtime/recording.h: the memory of a recording, and what is forbidden while there is one.
+// Internals of core/runtime/recording.h: the memory of a recording, and what is forbidden while one is made.
 #pragma once
 
 #include <cstddef>
@@ -9,19 +9,19 @@
 
 namespace saccade::cuda {
 
-// Blocks that a recording hands out and takes back, in the order of its work. They return to the driver with
-// the last reference: the recording's, or that of a tensor that outlives it.
+// Blocks that a recording allocates and frees in the order of its work. They return to the driver with the
+// last reference, which may be the recording's or that of a tensor that outlives it.
 class RecordedMemory {
  public:
   RecordedMemory() = default;
   ~RecordedMemory();
   RecordedMemory& operator=(RecordedMemory&&) = delete;
 
-  // nullptr: the GPU is full.
+  // Returns nullptr if the GPU is full.
   void* take(size_t bytes);
-  // For later work of the recording; nothing once that has ended.
+  // Makes a block available to later work of the recording; no effect once the recording has ended.
   void put_back(void* block);
-  // A block of the stream's pool that is freed meanwhile: earlier work of the recording may have read it.
+  // Defers the free of a block of the stream's pool: earlier work of the recording may have read it.
   void free_later(void* block);
   void end() { ended_ = true; }
 
@@ -33,13 +33,13 @@ class RecordedMemory {
   bool ended_ = false;
 };
 
-// Of this thread; null when it does not record.
+// The memory of this thread's recording; null if it does not record.
 const std::shared_ptr<RecordedMemory>& recorded_memory();
-// Of whichever thread records now. What another one gives to the stream meanwhile would be recorded, too:
-// frees wait in here, and all else is refused.
+// The memory of whichever thread is recording. Work that another thread gives to the stream meanwhile would
+// be recorded too: its frees are deferred here, and everything else is refused.
 std::shared_ptr<RecordedMemory> recording_under_way();
 void forbid_beside_recording();
-// Throws Error while this thread records: a graph would do once what every start needs anew, or cannot do it.
+// Throws Error while this thread records: each start would need this anew, or a graph cannot do it.
 void forbid_in_recording(const char* what);
 
 }  // namespace saccade::cuda

@@ -1,5 +1,5 @@
-// The last block of a kernel to arrive finishes the work of all: what it sums is in memory, in an order of
-// its own, so the result does not depend on who is last.
+// Lets the last block of a kernel finish the work of all blocks. It sums their results from memory in a fixed
+// order, so the result does not depend on which block is last.
 #pragma once
 
 #include "core/runtime/cuda/launch.h"
@@ -8,7 +8,7 @@ namespace saccade::cuda {
 
 // Counters that are zero between kernels.
 constexpr int64_t kTickets = 1024;
-// Never freed: the driver may be gone before static objects are.
+// Never freed: the driver may be gone before static objects are destroyed.
 inline unsigned* tickets() {
   static unsigned* const all = [] {
     void* p = nullptr;
@@ -20,8 +20,8 @@ inline unsigned* tickets() {
   return all;
 }
 
-// In the last of `count` blocks that come here with this counter: true, in all its threads, which then see
-// what all of the blocks have written before. The counter is zero again.
+// Returns true, in all threads, in the last of `count` blocks that call it with this counter. These threads
+// then see everything that the other blocks wrote before. The counter is reset to zero.
 __device__ inline bool is_last_block(unsigned* ticket, unsigned count) {
   SACCADE_SHARED(unsigned, before, 1);
   __threadfence();

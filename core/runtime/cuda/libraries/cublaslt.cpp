@@ -16,7 +16,7 @@
 namespace saccade::cuda {
 namespace {
 
-// The library's functions, by their own names.
+// The library's functions under their own names.
 struct Api {
 #define F(name) decltype(&::name) name;
   SACCADE_CUBLASLT_FUNCTIONS(F)
@@ -48,7 +48,7 @@ void check(cublasStatus_t status, const char* call) {
   if (status != CUBLAS_STATUS_SUCCESS) fail("[cuda] {}: {}", call, api().cublasLtGetStatusString(status));
 }
 
-// Lives to the end of the program: the driver may be gone before static objects are.
+// Lives to the end of the program: the driver may be gone before static objects are destroyed.
 cublasLtHandle_t handle() {
   static const cublasLtHandle_t handle = [] {
     stream();
@@ -59,7 +59,7 @@ cublasLtHandle_t handle() {
   return handle;
 }
 
-// A descriptor of the library, destroyed with the object.
+// An owned descriptor of the library.
 template <class T, cublasStatus_t (*Api::*kDestroy)(T)>
 class Owned {
  public:
@@ -100,7 +100,7 @@ void set(const Preference& preference, cublasLtMatmulPreferenceAttributes_t attr
 
 cudaDataType_t type_of(DType dtype) { return dtype == DType::kBF16 ? CUDA_R_16BF : CUDA_R_32F; }
 
-// cuBLASLt counts rows down a column: what it sees of our matrices are their transposes.
+// cuBLASLt is column-major: it sees our matrices as their transposes.
 Layout describe(const Matrices& m, int64_t batch) {
   Layout layout;
   const int64_t across = m.transposed ? m.rows : m.columns, down = m.transposed ? m.columns : m.rows;
@@ -112,7 +112,7 @@ Layout describe(const Matrices& m, int64_t batch) {
   return layout;
 }
 
-// The largest power of two, up to 256, that divides the address: algorithms differ in what they need.
+// The largest power of two, up to 256, that divides the address: algorithms need different alignments.
 uint32_t alignment_of(const void* p) {
   auto address = reinterpret_cast<uintptr_t>(p) | 256;
   return static_cast<uint32_t>(address & (~address + 1));
@@ -128,20 +128,20 @@ struct Plan {
   size_t workspace_bytes = 0;
 };
 
-// Some hundred products a size of image, in many sizes. Never destroyed, as the handle.
+// A few hundred products per image size, for many sizes. Never destroyed, like the handle.
 LruCache<Plan>& plans() {
   static auto* plans = new LruCache<Plan>(8192);
   return *plans;
 }
 
-// The algorithms that the heuristic chose, by class of sizes. Never destroyed, as the handle.
+// The algorithms that the heuristic chose, by size class. Never destroyed, like the handle.
 LruCache<std::optional<cublasLtMatmulHeuristicResult_t>>& algorithms() {
   static auto* algorithms = new LruCache<std::optional<cublasLtMatmulHeuristicResult_t>>(8192);
   return *algorithms;
 }
 
-// Numbers of tokens, in the images' sizes, are many; an algorithm is chosen for the end of an eighth of a
-// power of two, so that it does not depend on which size came first. Numbers of channels stay.
+// Token counts vary with the image sizes. An algorithm is chosen for n rounded up to an eighth of a power of
+// two, so that it does not depend on which size came first. Numbers of channels stay as they are.
 int64_t size_of_class(int64_t n) {
   constexpr int64_t kTokens = 4096;
   if (n < kTokens) return n;
@@ -158,8 +158,8 @@ Matrices of_class(Matrices m) {
 struct Product {
   int64_t batch;
   Matrices a, b, c;
-  uint32_t bias_alignment;   // 0: none
-  uint32_t added_alignment;  // of what the products are added to: c, or a residual
+  uint32_t bias_alignment;   // 0 if there is none
+  uint32_t added_alignment;  // alignment of what the products are added to: c, or a residual
   bool relu, tf32;
 
   CacheKey key() const {
@@ -176,7 +176,7 @@ std::optional<cublasLtMatmulHeuristicResult_t> ask_heuristic(const Product& p, c
   Preference preference;
   check(api().cublasLtMatmulPreferenceCreate(preference.address()), "cublasLtMatmulPreferenceCreate");
   set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkspaceBytes);
-  // A sum that is cut into parts keeps them in f32 in the workspace and adds them in a step of its own.
+  // Sums that are split keep their parts in f32 in the workspace and add them in a separate step.
   set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
       static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(p.b.data));
@@ -193,7 +193,7 @@ std::optional<cublasLtMatmulHeuristicResult_t> ask_heuristic(const Product& p, c
   return choice;
 }
 
-// That of the class where it takes these sizes, else one for them alone.
+// Returns the algorithm of the size class if it supports these sizes, or else one for them alone.
 std::optional<cublasLtMatmulHeuristicResult_t> find_algorithm(const Product& p, const Plan& plan) {
   Product of_all = p;
   if (p.batch == 1) of_all.a = of_class(p.a), of_all.b = of_class(p.b), of_all.c = of_class(p.c);
@@ -213,8 +213,8 @@ std::optional<cublasLtMatmulHeuristicResult_t> find_algorithm(const Product& p, 
   return ask_heuristic(p, plan.operation);
 }
 
-// c = a b in rows is c^T = b^T a^T in columns: our right side is the library's left one, and our columns,
-// along which the bias runs, are its rows. (It has no bias for results in rows.)
+// c = a b in row-major order is c^T = b^T a^T in column-major order: our right factor is the library's left
+// one, and our columns, along which the bias runs, are its rows. (It supports no bias for row-major results.)
 Plan make_plan(const Product& p, const Tensor& bias) {
   const auto& [batch, a, b, c, bias_alignment, added_alignment, relu, tf32] = p;
   Plan plan;
@@ -248,7 +248,7 @@ void run(const Plan& plan, const Matrices& a, const Matrices& b, const Matrices&
   Tensor workspace;
   if (plan.workspace_bytes > 0)
     workspace = Tensor::empty({static_cast<int64_t>(plan.workspace_bytes)}, DType::kU8, Device::kCuda);
-  static std::mutex mutex;  // the pointer of the bias is part of the plan
+  static std::mutex mutex;  // the bias pointer is part of the plan
   std::lock_guard lock(mutex);
   if (bias.defined())
     set(plan.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void*>(bias.raw()));
@@ -279,12 +279,12 @@ bool product(int64_t batch, const Matrices& a, const Matrices& b, const Matrices
     m.data = static_cast<char*>(m.data) + first * m.batch_stride * static_cast<int64_t>(size_of(m.dtype));
     return m;
   };
-  // Some algorithms count the batch in the third size of the grid.
+  // Some algorithms use the third grid dimension for the batch.
   constexpr int64_t kMaxBatch = 65535;
   for (int64_t first = 0; first < batch; first += kMaxBatch) {
     const int64_t count = std::min(batch - first, kMaxBatch);
     Matrices sum = c;
-    if (residual) sum.data = const_cast<void*>(residual);  // read alone
+    if (residual) sum.data = const_cast<void*>(residual);  // only read
     sum = from(sum, first);
     const Product p{count,
                     from(a, first),

@@ -1,6 +1,6 @@
-// What the program uses of cuBLASLt, with NVIDIA's names and numbers: the library is opened at run time, so
-// its header need not be there to build. tests/core/libraries holds this file against it where it is; the
-// emulated GPU has functions of its own under these names (tests/cuda_emulator/cublasLt.cpp).
+// The parts of cuBLASLt that the program uses, with NVIDIA's names and numbers: the library is opened at run
+// time, so its header is not needed to build. tests/core/libraries compares this file with it where it
+// exists; the emulated GPU has its own functions under these names (tests/cuda_emulator/cublasLt.cpp).
 #pragma once
 
 #include <cuda_runtime.h>

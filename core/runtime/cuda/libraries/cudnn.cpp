@@ -10,7 +10,7 @@ constexpr size_t kOldest = 90000;
 std::string version(size_t v) { return fmt::format("{}.{}.{}", v / 10000, v / 100 % 100, v % 100); }
 
 CudnnApi load() {
-  // It finds its sub-libraries in its own folder.
+  // cuDNN finds its sub-libraries in its own folder.
   const std::optional<Library> library =
       open_library({"cuDNN", "libcudnn.so.9", pip_package("nvidia-cudnn", kCudaMajor)});
   CudnnApi api;
@@ -30,7 +30,7 @@ const CudnnApi& cudnn() {
 }
 
 cudnnHandle_t cudnn_handle() {
-  // Lives to the end of the program: the driver may be gone before static objects are.
+  // Lives to the end of the program: the driver may be gone before static objects are destroyed.
   static const cudnnHandle_t handle = [] {
     cudaStream_t s = stream();
     cudnnHandle_t h = nullptr;

@@ -9,22 +9,22 @@
 
 namespace saccade::cuda {
 
-// The library's functions, by their own names.
+// The library's functions under their own names.
 struct CudnnApi {
 #define F(name) decltype(&::name) name;
   SACCADE_CUDNN_FUNCTIONS(F)
 #undef F
 };
 
-// Throws Error, in one line, when cuDNN is missing or too old.
+// Throws Error with a one-line message if cuDNN is missing or too old.
 const CudnnApi& cudnn();
-// On our stream. Throws Error when there is no GPU that can be used.
+// The handle on our stream. Throws Error if no GPU can be used.
 cudnnHandle_t cudnn_handle();
 // Throws Error naming the call, cuDNN's status and its reason.
 void check(cudnnStatus_t status, const char* call);
 
-// A descriptor of the backend API: attributes, then finalize(). Does not own the descriptors that it names;
-// cuDNN keeps what it needs of them.
+// A descriptor of the backend API: set attributes, then finalize(). Does not own the descriptors to which it
+// refers; cuDNN copies what it needs of them.
 class CudnnDescriptor {
  public:
   explicit CudnnDescriptor(cudnnBackendDescriptorType_t type) {
@@ -62,10 +62,10 @@ class CudnnDescriptor {
     check(try_finalize(), "cudnnBackendFinalize");
     return *this;
   }
-  // For what cuDNN may not support.
+  // For configurations that cuDNN may not support.
   cudnnStatus_t try_finalize() { return cudnn().cudnnBackendFinalize(descriptor_); }
 
-  // At most `room` values of an attribute.
+  // Returns at most `room` values of an attribute.
   template <class T>
   std::vector<T> values(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
                         int64_t room) const {
@@ -76,7 +76,7 @@ class CudnnDescriptor {
     out.resize(static_cast<size_t>(std::min(count, room)));
     return out;
   }
-  // Fills descriptors that the caller made; returns how many there are in all.
+  // Fills descriptors that the caller made and returns how many cuDNN has in all.
   int64_t get_into(cudnnBackendAttributeName_t name, std::span<cudnnBackendDescriptor_t> out) const {
     int64_t count = 0;
     check(cudnn().cudnnBackendGetAttribute(descriptor_, name, CUDNN_TYPE_BACKEND_DESCRIPTOR,

@@ -1,6 +1,6 @@
-// What the program uses of cuDNN 9's backend API, with NVIDIA's names and numbers: the library is opened at
-// run time, so its headers need not be there to build. tests/core/libraries holds this file against them
-// where they are; the emulated GPU has functions of its own under these names
+// The parts of cuDNN 9's backend API that the program uses, with NVIDIA's names and numbers: the library is
+// opened at run time, so its headers are not needed to build. tests/core/libraries compares this file with
+// them where they exist; the emulated GPU has its own functions under these names
 // (tests/cuda_emulator/cudnn.cpp).
 #pragma once
 
@@ -61,7 +61,7 @@ enum cudnnBackendDescriptorType_t : int {
   CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR = 15,
   CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR = 16,
   CUDNN_BACKEND_TENSOR_DESCRIPTOR = 17,
-  CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR = 38,  // this and its attributes: cuDNN 9.8 or newer
+  CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR = 38,  // this and its attributes need cuDNN 9.8
 };
 enum cudnnBackendAttributeName_t : int {
   CUDNN_ATTR_POINTWISE_MODE = 0,

@@ -33,8 +33,8 @@ std::vector<std::string> split(const std::string& list) {
   return parts;
 }
 
-// Folders that may hold Python packages: of the active environment, of the `python3` that a shell would start
-// (where it is a link, of its target too), and the usual ones.
+// Returns folders that may hold Python packages: those of the active environment, of the `python3` that a
+// shell would start (and of its target if it is a link), and the usual ones.
 std::vector<std::string> python_prefixes() {
   std::vector<std::string> prefixes;
   for (const char* name : {"VIRTUAL_ENV", kConda})
@@ -52,7 +52,7 @@ std::vector<std::string> python_prefixes() {
   return prefixes;
 }
 
-// Where the file may be besides the loader's own folders; may hold `*`.
+// Returns where the file may be besides the loader's own folders, as patterns that may contain `*`.
 std::vector<std::string> patterns() {
   std::vector<std::string> folders;
   if (std::string conda = variable(kConda); !conda.empty()) folders.push_back(conda + "/lib");
@@ -82,7 +82,7 @@ std::string pip_package(std::string_view name, int cuda_major) {
 }
 
 Library::Library(const LibraryName& wanted) : wanted_(wanted) {
-  std::string problem;  // of the first file that is there but cannot be loaded
+  std::string problem;  // why the first file that exists cannot be loaded
   auto try_folder = [&](const std::string& folder) {
     for (const std::string& path : matches(folder + "/" + wanted.file)) {
       if (opened_) return;
@@ -114,9 +114,9 @@ void Library::require_version(bool new_enough, const std::string& found, const s
 }
 
 void note_slow_path(const std::string& what) {
-  constexpr size_t kMaxLines = 100;  // lines, where shapes change from step to step
+  constexpr size_t kMaxLines = 100;  // limits the output if shapes change from step to step
   static std::mutex mutex;
-  static auto* noted = new std::set<std::string>;  // never destroyed, as the plans
+  static auto* noted = new std::set<std::string>;  // never destroyed, like the plans
   std::lock_guard lock(mutex);
   if (noted->size() < kMaxLines && noted->insert(what).second)
     std::fprintf(stderr, "saccade: no library has %s, a slow kernel does it\n", what.c_str());

@@ -14,26 +14,26 @@
 
 namespace saccade::cuda {
 
-// What to look for, and what to tell the user who lacks it.
+// The library to look for, and the package that a user who lacks it needs.
 struct LibraryName {
   const char* name;     // "cuBLASLt"
   std::string file;     // "libcublasLt.so.13"
-  std::string package;  // of pip, "nvidia-cublas"
+  std::string package;  // pip's package, "nvidia-cublas"
 };
 
-// What pip calls a library's package for a release of CUDA: "nvidia-cudnn" is nvidia-cudnn-cu12 or -cu13.
-// Since CUDA 13 cuBLAS has no such ending.
+// Returns pip's name of a library's package for a CUDA release: "nvidia-cudnn" is nvidia-cudnn-cu12 or -cu13.
+// Since CUDA 13, cuBLAS has no such suffix.
 std::string pip_package(std::string_view name, int cuda_major);
 
-// Searched in this order: the folders of $SACCADE_CUDA_LIBRARY_PATH (separated by colons), the loader's own
-// search, the folders of conda, of the toolkit and of Debian, the packages of Python environments. Stays open
-// to the end of the program.
+// The library is searched for in this order: the folders of $SACCADE_CUDA_LIBRARY_PATH (separated by colons),
+// the loader's own search, the folders of conda, of the toolkit and of Debian, the packages of Python
+// environments. It stays open to the end of the program.
 class Library {
  public:
-  // Throws Error, in one line, when there is none or none that can be loaded.
+  // Throws Error with a one-line message if there is none or none can be loaded.
   explicit Library(const LibraryName& wanted);
 
-  // The function or object `name`; throws Error when the library lacks it.
+  // Returns the function or object `name`. Throws Error if the library lacks it.
   template <class T>
   std::add_pointer_t<T> symbol(const char* name) const {
     return opened_->symbol<T>(name);
@@ -47,8 +47,8 @@ class Library {
   std::optional<OpenedLibrary> opened_;
 };
 
-// What these libraries have no algorithm for goes to generic kernels, which can be a hundred times slower.
-// Says so on stderr, once for each `what`: an operation and its shape.
+// Says on stderr that the libraries have no algorithm for an operation, so that a generic kernel runs, which
+// can be a hundred times slower. Once for each `what`: an operation and its shape.
 void note_slow_path(const std::string& what);
 
 }  // namespace saccade::cuda

@@ -1,4 +1,4 @@
-// The functions of NVIDIA's libraries by their own names; in emulated builds those of the stand-ins of
+// The functions of NVIDIA's libraries under their own names; in emulated builds, those of the stand-ins in
 // tests/cuda_emulator.
 #pragma once
 
@@ -11,20 +11,20 @@
 
 namespace saccade::cuda {
 
-// The release of CUDA that the program is built for, which the libraries must be of: 12 or 13.
+// The CUDA release for which the program is built, and which the libraries must match: 12 or 13.
 constexpr int kCudaMajor = CUDART_VERSION / 1000;
 
-// The library, or nothing where the stand-in replaces it. Throws Error as Library does.
+// Returns the library, or nothing if a stand-in replaces it. Throws Error as Library does.
 inline std::optional<Library> open_library(LibraryName name) {
 #ifdef SACCADE_EMULATOR
-  // A test hides the stand-in to see what the user reads.
+  // A test hides the stand-in to check what the user reads.
   if (!std::getenv("SACCADE_EMULATOR_HIDES_LIBRARIES")) return std::nullopt;
   name.file += ".hidden";
 #endif
   return std::optional<Library>(std::in_place, name);
 }
 
-// The function `name` of what open_library gave.
+// The function `name` of the result of open_library().
 #ifdef SACCADE_EMULATOR
 #define SACCADE_LIBRARY_FUNCTION(library, name) \
   ((library) ? (library)->symbol<decltype(::name)>(#name) : &::name)

@@ -7,7 +7,7 @@
 namespace saccade::cuda {
 namespace {
 
-// The first with all of the functions: 2.13 brought ncclGetLastError.
+// The first version with all of the functions: 2.13 added ncclGetLastError.
 constexpr int kOldestNccl = 21304;
 
 std::string nccl_version(int v) {

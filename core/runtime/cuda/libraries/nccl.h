@@ -1,4 +1,4 @@
-// NCCL 2, opened when several processes with a GPU each train together.
+// NCCL 2, opened when several processes train together on a GPU each.
 #pragma once
 
 #include <string>
@@ -8,19 +8,19 @@
 
 namespace saccade::cuda {
 
-// The library's functions, by their own names.
+// The library's functions under their own names.
 struct NcclApi {
 #define F(name) decltype(&::name) name;
   SACCADE_NCCL_FUNCTIONS(F)
 #undef F
 };
 
-// Throws Error, in one line, when NCCL is missing or too old.
+// Throws Error with a one-line message if NCCL is missing or too old.
 const NcclApi& nccl();
 // Throws Error naming the call, NCCL's status and its reason.
 void check(ncclResult_t status, const char* call);
-// What has gone wrong on the way since the last call, in one line; "" as long as nothing has.
-// From any thread.
+// Returns as one line what has gone wrong asynchronously since the last call, or "". May be called from any
+// thread.
 std::string nccl_problem(ncclComm_t comm);
 
 }  // namespace saccade::cuda

@@ -1,5 +1,5 @@
-// Ranges for Nsight Systems, which names the library that collects them in NVTX_INJECTION64_PATH when it
-// starts a program.
+// Ranges for Nsight Systems. When it starts a program, it names the library that collects them in
+// NVTX_INJECTION64_PATH.
 #if !defined(SACCADE_EMULATOR) && __has_include(<nvtx3/nvToolsExt.h>)
 
 #include <nvtx3/nvToolsExt.h>
