@@ -1,6 +1,6 @@
 // Open MPI, opened when a launcher has started this process as one of several: the program is not linked
-// against it. Its binary interface, which libmpi.so.40 (Open MPI 3 to 5) keeps, is stated here,
-// so that no headers are needed.
+// against it. The binary interface, which libmpi.so.40 (Open MPI 3 to 5) keeps, is declared here, so that no
+// headers are needed.
 #include <dlfcn.h>
 #include <unistd.h>
 
@@ -65,7 +65,7 @@ struct OpenMpi {
     bytes = find("ompi_mpi_byte");
   }
 
-  // Throws InputError unless its launcher says the same ranks. Returns what it allows threads to do.
+  // Throws InputError unless its launcher says the same ranks. Returns the thread level that it grants.
   int start(const Ranks& ranks) const {
     int given = 0, rank = -1, size = -1;
     if (init(nullptr, nullptr, kThreadMultiple, &given) != 0) fail("MPI_Init_thread has failed");
@@ -79,7 +79,7 @@ struct OpenMpi {
     return given;
   }
 
-  // Rank 0 listens where it can and tells the others where.
+  // Rank 0 listens at a free address and tells it to the others.
   std::unique_ptr<RankChannel> channel(const Ranks& ranks) const {
     struct {
       char host[256];
@@ -103,11 +103,10 @@ struct OpenMpi {
   }
 };
 
-// Messages that belong together. A message of more than INT_MAX bytes is not possible in MPI 3,
-// and not needed.
+// Messages that belong together. MPI 3 limits a message to INT_MAX bytes, which suffices.
 class Transfer {
  public:
-  // Waits in a loop for so long, in which other threads may have the core, before it sleeps.
+  // Before it sleeps, it waits in a loop for this long, in which other threads may use the core.
   Transfer(const OpenMpi& mpi, int tag, std::chrono::microseconds loop) : mpi_(mpi), tag_(tag), loop_(loop) {}
   void send(int rank, const void* data, int64_t bytes) {
     mpi_.isend(data, count(bytes), mpi_.bytes, rank, tag_, mpi_.world, &requests_.emplace_back(nullptr));
@@ -115,7 +114,7 @@ class Transfer {
   void receive(int rank, void* data, int64_t bytes) {
     mpi_.irecv(data, count(bytes), mpi_.bytes, rank, tag_, mpi_.world, &requests_.emplace_back(nullptr));
   }
-  // MPI's own waiting would turn in a loop for ever.
+  // Used instead of MPI's own wait, which would spin without end.
   void wait() {
     const auto start = std::chrono::steady_clock::now();
     for (int done = 0;;) {
@@ -167,7 +166,7 @@ class MpiGroup final : public ProcessGroup {
   void gather(const Tensor& part, Tensor& all) override {
     const int64_t bytes = static_cast<int64_t>(part.bytes());
     auto* to = static_cast<char*>(all.raw());
-    // The computation needs it, and the others come within a moment; waking up would take as long.
+    // The computation needs it and the others arrive within a moment; waking up would take as long.
     Transfer transfer(mpi_, kLayerTag, std::chrono::microseconds(2000));
     for (int r = 0; r < size(); ++r) {
       if (r == rank()) continue;
@@ -228,13 +227,13 @@ class MpiGroup final : public ProcessGroup {
     }
   }
 
-  // Every rank owns a part of the block: it receives the others', adds them in the order of the ranks and
-  // sends the sum to all.
+  // Every rank owns a part of the block: it receives the others' versions of that part, adds them in the
+  // order of the ranks and sends the sum to all.
   void add_ranks(const Tensor& block) {
     const int64_t part = block.numel() / size(), bytes = part * 4;
     auto* all = static_cast<float*>(block.raw());
     received_.resize(static_cast<size_t>(part * size()));
-    Transfer transfer(mpi_, kGradientTag, std::chrono::microseconds(50));  // the core is the computation's
+    Transfer transfer(mpi_, kGradientTag, std::chrono::microseconds(50));  // the computation needs the core
     for (int r = 0; r < size(); ++r) {
       if (r == rank()) continue;
       transfer.receive(r, received_.data() + r * part, bytes);
@@ -243,7 +242,7 @@ class MpiGroup final : public ProcessGroup {
     transfer.wait();
     float* own = all + rank() * part;
     auto part_of = [&](int r) { return r == rank() ? own : received_.data() + r * part; };
-    // Into the place of the first, which is not own's unless this is rank 0.
+    // The sum is formed in the place of rank 0's term, which is `own` only on rank 0.
     float* sum = part_of(0);
     for (int r = 1; r < size(); ++r) {
       const float* term = part_of(r);
@@ -265,7 +264,7 @@ class MpiGroup final : public ProcessGroup {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Tensor> waiting_;
-  int64_t open_ = 0;  // sums that were started and are not done
+  int64_t open_ = 0;  // sums that were started and are not complete
   SumTimes times_;
   bool stopping_ = false, finished_ = false;
   std::thread thread_;

@@ -1,5 +1,5 @@
-// Several processes with a GPU each, over NCCL. The host starts everything and waits for nothing: the sums of
-// gradients run on a stream alongside that of the computation, in the order in which they were started.
+// Several processes with a GPU each, over NCCL. The host only starts work and never waits: the sums of
+// gradients run on a second stream beside that of the computation, in the order in which they were started.
 #include <array>
 #include <cstring>
 #include <fstream>
@@ -17,7 +17,7 @@
 namespace saccade {
 namespace {
 
-// A place in a stream; one with `timed` knows when it was reached.
+// A point in a stream; a `timed` one records when it was reached.
 class NcclEvent {
  public:
   explicit NcclEvent(bool timed = false) {
@@ -29,11 +29,11 @@ class NcclEvent {
   void hold_back(cudaStream_t stream) const {
     cuda::check(cudaStreamWaitEvent(stream, event_, 0), "cudaStreamWaitEvent");
   }
-  // 0 while the GPU has not come so far.
+  // Returns 0 while the GPU has not reached it.
   double milliseconds_since(const NcclEvent& begin) const {
     float ms = 0;
     if (cudaEventElapsedTime(&ms, begin.event_, event_) == cudaSuccess) return static_cast<double>(ms);
-    (void)cudaGetLastError();  // not ready: no error, but kept like one
+    (void)cudaGetLastError();  // not ready: not an error, but CUDA records it as one
     return 0;
   }
 
@@ -41,7 +41,7 @@ class NcclEvent {
   cudaEvent_t event_ = nullptr;
 };
 
-// The GPU that this process uses, of all in the world.
+// The name of this process's GPU, unique in the world.
 std::string gpu_name() {
   char bus[32] = "";
   cuda::check(cudaDeviceGetPCIBusId(bus, sizeof(bus), 0), "cudaDeviceGetPCIBusId");
@@ -57,7 +57,7 @@ class NcclGroup final : public ProcessGroup {
     fail_on_all_ranks(*channel_, [&] {
       cuda::stream();
       check_devices(*channel_, gpu_name());
-      // Two, since layers and gradients may come in another order on another rank.
+      // Two, since layers and gradients may come in a different order on another rank.
       layers_ = connect();
       gradients_ = connect();
       cuda::check(cudaStreamCreateWithFlags(&beside_, cudaStreamNonBlocking), "cudaStreamCreate");
@@ -70,7 +70,7 @@ class NcclGroup final : public ProcessGroup {
       return problem.empty() ? cuda::nccl_problem(layers_) : problem;
     });
   }
-  // After an error the process ends without it: NCCL might wait for ranks that are gone.
+  // After an error the process ends without closing NCCL, which might wait for ranks that are gone.
   ~NcclGroup() override {
     channel_->watch_for({});
     if (!finished_) return;
@@ -125,7 +125,7 @@ class NcclGroup final : public ProcessGroup {
     open_.clear();
   }
 
-  // Of the step before, of which the host has seen the end meanwhile.
+  // The times of the previous step, whose end the host has seen meanwhile.
   SumTimes take_times() override {
     turn_ = 1 - turn_;
     Times& before = times_[turn_];
@@ -165,8 +165,8 @@ class NcclGroup final : public ProcessGroup {
     return comm;
   }
 
-  // NCCL takes memory for a connection when it is first used: now, and not beyond what the trial batch has
-  // found room for.
+  // NCCL allocates memory for a connection when it is first used: this does it now, so that the trial batch
+  // takes it into account.
   void warm_up() {
     Tensor block = Tensor::zeros({size()}, DType::kF32, Device::kCuda);
     Tensor all = Tensor::empty({size(), size()}, DType::kF32, Device::kCuda);
@@ -194,8 +194,8 @@ class NcclGroup final : public ProcessGroup {
     received_ = Tensor::empty({elements}, DType::kF32, Device::kCuda);
   }
 
-  // Every rank owns a part of the block: it receives the others', adds them in the order of the ranks and
-  // sends the sum to all.
+  // Every rank owns a part of the block: it receives the others' versions of that part, adds them in the
+  // order of the ranks and sends the sum to all.
   void add_in_order(Tensor& block) {
     const int64_t part = block.numel() / size();
     const auto count = static_cast<size_t>(part);

@@ -49,7 +49,7 @@ void RankChannel::watch() {
       if (stopping_) return;
     }
     ::poll(sockets.data(), sockets.size(), 100);
-    // This process was stopped, or its machine was: the others' silence says nothing.
+    // This process or its machine was suspended, so the others' silence means nothing.
     const bool slept = seconds_since_time(looked) > 2 * kBeatSeconds;
     looked = RankClock::now();
     for (size_t i = 0; i < peers_.size(); ++i) {
@@ -116,13 +116,13 @@ void RankChannel::handle(Peer& peer, char kind, std::string body) {
     const int status = take_bytes<int32_t>(body, at);
     const std::string line = body.substr(at);
     if (options_.rank == 0) {
-      // What is wrong for all ranks alike rank 0 finds itself within a moment,
-      // and then it is not the other's.
+      // An error that affects all ranks is found by rank 0 itself within a moment; then it is not another
+      // rank's.
       std::unique_lock lock(mutex_);
       const bool is_own = arrived_.wait_for(lock, std::chrono::seconds(1), [&] { return stopping_; });
       lock.unlock();
       if (is_own) return;
-      // All ranks throw what they agree on, which names its rank itself.
+      // All ranks throw the errors on which they agree; these already name the rank.
       const bool is_named = line.starts_with("rank ");
       end_all(is_named ? line : fmt::format("rank {}: {}", peer.rank, line), status);
     }
@@ -143,7 +143,7 @@ void RankChannel::lost(const Peer& peer, const std::string& why) {
       fmt::format("rank {} of {} ({}) {}; the run continues from its last checkpoint with --resume",
                   peer.rank, options_.size, peer.name, why);
   if (options_.rank == 0) end_all(line, 1);
-  // The others of rank 0 see the same.
+  // Rank 0 is lost; all other ranks see it, so only rank 1 reports it.
   if (options_.rank == 1) print_line(line);
   ::_exit(1);
 }
@@ -175,7 +175,7 @@ std::vector<std::string> RankChannel::exchange(const std::string& part, bool to_
       body += one;
     }
     const std::string message = rank_frame(kRankAll, body);
-    for (const auto& peer : peers_) peer->send(message);  // who is gone is noticed by the thread
+    for (const auto& peer : peers_) peer->send(message);  // the thread notices a lost peer
     return all;
   }
   peers_[0]->send(rank_frame(kRankPart, part));
@@ -200,8 +200,8 @@ void RankChannel::fail(const std::string& line, int status) {
       stopping_ = true;
     }
     arrived_.notify_all();
-    // Only now: the others end at once, and are not lost.
-    const timeval limit{2, 0};  // for one that was stopped
+    // Only now: the others exit at once and must not count as lost.
+    const timeval limit{2, 0};  // for a peer that was suspended
     for (const auto& peer : peers_) {
       ::setsockopt(peer->socket, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
       peer->send(rank_frame(kRankFail, body));

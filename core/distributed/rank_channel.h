@@ -1,5 +1,5 @@
-// The TCP connections between rank 0 and the other ranks of a job: for few and small things that are no
-// tensors, and to notice a rank that has died or hangs.
+// The TCP connections between rank 0 and the other ranks of a job, for small and rare messages other than
+// tensors, and to detect a rank that has died or hangs.
 #pragma once
 
 #include <condition_variable>
@@ -17,7 +17,7 @@ namespace saccade {
 // The socket on which rank 0 waits for the others.
 class RankListener {
  public:
-  // port 0: one that is free. `local`: only processes of this machine can connect. Throws Error.
+  // port 0 means any free port. With `local`, only processes of this machine can connect. Throws Error.
   RankListener(int port, bool local);
   ~RankListener();
   RankListener& operator=(RankListener&&) = delete;
@@ -28,37 +28,37 @@ class RankListener {
   int socket_ = -1, port_ = 0;
 };
 
-// A thread sends a sign of life every second and waits for those of others. When a rank is silent for
-// timeout_s seconds, or its connection ends before finish(), rank 0 says so in one line on stderr (if it is
-// rank 0, rank 1 does) and every process ends with status 1: what hangs in a computation or a library cannot
-// be ended in another way.
+// A thread sends a heartbeat every second and expects those of the others. If a rank is silent for timeout_s
+// seconds, or its connection ends before finish(), rank 0 reports it in one line on stderr (rank 1 does if
+// rank 0 is lost), and every process exits with status 1: nothing else can end a process that hangs in a
+// computation or a library.
 class RankChannel {
  public:
   struct Options {
     int rank = 0, size = 1;
-    std::string host;    // of rank 0
-    int port = 0;        // ranks above 0
-    uint64_t token = 0;  // of the job: connections of strangers are closed
+    std::string host;    // host of rank 0
+    int port = 0;        // on ranks above 0
+    uint64_t token = 0;  // identifies the job: connections from strangers are closed
     double timeout_s = 20;
   };
-  // Rank 0 (listener is its own) waits for all others, the others for rank 0.
-  // Throws Error naming who did not come in time.
+  // Rank 0, which has the listener, waits for all others; the others connect to rank 0. Throws Error naming
+  // the ranks that did not come in time.
   RankChannel(const Options& options, const RankListener* listener);
   ~RankChannel();
   RankChannel& operator=(RankChannel&&) = delete;
 
-  // What every rank gives, in the order of the ranks. With to_all false only rank 0 receives it, the others
-  // nothing. All ranks call it in the same order; one thread at a time.
+  // Gathers every rank's value, ordered by rank; if to_all is false, only on rank 0 (the others get nothing).
+  // All ranks call it in the same order, from one thread at a time.
   std::vector<std::string> exchange(const std::string& part, bool to_all = true);
-  // Ends the job because of an error of this rank: rank 0 prints the line, "rank 1: ..." for one of another
-  // (unless it fails itself within a second: then its own), and all processes end with the status. Returns on
-  // rank 0 only, which prints its own line; the others know then.
+  // Ends the job because of an error on this rank: rank 0 prints the line, as "rank 1: ..." for another
+  // rank's (or, if it fails itself within a second, only its own), and all processes exit with the status.
+  // Returns only on rank 0, which then prints its own line after the others have been told.
   void fail(const std::string& line, int status);
-  // Asked every second, on the channel's thread, for what is wrong with this rank and its computing thread
-  // may wait for in vain: a line that ends the job as fail() does, with status 1, or "".
-  // An empty function: no longer.
+  // Sets a function that the channel's thread calls every second to ask for a problem of this rank for which
+  // its computing thread may wait in vain. It returns "" or a line, which ends the job as fail() does, with
+  // status 1. An empty function stops this.
   void watch_for(std::function<std::string()> problem);
-  // The work is done: from now on the others may end. All ranks call it.
+  // Says that the work is done: from now on the others may exit. All ranks call it.
   void finish();
 
  private:
@@ -74,7 +74,7 @@ class RankChannel {
   [[noreturn]] void end_all(const std::string& line, int status);
 
   Options options_;
-  std::vector<std::unique_ptr<Peer>> peers_;  // of rank 0: all others; of others: rank 0
+  std::vector<std::unique_ptr<Peer>> peers_;  // on rank 0 all others; elsewhere rank 0
   std::mutex mutex_;
   std::condition_variable arrived_;
   std::function<std::string()> problem_;

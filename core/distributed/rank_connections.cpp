@@ -14,7 +14,7 @@ namespace saccade {
 namespace {
 
 constexpr size_t kNameBytes = 64, kGreeting = sizeof(uint64_t) + sizeof(int32_t) + kNameBytes;
-constexpr double kGreetingSeconds = 10;  // a machine may stand still for some
+constexpr double kGreetingSeconds = 10;  // a machine may stall for a while
 
 std::string own_name() {
   char host[256] = "this machine";
@@ -50,7 +50,7 @@ RankListener::RankListener(int port, bool local) {
 
 RankListener::~RankListener() { ::close(socket_); }
 
-// Whoever connects may be a stranger, who says nothing or anything: all that wait are listened to at once.
+// Whoever connects may be a stranger that sends nothing or anything, so all connections are served at once.
 void RankChannel::connect_to_all(const RankListener& listener) {
   const RankClock::time_point start = RankClock::now();
   std::vector<std::unique_ptr<Peer>> found(static_cast<size_t>(options_.size)), strangers;
@@ -64,7 +64,7 @@ void RankChannel::connect_to_all(const RankListener& listener) {
     const int ready = ::poll(sockets.data(), sockets.size(), 100);
     for (size_t i = 0; i < strangers.size(); ++i) {
       if (ready <= 0 || sockets[i + 1].revents == 0) {
-        // A rank greets at once; who says nothing would keep a place that a rank needs.
+        // A rank greets at once; a silent stranger would keep a slot that a rank needs.
         if (seconds_since_time(strangers[i]->heard) > kGreetingSeconds) strangers[i].reset();
         continue;
       }
@@ -95,7 +95,7 @@ void RankChannel::connect_to_all(const RankListener& listener) {
   }
 }
 
-// Reads on what it says of itself: whether it is of this job, nothing while that is not known.
+// Reads more of a greeting. Returns whether the peer belongs to this job, or nothing while this is unknown.
 std::optional<bool> RankChannel::greeting_of(Peer& stranger) const {
   char buffer[kRankHeader + kGreeting];
   const ssize_t bytes = ::recv(stranger.socket, buffer, sizeof(buffer) - stranger.input.size(), 0);

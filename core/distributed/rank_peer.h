@@ -1,4 +1,4 @@
-// One connection of a RankChannel, and what goes over it. For rank_channel.cpp and rank_connections.cpp.
+// One connection of a RankChannel and its messages, for rank_channel.cpp and rank_connections.cpp.
 #pragma once
 
 #include <sys/socket.h>
@@ -22,7 +22,7 @@ inline double seconds_since_time(RankClock::time_point then) {
   return std::chrono::duration<double>(RankClock::now() - then).count();
 }
 
-// Frames: a kind, the length of the body, the body.
+// Frames: a kind, the length of the body, and the body.
 inline constexpr char kRankHello = 'H', kRankBeat = 'B', kRankPart = 'P', kRankAll = 'A', kRankFail = 'F',
                       kRankDone = 'D';
 inline constexpr size_t kRankHeader = 9;
@@ -52,22 +52,22 @@ struct RankChannel::Peer {
   int rank = 0, socket = -1;
   std::string name;  // "process 12 on host"
   std::mutex sending;
-  std::string input;              // bytes of a frame that is not whole yet
-  std::deque<std::string> parts;  // of exchanges that nobody has asked for yet
+  std::string input;              // bytes of an incomplete frame
+  std::deque<std::string> parts;  // of exchanges that were not asked for yet
   RankClock::time_point heard = RankClock::now();
-  bool done = false;  // it needs nobody any more
+  bool done = false;  // it needs no other rank any more
   ~Peer() {
     if (socket >= 0) ::close(socket);
   }
 
-  // Waits for room; false when the connection is gone.
+  // Waits for room. Returns false if the connection is lost.
   bool send(const std::string& bytes) {
     std::lock_guard lock(sending);
     const std::string rest = std::exchange(rest_, "");
     return write(rest, 0) == rest.size() && write(bytes, 0) == bytes.size();
   }
-  // Never waits: whoever cannot take it has worse problems. A frame that has begun continues before the next
-  // one.
+  // Never waits: a peer that cannot receive this has worse problems. The rest of a frame that was begun is
+  // sent before the next frame.
   void try_send(const std::string& bytes) {
     std::unique_lock lock(sending, std::try_to_lock);
     if (!lock.owns_lock()) return;
@@ -77,7 +77,7 @@ struct RankChannel::Peer {
   }
 
  private:
-  // How many bytes went out.
+  // Returns the number of bytes that were sent.
   size_t write(const std::string& bytes, int flags) const {
     size_t at = 0;
     while (at < bytes.size()) {
@@ -88,7 +88,7 @@ struct RankChannel::Peer {
     }
     return at;
   }
-  std::string rest_;  // of a frame that has begun
+  std::string rest_;  // rest of a frame that was begun
 };
 
 }  // namespace saccade

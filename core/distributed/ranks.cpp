@@ -16,20 +16,20 @@ namespace {
 struct Launcher {
   const char* name;
   const char *rank, *size, *local_rank;
-  const char* local_size;  // or with `nodes` the number of machines
+  const char* local_size;  // or the number of machines if `nodes`
   bool nodes;
-  const char* job;              // of which all ranks have the same and other jobs another
-  const char* needs = nullptr;  // counts only where this is set, too, and not empty
+  const char* job;              // the same on all ranks and different in other jobs
+  const char* needs = nullptr;  // if set, this variable must be set too, and not empty
 };
 constexpr const char *kSlurm = "Slurm", *kTorchrun = "torchrun";
 constexpr std::array kLaunchers{
-    // Started within a job of one of the others, whose variables are still there: the inner ones are meant.
+    // Started within a job of another launcher, whose variables are still set: the inner launcher counts.
     Launcher{kTorchrun, "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", false, "TORCHELASTIC_RUN_ID",
              "TORCHELASTIC_RUN_ID"},
     Launcher{"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
              "OMPI_COMM_WORLD_LOCAL_SIZE", false, "PMIX_NAMESPACE"},
     Launcher{"PMI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", false, "PMI_ID"},
-    // A script of sbatch has the variables of its job too, but only srun starts a process for each rank.
+    // A script of sbatch also has its job's variables, but only srun starts a process for each rank.
     Launcher{kSlurm, "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NNODES", true, "SLURM_JOB_ID",
              "SLURM_STEP_ID"},
     Launcher{kTorchrun, "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", false, "TORCHELASTIC_RUN_ID"},
@@ -60,8 +60,8 @@ void read_master(const std::string& text, const char* where, Ranks& r) {
   r.host = text.substr(0, colon);
 }
 
-// Slurm gives rank 0 to the first of its nodes ("gpu[03-07,11],big1"); ports of two steps rarely meet, and
-// tokens tell them apart. Below those that Linux gives away (from 32768).
+// Slurm puts rank 0 on the first of its nodes ("gpu[03-07,11],big1"). The ports of two steps rarely collide,
+// and tokens tell the steps apart. The ports are below those that Linux assigns (from 32768).
 void listen_on_first(const std::string& nodes, Ranks& r) {
   const size_t end = nodes.find_first_of(",[");
   r.host = nodes.substr(0, end);
@@ -72,7 +72,7 @@ void listen_on_first(const std::string& nodes, Ranks& r) {
 
 std::optional<Ranks> ask(const Launcher& l, const Environment& variable) {
   if (const char* needed = l.needs ? variable(l.needs) : "yes"; !needed || !*needed) return std::nullopt;
-  // One of them alone may be somebody else's.
+  // One of them alone may belong to something else.
   if (!l.rank || !variable(l.rank) || !l.size || !variable(l.size)) return std::nullopt;
   const auto rank = number(variable, l.rank), size = number(variable, l.size);
   if (!rank || !size) return std::nullopt;
@@ -126,7 +126,7 @@ Ranks find_ranks(const RankFlags& flags, const Environment& variable) {
     read_master(flags.master, "--master", r);
   } else if (host && port) {
     read_master(fmt::format("{}:{}", host, port), "MASTER_ADDR:MASTER_PORT", r);
-    // torchrun's agent listens at that port itself.
+    // torchrun's agent itself listens on that port.
     const char* taken = r.source == kTorchrun ? variable("TORCHELASTIC_USE_AGENT_STORE") : nullptr;
     if (taken && std::string_view(taken) == "True") r.port += r.port < 65535 ? 1 : -1;
   } else if (const char* nodes = r.source == kSlurm ? variable("SLURM_STEP_NODELIST") : nullptr) {

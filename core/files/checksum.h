@@ -1,5 +1,5 @@
-// Checksums that tell damaged bytes from whole ones: XXH3 with 64 bits, of the xxHash library
-// (https://xxhash.com). It runs at the speed of memory; it is no protection against forgery.
+// Checksums that detect damaged bytes: 64-bit XXH3 of the xxHash library (https://xxhash.com). It runs at the
+// speed of memory; it does not protect against forgery.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ namespace saccade {
 
 uint64_t checksum(const void* data, size_t bytes);
 
-// Of bytes that come in pieces.
+// The checksum of bytes that come in pieces.
 class Checksum {
  public:
   Checksum();

@@ -11,7 +11,7 @@
 namespace saccade {
 namespace {
 
-// A descriptor of 3 or more instead of this one.
+// Returns the descriptor, or a duplicate of 3 or more in its place.
 int above_standard_streams(int descriptor) {
   if (descriptor < 0 || descriptor > STDERR_FILENO) return descriptor;
   int other = duplicate_descriptor(descriptor);
@@ -26,7 +26,7 @@ int above_standard_streams(int descriptor) {
 void occupy_standard_streams() {
   for (int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(stream, F_GETFD) >= 0 || errno != EBADF) continue;
-    // open() gives the lowest number that is free: this one.
+    // open() returns the lowest free number: this one.
     if (::open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY) != stream) std::_Exit(1);
   }
 }

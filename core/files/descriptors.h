@@ -1,22 +1,22 @@
-// File descriptors: 0 to 2 belong to the standard streams, and no file that is read or written ever gets one
-// of them.
+// File descriptors: 0 to 2 belong to the standard streams; no file that is read or written ever gets one of
+// them.
 #pragma once
 
 #include <string>
 
 namespace saccade {
 
-// Opens those of 0 to 2 that whoever started the program has closed, each so that using it fails: what is
-// printed is an error at the end and never a line in somebody's file. First of all in main().
+// Opens those of 0 to 2 that were closed when the program started, each in a mode in which using it fails:
+// printed text then causes an error at the end instead of landing in some file. main() calls this first.
 void occupy_standard_streams();
 
-// open(2) with close-on-exec, never 0 to 2; -1 with errno.
+// open(2) with close-on-exec; never returns 0 to 2. Returns -1 and sets errno on failure.
 int open_descriptor(const std::string& path, int flags, int mode = 0);
-// A second descriptor of the same open file, likewise.
+// Returns a second descriptor of the same open file, likewise.
 int duplicate_descriptor(int descriptor);
 
-// The number in /dev/stdin, /dev/stdout, /dev/stderr, /dev/fd/N and /proc/self/fd/N: pipes that whoever
-// started the program gave it, as a shell does for <(COMMAND) and >(COMMAND). -1 for other names.
+// Returns the number in /dev/stdin, /dev/stdout, /dev/stderr, /dev/fd/N and /proc/self/fd/N: descriptors that
+// the program inherited, as from a shell's <(COMMAND) and >(COMMAND). Returns -1 for other names.
 int own_descriptor(const std::string& path);
 
 }  // namespace saccade

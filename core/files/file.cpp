@@ -25,7 +25,7 @@ namespace {
   fail_input("{}: cannot read the file: {}", path, std::strerror(errno));
 }
 
-// What stat(2) says of a file that may be opened: a regular one, or a pipe of our own.
+// Returns the stat(2) of a file that may be opened: a regular file, or a pipe of our own.
 struct stat look_at(const std::string& path, const FileKind& kind) {
   if (path.empty()) fail_input("the name of {} is empty", kind.name);
   if (path.find('\0') != std::string::npos) fail_input("{}: a file name has no zero byte", escaped(path));
@@ -44,7 +44,7 @@ struct stat look_at(const std::string& path, const FileKind& kind) {
   return info;
 }
 
-// The system may promise memory that it has not, and end the program when it is used.
+// The system may promise memory that it does not have, and end the program when it is used.
 void check_memory(const std::string& path, uint64_t read, uint64_t needed) {
   constexpr uint64_t kWorthALook = uint64_t{1} << 26;
   if (needed < kWorthALook) return;
@@ -53,13 +53,13 @@ void check_memory(const std::string& path, uint64_t read, uint64_t needed) {
                                   path, read, needed, left));
 }
 
-// The end of a pipe is not known, so its bytes come in pieces: nothing is ever copied to make room.
+// The length of a pipe is not known, so its bytes are read into pieces, which are never copied to make room.
 struct Piece {
   std::unique_ptr<uint8_t[]> bytes;
   size_t size = 0, used = 0;
 };
 
-// A pipe, to its end.
+// Reads a pipe to its end.
 std::vector<Piece> read_pipe(const std::string& path, const FileKind& kind) {
   const int descriptor = duplicate_descriptor(own_descriptor(path));
   if (descriptor < 0) cannot_read(path);
@@ -96,8 +96,8 @@ std::vector<Piece> read_pipe(const std::string& path, const FileKind& kind) {
 }  // namespace
 
 InputFile::InputFile(const std::string& path, const FileKind& kind) : path_(path) {
-  // Opening some devices does something, so the file is looked at first,
-  // and again when it cannot become another one.
+  // Opening some devices has side effects, so the file is checked before, and again after, when it can no
+  // longer be replaced.
   if (!S_ISREG(look_at(path, kind).st_mode)) fail_input("{}: is a pipe, expected {}", path, kind.name);
   file_ = open_descriptor(path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
   if (file_ < 0) cannot_read(path);

@@ -1,6 +1,6 @@
-// The door for files of others: every reader goes through it. It opens regular files, looks at their size
-// before anything is read or any memory is asked for, and never waits: FIFOs, devices, sockets and folders
-// are refused. What is wrong is an InputError "path: what, expected what".
+// The only way in which files from outside are read. It opens regular files, checks their size before
+// anything is read or allocated, and never blocks: FIFOs, devices, sockets and folders are refused. A problem
+// is an InputError "path: what, expected what".
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace saccade {
 
-// What a file is expected to be, and how many bytes such a file may have.
+// The expected kind of a file, and its greatest size.
 struct FileKind {
   const char* name;  // "an image", for messages
   uint64_t max_bytes;
@@ -18,12 +18,12 @@ struct FileKind {
 inline constexpr FileKind kConfigFile{"a configuration file (textproto)", uint64_t{4} << 20};
 inline constexpr FileKind kJsonFile{"a JSON file", uint64_t{4'000'000'000}};  // simdjson's limit is 2^32
 inline constexpr FileKind kImageFile{"an image",
-                                     uint64_t{640} << 20};  // an uncompressed one of kMaxImagePixels
+                                     uint64_t{640} << 20};  // an uncompressed image of kMaxImagePixels
 inline constexpr FileKind kWeightsFile{"a file of weights", uint64_t{16} << 30};
 inline constexpr FileKind kTextFile{"a text file", uint64_t{1} << 30};  // tables, lists
 inline constexpr FileKind kLogFile{"a file of metrics", uint64_t{4} << 30};
 
-// A regular file, read at any position.
+// A regular file that can be read at any position.
 class InputFile {
  public:
   InputFile(const std::string& path, const FileKind& kind);
@@ -32,9 +32,9 @@ class InputFile {
 
   const std::string& path() const { return path_; }
   uint64_t size() const { return size_; }
-  // Throws also when the file has become too short.
+  // Also throws if the file has become too short.
   void read_at(void* out, uint64_t bytes, uint64_t offset) const;
-  // Throws when the file no longer has the size that it was opened with.
+  // Throws if the file no longer has the size with which it was opened.
   void check_size() const;
 
  private:
@@ -43,21 +43,21 @@ class InputFile {
   uint64_t size_ = 0;
 };
 
-// A whole file. It may also be a pipe that is one of the program's own descriptors (own_descriptor:
-// /dev/stdin, a shell's <(COMMAND)), which is read to its end, but not beyond the limit of its kind.
+// Reads a whole file. It may also be a pipe that is one of the program's own descriptors (own_descriptor:
+// /dev/stdin, a shell's <(COMMAND)), which is read to its end, up to the limit of its kind.
 std::vector<uint8_t> read_file(const std::string& path, const FileKind& kind);
 std::string read_text(const std::string& path, const FileKind& kind);
-// The same into memory of that many bytes, which `memory` gives.
+// The same, into memory of that many bytes, which `memory` returns.
 void read_file(const std::string& path, const FileKind& kind, const std::function<void*(uint64_t)>& memory);
 
-// A folder whose files are named by somebody else: an annotation file, a list.
+// A folder whose files are named by an outside source, such as an annotation file or a list.
 class NamedFolder {
  public:
-  // "": the working directory. `links`: names of links in it whose targets count as inside.
+  // "" means the working directory. `links` names links in it whose targets count as inside.
   explicit NamedFolder(const std::string& path, const std::vector<std::string>& links = {});
-  // Why a name is refused: it is empty, absolute, has a "..", or leads through a symbolic link out of the
-  // folder. "" when it is not: then it names something in the folder, or nothing.
-  // Costs one lstat for each component of the name.
+  // Returns why a name is refused: it is empty, absolute, has a "..", or leads through a symbolic link out of
+  // the folder. Returns "" if it is not refused: the name then names something in the folder, or nothing.
+  // Costs one lstat per component of the name.
   std::string refusal(const std::string& name) const;
 
  private:

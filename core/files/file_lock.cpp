@@ -24,7 +24,7 @@ std::string owner_of(int file) {
   return owner.empty() ? "another process" : owner;
 }
 
-// Whether the path still names the open file.
+// Returns whether the path still names the open file.
 bool is_at(const std::string& path, int file) {
   struct stat here {
   }, there{};
@@ -46,7 +46,7 @@ std::string FileLock::take() {
       ::close(file);
       return owner;
     }
-    // The holder before may have removed the file since it was opened.
+    // The previous holder may have removed the file after it was opened.
     if (!locked || is_at(path_, file)) {
       file_ = file;
       break;

@@ -1,20 +1,20 @@
-// A file that one process at a time holds.
+// A file that one process at a time can hold.
 #pragma once
 
 #include <string>
 
 namespace saccade {
 
-// The lock is one of the system, so it ends with its process however that ends; the file names the process to
-// who waits. On file systems without locks nothing is held.
+// Uses a lock of the system, so it ends with its process, however that ends. The file's text names the
+// process for those who wait. On file systems without locks nothing is held.
 class FileLock {
  public:
   explicit FileLock(std::string path) : path_(std::move(path)) {}
-  ~FileLock();  // removes the file where it is held
+  ~FileLock();  // removes the file if it is held
   FileLock& operator=(FileLock&&) = delete;
 
-  // "" when it is held now, else who holds it: "process 12 on host". Throws InputError where the file cannot
-  // be written.
+  // Returns "" if it is now held, or else the holder: "process 12 on host". Throws InputError if the file
+  // cannot be written.
   std::string take();
 
  private:

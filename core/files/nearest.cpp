@@ -31,7 +31,7 @@ static size_t common_subsequence(std::string_view a, std::string_view b) {
 }
 
 std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates) {
-  constexpr size_t kMaxCompared = 64;  // no name is longer, and the time grows with the length
+  constexpr size_t kMaxCompared = 64;  // no real name is longer, and the time grows with the length
   name = name.substr(0, kMaxCompared);
   std::string best;
   double best_likeness = -1;

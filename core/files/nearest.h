@@ -1,4 +1,4 @@
-// The known name that a misspelt one probably meant, for error messages.
+// Finds the known name that a misspelt one probably means, for error messages.
 #pragma once
 
 #include <string>
@@ -7,12 +7,12 @@
 
 namespace saccade {
 
-// Number of inserted, deleted, replaced or swapped neighbouring characters that turn `a` into `b`.
+// Returns the number of insertions, deletions, replacements and swaps of neighbours that turn `a` into `b`.
 size_t edit_distance(std::string_view a, std::string_view b);
 
-// The candidate that shares most with the name: the longest common subsequence relative to the lengths (so
-// that "bach" means "batch_size" and not "val"), then the smallest edit distance, then the first. "" when
-// there are no candidates.
+// Returns the candidate that shares most with the name: the longest common subsequence relative to the
+// lengths (so that "bach" means "batch_size" and not "val"), then the smallest edit distance, then the first
+// one. Returns "" if there are no candidates.
 std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates);
 
 }  // namespace saccade

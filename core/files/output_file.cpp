@@ -31,7 +31,7 @@ std::string folder_of(const std::string& path) {
   return folder.empty() ? "." : folder.string();
 }
 
-// `path` and what links there lead to; stops at a name of one of the program's own descriptors.
+// Follows `path` and the links it leads to; stops at a name of one of the program's own descriptors.
 OutputTarget follow_links(const std::string& path) {
   OutputTarget target{.path = path};
   constexpr int kMaxLinks = 40;  // the system's own limit
@@ -62,7 +62,7 @@ void check_old_file(const std::string& path, const struct stat& old) {
   if (S_ISSOCK(old.st_mode)) kind = "a socket";
   if (S_ISBLK(old.st_mode)) kind = "a block device";
   if (kind != nullptr) fail_input("{}: is {}, {}", path, kind, kExpected);
-  // Who may write everything still leaves files alone that nobody may write.
+  // Even a user who may write everything leaves files alone that nobody may write.
   constexpr mode_t kWritable = S_IWUSR | S_IWGRP | S_IWOTH;
   if ((old.st_mode & kWritable) == 0 || ::access(path.c_str(), W_OK) != 0)
     fail_input("{}: is read-only, {}", path, kExpected);
@@ -83,7 +83,7 @@ bool same_file(const std::string& a, const std::string& b) {
   bool has_a = ::stat(a.c_str(), &x) == 0, has_b = ::stat(b.c_str(), &y) == 0;
   if (has_a && has_b) return x.st_dev == y.st_dev && x.st_ino == y.st_ino && !S_ISCHR(x.st_mode);
   if (has_a || has_b) return false;
-  // Names of a working folder whose own is too long for the system stay as they are.
+  // If the working folder's own name is too long for the system, the names stay as they are.
   const auto whole = [](const std::string& path) {
     std::error_code error;
     const fs::path found = fs::weakly_canonical(path, error);
@@ -127,14 +127,14 @@ void check_outputs(std::initializer_list<NamedPath> outputs, std::initializer_li
     for (const NamedPath* other = outputs.begin(); other != output; ++other)
       if (!other->path.empty() && same_file(path, output_target(other->path).path))
         fail_input("{}: {} and {} are the same file, expected two", output->path, other->name, output->name);
-    // Some folders, as those in /proc, take no file though the permissions are there.
+    // Some folders, such as those in /proc, accept no file even though their permissions allow it.
     const OutputFile begun(output->path);
   }
 }
 
 OutputFile::OutputFile(const std::string& path, Sync sync) : target_(output_target(path)), sync_(sync) {
   if (target_.descriptor >= 0) {
-    std::fflush(nullptr);  // what was printed comes first
+    std::fflush(nullptr);  // what was printed before comes first
     file_ = duplicate_descriptor(target_.descriptor);
   } else if (target_.is_device) {
     file_ = open_descriptor(target_.path, O_WRONLY | O_NOCTTY);
@@ -142,7 +142,7 @@ OutputFile::OutputFile(const std::string& path, Sync sync) : target_(output_targ
     folder_ = folder_of(target_.path);
     static std::atomic<int> count{0};
     const mode_t mode = target_.old ? target_.old->st_mode & 0777 : 0666;
-    // Short, so that it fits where the file's own name does.
+    // The name is short, so that it fits wherever the file's own name does.
     do {
       temporary_.emplace(
           (fs::path(folder_) / fmt::format(".saccade-{}-{}.tmp", ::getpid(), count++)).string());
@@ -159,7 +159,7 @@ OutputFile::~OutputFile() {
   if (file_ >= 0) ::close(file_);
 }
 
-// As far as the system lets us; a group that could not be kept gets no permissions.
+// As far as the system allows; if the group cannot be kept, it gets no permissions.
 void OutputFile::take_over_permissions(const struct stat& old) const {
   struct stat made {};
   ::fstat(file_, &made);
@@ -175,7 +175,7 @@ void OutputFile::stop(const char* what) const {
   fail("{}: cannot {} the file: {}", target_.path, what, std::strerror(errno));
 }
 
-// put(bytes, how many, how many before them) -> how many went
+// put(bytes, count, bytes before them) returns the number of bytes written.
 template <class Put>
 void OutputFile::write_all(const void* data, size_t bytes, const Put& put) {
   for (size_t done = 0; done < bytes;) {

@@ -29,7 +29,7 @@ Temporaries& temporaries() {
   return all;
 }
 
-// False when something is left that should be gone.
+// Returns false if something is left that should be gone.
 bool remove_temporary(const std::string& path, TemporaryPath::Removal removal) {
   std::error_code error;
   if (removal == TemporaryPath::Removal::kIfEmpty) {
@@ -73,7 +73,7 @@ std::string make_own_folder(const std::string& start) {
 }
 
 MadeFolder::MadeFolder(const std::string& path) {
-  // Another command that has made the same parents removes them while they are empty.
+  // Another command that made the same parents removes them while they are empty.
   constexpr int kMaxTries = 1000;
   for (int tries = 1; !make(path, tries < kMaxTries);) ++tries;
 }
@@ -114,7 +114,7 @@ RemoveOnSignals::RemoveOnSignals() {
     ::sigaddset(&signals_, signal);
     waking_ = signal;
   }
-  // Threads that are started from here on have these signals blocked too, so that only `watch` takes them.
+  // Threads that are started from now on inherit the blocked signals, so that only `watch` receives them.
   ::pthread_sigmask(SIG_BLOCK, &signals_, &before_);
   if (waking_ != 0) thread_ = std::thread([this] { watch(); });
 }
@@ -134,7 +134,7 @@ void RemoveOnSignals::watch() {
   for (;;) {
     if (::sigwait(&signals_, &signal) != 0 || done_) return;
     const auto now = std::chrono::steady_clock::now();
-    // Launchers send a signal to a process and to its group: nobody asks twice within this.
+    // Launchers signal both a process and its group: repeats within this time are one request.
     if (asked && now - *asked < std::chrono::milliseconds(200)) continue;
     struct sigaction own {};
     ::sigaction(signal, nullptr, &own);
@@ -145,8 +145,8 @@ void RemoveOnSignals::watch() {
   ending_ = true;
   {
     Temporaries& all = temporaries();
-    std::lock_guard lock(all.mutex);  // kept: nothing becomes final or new any more
-    // The work continues alongside this and may add files to a folder while it is being removed.
+    std::lock_guard lock(all.mutex);  // held from now on, so that nothing more becomes final or new
+    // The work continues meanwhile and may add files to a folder while it is being removed.
     bool gone = false;
     for (int attempt = 0; attempt < 100 && !gone; ++attempt) {
       gone = true;
@@ -158,7 +158,7 @@ void RemoveOnSignals::watch() {
     ::sigaddset(&only, signal);
     ::pthread_sigmask(SIG_UNBLOCK, &only, nullptr);
     ::kill(::getpid(), signal);
-    ::_exit(128 + signal);  // the first process of a container survives its signals
+    ::_exit(128 + signal);  // signals do not end the first process of a container
   }
 }
 

@@ -52,7 +52,7 @@ size_t utf8_length(std::string_view text) {
   if (first < 0xC2 || first > 0xF4 || text.size() < length) return 0;
   for (size_t i = 1; i < length; ++i)
     if ((byte(i) & 0xC0) != 0x80) return 0;
-  // Longer than needed, a surrogate, or beyond U+10FFFF.
+  // An overlong encoding, a surrogate, or a code beyond U+10FFFF.
   if ((first == 0xE0 && byte(1) < 0xA0) || (first == 0xED && byte(1) > 0x9F) ||
       (first == 0xF0 && byte(1) < 0x90) || (first == 0xF4 && byte(1) > 0x8F))
     return 0;
@@ -97,7 +97,7 @@ std::string shell_word(const std::string& word) {
 std::string one_line(std::string_view message) {
   constexpr size_t kLongest = 8000, kEnd = 2000;
   std::string line = escaped(message);
-  if (line.size() > kLongest)  // which may cut characters
+  if (line.size() > kLongest)  // the cut may split characters
     line = escaped(line.substr(0, kLongest - kEnd) + " ... " + line.substr(line.size() - kEnd));
   return line;
 }

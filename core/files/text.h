@@ -1,4 +1,4 @@
-// Text from outside: names and messages that may hold any bytes.
+// Text from outside, such as names and messages, which may contain any bytes.
 #pragma once
 
 #include <cstddef>
@@ -7,25 +7,25 @@
 
 namespace saccade {
 
-// Bytes of the character of UTF-8 that the text begins with: 1 to 4; 0 when it begins with none (RFC 3629).
+// Returns the bytes of the UTF-8 character at the text's beginning, 1 to 4; 0 if there is none (RFC 3629).
 size_t utf8_length(std::string_view text);
 bool is_utf8(std::string_view text);
-// Of one character.
+// Returns the code point of one character.
 char32_t code_point(std::string_view character);
 
-// Safe on a terminal and in a log, on one line: control characters, DEL, those of U+0080 to U+009F and of
-// text direction, and bytes that are not UTF-8 become \n, \t, \x1b, \u202e and the like; all else stays.
+// Makes text safe for a terminal or a log, on one line: control characters, DEL, U+0080 to U+009F, marks of
+// text direction, and bytes that are not UTF-8 become \n, \t, \x1b, \u202e and so on. All else stays.
 std::string escaped(std::string_view text);
-// The same of several lines: newlines stay.
+// The same for several lines: newlines are kept.
 std::string escaped_lines(std::string_view text);
-// With small letters for the capital ones of ASCII, in every locale (a Turkish one has another small letter
-// for "I").
+// Replaces the capital letters of ASCII by small ones, in every locale (a Turkish one has another small
+// letter for "I").
 std::string lower_case(std::string text);
-// A name as it may appear in a message: escaped, and cut after about 120 bytes.
+// Returns a name for use in a message: escaped, and cut after about 120 bytes.
 std::string printable(std::string_view name);
-// A word as a shell takes it: in quotes where it must be.
+// Returns a word as a shell reads it: in quotes if it needs them.
 std::string shell_word(const std::string& word);
-// A message as one line of bounded length.
+// Returns a message as one line of bounded length.
 std::string one_line(std::string_view message);
 
 }  // namespace saccade

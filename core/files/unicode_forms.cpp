@@ -11,18 +11,18 @@ namespace saccade {
 namespace {
 
 // Each line: the second character of pairs, in hexadecimal digits, then first characters, each followed by
-// what the pair is as one (Unicode 14, UnicodeData.txt, without the composition exclusions; characters of 16
-// bits).
+// the character that the pair composes to (Unicode 14, UnicodeData.txt, without the composition exclusions;
+// 16-bit characters only).
 constexpr std::string_view kPairs =
 #include "core/files/composed_pairs.txt.inc"
     ;
 
-// Syllables of Hangul are made of two or three letters by rule (Unicode 14, 3.12).
+// Hangul syllables are composed of two or three letters by rule (Unicode 14, 3.12).
 constexpr char32_t kSyllables = 0xAC00, kLeads = 0x1100, kVowels = 0x1161, kTails = 0x11A7;
 constexpr char32_t kLeadCount = 19, kVowelCount = 21, kTailCount = 28;
 
 struct Tables {
-  std::unordered_map<uint64_t, char32_t> whole;  // of a pair
+  std::unordered_map<uint64_t, char32_t> whole;  // by pair
   std::unordered_map<char32_t, std::pair<char32_t, char32_t>> parts;
 };
 
@@ -53,7 +53,7 @@ const Tables& tables() {
   return kTables;
 }
 
-// 0: the two do not make one.
+// Returns 0 if the two do not compose.
 char32_t whole_of(char32_t first, char32_t second) {
   if (first >= kLeads && first < kLeads + kLeadCount && second >= kVowels && second < kVowels + kVowelCount)
     return kSyllables + ((first - kLeads) * kVowelCount + (second - kVowels)) * kTailCount;
@@ -99,7 +99,7 @@ std::u32string decomposed_codes(std::string_view text) {
 std::string utf8(const std::u32string& codes) {
   std::string out;
   for (const char32_t code : codes) {
-    const int rest = code < 0x80 ? 0 : code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;  // bytes behind the first
+    const int rest = code < 0x80 ? 0 : code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;  // bytes after the first
     constexpr char32_t kFirst[] = {0, 0xC0, 0xE0, 0xF0};
     out += static_cast<char>(kFirst[rest] | code >> (6 * rest));
     for (int i = rest - 1; i >= 0; --i) out += static_cast<char>(0x80 | (code >> (6 * i) & 0x3F));

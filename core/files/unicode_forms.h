@@ -1,5 +1,5 @@
-// One text in two spellings of Unicode: letters with accents as one character (NFC), as most systems write
-// file names, or as a letter and its accents (NFD), as those of Apple do.
+// The two Unicode spellings of one text: accented letters as one character (NFC), as most systems write file
+// names, or as a letter followed by its accents (NFD), as Apple's systems do.
 #pragma once
 
 #include <string>
@@ -8,11 +8,10 @@
 
 namespace saccade {
 
-// The text as it is in either form; as it stands where it is plain ASCII or no UTF-8. Accents are taken in
-// the order in which they stand.
+// Returns the text in either form; unchanged if it is plain ASCII or not UTF-8. Accents keep their order.
 std::string composed(std::string_view text);
 std::string decomposed(std::string_view text);
-// The text, and its other spellings.
+// Returns the text and its other spellings.
 std::vector<std::string> spellings_of(const std::string& text);
 
 }  // namespace saccade

@@ -6,7 +6,7 @@
 
 namespace saccade {
 
-// The text as a field: in quotes where it holds a comma, a quote or the end of a line.
+// Returns the text as a field: in quotes if it contains a comma, a quote or an end of line.
 inline std::string csv_field(std::string_view text) {
   if (text.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(text);
   std::string field = "\"";

@@ -15,7 +15,7 @@ JsonFile::JsonFile(const std::string& path) : path_(path) {
     return text_.data();
   });
   if (text_.size() == 0) fail_input("{}: the file is empty, expected JSON", path);
-  // Some editors put a byte-order mark first, which JSON proper does not know.
+  // Some editors put a byte-order mark first, which JSON does not allow.
   size_t mark = std::string_view(text_).substr(0, 3) == "\xEF\xBB\xBF" ? 3 : 0;
   simdjson::padded_string_view view(text_.data() + mark, text_.size() - mark,
                                     text_.size() - mark + simdjson::SIMDJSON_PADDING);
@@ -58,7 +58,7 @@ void JsonFile::check_unread(JsonValue value) {
     check(array.raw_json().get(text), "");
   } else {
     text = value.raw_json_token();
-    // The parser would take a scalar before a colon for a key, and pass over all up to the next brace.
+    // The parser would take a scalar before a colon for a key and skip everything up to the next brace.
     const char* next = text.data() + text.size();
     if (next < text_.data() + text_.size() && *next == ':')
       fail_at(next, "expected \",\" or a closing bracket after a value");

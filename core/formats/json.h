@@ -1,5 +1,5 @@
-// Reading large JSON files front to back (simdjson's on-demand parser): nothing is built in memory, and of
-// values that nobody asks for only the grammar is checked. A syntax error throws InputError naming the file,
+// Reads large JSON files front to back (simdjson's on-demand parser): nothing is built in memory, and values
+// that nobody reads are only checked for correct grammar. A syntax error throws InputError naming the file,
 // the line and the byte.
 #pragma once
 
@@ -15,21 +15,21 @@ namespace saccade {
 
 using JsonValue = simdjson::ondemand::value;
 
-// One file in memory and the cursor that walks it. Every value must be visited in file order and only once.
+// A file in memory and the cursor in it. Values must be visited in file order and only once.
 class JsonFile {
  public:
-  // Throws InputError when the file is missing, unreadable, empty or not UTF-8.
+  // Throws InputError if the file is missing, unreadable, empty or not UTF-8.
   explicit JsonFile(const std::string& path);
   JsonFile& operator=(JsonFile&&) = delete;
 
   const std::string& path() const { return path_; }
   size_t size() const { return text_.size(); }
-  // "path: line L, byte B: what" at the cursor.
+  // Throws "path: line L, byte B: what" for the cursor's position.
   [[noreturn]] void fail_here(std::string_view what);
 
-  // By the first mark of the text.
+  // Judges by the first character of the text.
   bool root_is_object() const;
-  // f(key, value) for every field of the root object, then checks that nothing follows it.
+  // Calls f(key, value) for every field of the root object, then checks that nothing follows it.
   template <class F>
   void root_fields(F&& f) {
     simdjson::ondemand::object object;
@@ -37,7 +37,7 @@ class JsonFile {
     each_field(object, f);
     finish();
   }
-  // f(value) for every element of the root array (the form of COCO result lists).
+  // Calls f(value) for every element of the root array (the form of COCO result lists).
   template <class F>
   void root_elements(F&& f) {
     simdjson::ondemand::array array;
@@ -45,7 +45,7 @@ class JsonFile {
     each_element(array, f);
     finish();
   }
-  // The same inside a value; false, with the value left alone, when it is not an object (array).
+  // The same inside a value. Returns false, without consuming the value, if it is not an object (array).
   template <class F>
   bool fields(JsonValue value, F&& f) {
     simdjson::ondemand::object object;
@@ -63,11 +63,12 @@ class JsonFile {
     return true;
   }
 
-  // False when the value has another type or does not fit; syntax errors surface when the cursor moves on.
+  // Returns false if the value's type differs or it does not fit; syntax errors surface when the cursor
+  // moves.
   bool read(JsonValue value, int64_t& out) { return found(value.get_int64().get(out) == simdjson::SUCCESS); }
   bool read(JsonValue value, double& out);  // finite numbers only
   bool read(JsonValue value, std::string& out);
-  // Leaves the value alone.
+  // Does not consume the value.
   bool is_null(JsonValue value) { return is_type(value, simdjson::ondemand::json_type::null); }
   bool read(JsonValue value, bool& out) { return found(value.get_bool().get(out) == simdjson::SUCCESS); }
 
@@ -98,7 +99,7 @@ class JsonFile {
     simdjson::ondemand::json_type actual;
     return value.type().get(actual) == simdjson::SUCCESS && actual == type;
   }
-  // `what` replaces simdjson's own words when not empty.
+  // `what`, unless empty, replaces simdjson's message.
   void check(simdjson::error_code error, std::string_view what) {
     if (error == simdjson::INCOMPLETE_ARRAY_OR_OBJECT) [[unlikely]] {
       fail_at(
@@ -109,8 +110,8 @@ class JsonFile {
       fail_here(what.empty() ? std::string_view(simdjson::error_message(error)) : what);
     }
   }
-  // A value that the cursor still stands on was skipped, or has not the type that was asked for: the latter
-  // is reported by whoever asked.
+  // A value at which the cursor still stands was skipped, or did not have the requested type; the caller that
+  // requested it reports the latter.
   int32_t begin_value() {
     wrong_type_ = false;
     return document_.current_depth();
@@ -131,8 +132,8 @@ class JsonFile {
   bool wrong_type_ = false;  // of the last value that was read
 };
 
-// The text as a JSON string, with its quotes. Bytes that are not UTF-8, which JSON cannot hold,
-// become U+FFFD.
+// Returns the text as a JSON string with quotes. Bytes that are not UTF-8, which JSON cannot hold, become
+// U+FFFD.
 std::string json_quote(std::string_view text);
 
 }  // namespace saccade

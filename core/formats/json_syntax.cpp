@@ -45,7 +45,7 @@ class Checker {
     return true;
   }
 
-  // A scalar, or the beginning of a group with its first value if it has one.
+  // Checks a scalar, or the beginning of a group with its first value, if it has one.
   bool value() {
     for (;;) {
       skip_blanks();
@@ -67,7 +67,7 @@ class Checker {
     }
   }
 
-  // After a value in a group: the next one, or the end of the group.
+  // After a value in a group: checks the next one, or the end of the group.
   bool next_in_group() {
     skip_blanks();
     if (take(open_.back())) {
@@ -117,7 +117,7 @@ class Checker {
     return fail("a string without an end");
   }
 
-  // Eight at a time: files are mostly numbers. Whether there was one.
+  // Skips digits, eight at a time, since files are mostly numbers. Returns whether there was one.
   bool digits() {
     const char* first = p_;
     while (end_ - p_ >= 8) {
@@ -135,9 +135,9 @@ class Checker {
     return p_ != first;
   }
 
-  // In a list, before a value: passes over numbers without sign, exponent and blanks, each with the comma
-  // behind it, many at a time. Polygons are nothing else, and they are most of a file.
-  // What is not quite so is left to number().
+  // In a list, before a value: skips numbers without sign, exponent or blanks, each with the comma after it,
+  // many at a time. Polygons consist of such numbers and make up most of a file. Anything else is left to
+  // number().
   void skip_plain_numbers() {
 #ifdef __AVX2__
     while (end_ - p_ >= 64 && is_digit(*p_)) {
@@ -154,18 +154,18 @@ class Checker {
         zeros |= bits(_mm256_cmpeq_epi8(text, _mm256_set1_epi8('0')));
       }
       const uint64_t others = ~(digits | points | commas);
-      const uint64_t ends = commas & ((others & -others) - 1);  // commas before the first of the others
+      const uint64_t ends = commas & ((others & -others) - 1);  // commas before the first other byte
       if (ends == 0) return;
       const int last = 63 - std::countl_zero(ends);
-      const uint64_t seen = (uint64_t{2} << last) - 1;  // all up to the last of them
+      const uint64_t seen = (uint64_t{2} << last) - 1;  // all bytes up to the last such comma
       digits &= seen, points &= seen, commas &= seen;
       const uint64_t firsts = commas << 1 | 1, after_points = points << 1;
       const bool plain =
           ((points | commas) & ~(digits << 1)) == 0 &&        // after a digit
           (points & ~(digits >> 1)) == 0 &&                   // before a digit
-          ((firsts & seen) & ~digits) == 0 &&                 // a comma too
+          ((firsts & seen) & ~digits) == 0 &&                 // commas too
           (firsts & zeros & digits & (digits >> 1)) == 0 &&   // no leading zeros
-          ((digits + after_points) & ~digits & points) == 0;  // carried past its digits, no second point
+          ((digits + after_points) & ~digits & points) == 0;  // the carry meets no second point
       if (!plain) return;
       p_ += last + 1;
     }
@@ -186,7 +186,7 @@ class Checker {
   }
 
   const char *begin_, *p_, *end_;
-  std::string open_;  // what closes the groups that are open
+  std::string open_;  // closing brackets of the open groups
   const char* what_ = nullptr;
 };
 

@@ -1,5 +1,5 @@
-// Whether text is JSON (RFC 8259), for the parts of a file that nobody reads:
-// the parser only looks for their end.
+// Checks whether text is JSON (RFC 8259), for the parts of a file that nobody reads: the parser only looks
+// for their end.
 #pragma once
 
 #include <cstddef>
@@ -7,14 +7,14 @@
 
 namespace saccade {
 
-// Deeper nesting is refused.
+// Deeper nesting is an error.
 inline constexpr size_t kMaxJsonDepth = 1024;
 
 struct JsonFault {
-  size_t at = 0;               // byte of the text
-  const char* what = nullptr;  // nullptr: it is one value, with nothing but blanks around it
+  size_t at = 0;               // position in the text, in bytes
+  const char* what = nullptr;  // nullptr if the text is one value with nothing but blanks around it
 };
-// The bytes of strings are taken for UTF-8, as the parser has made sure.
+// Assumes that strings are UTF-8, which the parser has checked.
 JsonFault check_json(std::string_view text);
 
 }  // namespace saccade

@@ -14,7 +14,7 @@ using Kind = PickleNode::Kind;
 
 namespace {
 
-// More than any weight file has: 460 tensors with their optimizer's state take some 20,000 operations.
+// More than any weight file needs: 460 tensors with their optimizer's state take some 20,000 operations.
 constexpr uint64_t kMaxOperations = 16'000'000;
 constexpr size_t kMaxNodes = 4'000'000;
 constexpr uint64_t kMaxCopied = uint64_t{64} << 20, kMaxHeld = uint64_t{256} << 20;
@@ -31,7 +31,7 @@ class Machine {
   static constexpr uint32_t kNoneIndex = 0, kFalseIndex = 1, kTrueIndex = 2;
 
   uint32_t make(PickleNode node) {
-    // Objects copy names and lists: together they must stay near the size of the stream.
+    // Objects copy names and lists: their total must stay near the size of the stream.
     memory_ += node.text.size() + node.items.size() * sizeof(uint32_t);
     if (graph_.nodes.size() >= kMaxNodes || memory_ > std::min(in_.size(), kMaxHeld) + kMaxCopied)
       in_.damaged("more values than a weight file has");
@@ -77,7 +77,7 @@ class Machine {
   void push_float(double value) { push_new({.kind = Kind::kFloat, .number = value}); }
   void push_float_line() { push_float(in_.number<double>(in_.line())); }
   void push_quoted();
-  // Two lines: a module and a name in it.
+  // Reads two lines: a module and a name in it.
   std::string global_lines() {
     std::string module = in_.line();
     return module + "." + in_.line();
@@ -111,7 +111,7 @@ class Machine {
     uint8_t code;
     Step step;
   };
-  // What to do for each code; null for one that is not supported.
+  // The step for each code; null for one that is not supported.
   static const std::array<Step, 256>& steps();
 
   PickleInput& in_;
@@ -147,7 +147,7 @@ void Machine::push_quoted() {
   push_text(Kind::kString, text.substr(1, text.size() - 2));
 }
 
-// Lists, sets, and objects that would be given elements.
+// Appends to lists and sets, and ignores elements for objects.
 void Machine::append(std::vector<uint32_t> items) {
   PickleNode& target = node(top());
   if (target.kind == Kind::kObject) return;
@@ -164,8 +164,8 @@ void Machine::set_items(const std::vector<uint32_t>& pairs) {
   target.items.insert(target.items.end(), pairs.begin(), pairs.end());
 }
 
-// The state of an object. Only a Namespace's is of interest; a dictionary's own attributes (torch's
-// "_metadata") and those of a tensor are not.
+// Handles the state of an object. Only that of a Namespace is of interest; the attributes of a dictionary
+// (torch's "_metadata") and of a tensor are not.
 void Machine::build() {
   uint32_t state = pop();
   PickleNode& target = node(top());
@@ -173,7 +173,7 @@ void Machine::build() {
     target.items = {state};
 }
 
-// What the call of `function` stands for, or an opaque object.
+// Returns what a call of `function` represents, or an opaque object.
 uint32_t Machine::called(const std::string& function, const std::vector<uint32_t>& a) {
   auto kind = [&](size_t i) { return i < a.size() ? node(a[i]).kind : Kind::kNone; };
   if (function == "collections.OrderedDict" || function == "collections.defaultdict") {
@@ -242,7 +242,7 @@ void Machine::storage() {
             .items = {tuple.items[1]}});
 }
 
-// POP takes a mark, too.
+// POP can also remove a mark.
 void Machine::pop_value_or_mark() {
   if (!marks_.empty() && stack_.size() == marks_.back())
     marks_.pop_back();
@@ -262,21 +262,21 @@ void Machine::push_global() {
   push_text(Kind::kGlobal, node(module).text + "." + node(name).text);
 }
 
-// INST: a class by name, with the arguments since the mark.
+// INST: a class given by name, with the arguments since the mark.
 void Machine::make_named_object() {
   std::string name = global_lines();
   pop_to_mark();
   push_text(Kind::kObject, std::move(name));
 }
 
-// OBJ: a class, after a mark, and its arguments.
+// OBJ: a class after a mark, followed by its arguments.
 void Machine::make_marked_object() {
   std::vector<uint32_t> items = pop_to_mark();
   if (items.empty()) in_.damaged("an object without a class");
   push_text(Kind::kObject, node(items[0]).kind == Kind::kGlobal ? node(items[0]).text : "an object");
 }
 
-// Long, being a table.
+// Long because it is a table.
 const std::array<Machine::Step, 256>& Machine::steps() {
   using M = Machine;
   static constexpr Operation kOperations[] = {
@@ -344,7 +344,7 @@ const std::array<Machine::Step, 256>& Machine::steps() {
       {0x93, [](M& m) { m.push_global(); }},
       {'R', [](M& m) { m.call(); }},
       {0x81, [](M& m) { m.make_object(); }},
-      {0x92, [](M& m) { m.pop(), m.make_object(); }},  // with keyword arguments, which nothing known has
+      {0x92, [](M& m) { m.pop(), m.make_object(); }},  // with keyword arguments, which no known class has
       {'i', [](M& m) { m.make_named_object(); }},
       {'o', [](M& m) { m.make_marked_object(); }},
       {'b', [](M& m) { m.build(); }},

@@ -1,7 +1,7 @@
-// Python's pickle format (protocols 0 to 5, https://github.com/python/cpython/blob/main/Lib/pickletools.py),
-// read as data. Nothing is imported or called: a global is a pair of names, and the object that a pickle
-// would build by a call is either one of the few that this reader knows (dictionaries, tuples, tensors and
-// their storages), or an opaque node.
+// Reads Python's pickle format (protocols 0 to 5,
+// https://github.com/python/cpython/blob/main/Lib/pickletools.py) as data. Nothing is imported or called: a
+// global is a pair of names, and an object that a pickle would build by a call is either one of the few that
+// this reader knows (dictionaries, tuples, tensors and their storages), or an opaque node.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@
 
 namespace saccade {
 
-// A value, in PickleGraph::nodes. Values refer to each other by index, shared ones are there once, and cycles
-// are possible: whoever walks through a graph must bound his depth and his steps.
+// A value in PickleGraph::nodes. Values refer to each other by index, shared ones exist once, and cycles are
+// possible: code that walks through a graph must bound its depth and its steps.
 struct PickleNode {
   enum class Kind : uint8_t {
     kNone,
@@ -31,8 +31,8 @@ struct PickleNode {
     kSet,      // items
     kGlobal,   // text: "module.name"
     kObject,   // text: the class or function that would make it; items: an argparse.Namespace's kDict
-    kStorage,  // text: key; items: 0 its global; integer: count of elements
-    kTensor,   // items: storage, offset, sizes, strides, and the dtype where the storage has none
+    kStorage,  // text: key; items: 0 its global; integer: number of elements
+    kTensor,   // items: storage, offset, sizes, strides, and the dtype if the storage has none
   };
   Kind kind = Kind::kNone;
   union {
@@ -48,14 +48,14 @@ struct PickleGraph {
   uint32_t root = 0;
 
   const PickleNode& operator[](uint32_t index) const { return nodes[index]; }
-  // key, value, key, value ... of a dictionary or Namespace; empty for others.
+  // Returns key, value, key, value ... of a dictionary or Namespace; empty for other nodes.
   const std::vector<uint32_t>& pairs(const PickleNode& dict) const;
-  // The value under a string key; null when absent.
+  // Returns the value of a string key, or null if it is absent.
   const PickleNode* find(const PickleNode& dict, std::string_view key) const;
 };
 
-// Reads one pickle, to its STOP. Throws InputError on an unknown opcode, a truncated stream, a stack or memo
-// error, and on more operations than a weight file needs.
+// Reads one pickle, up to its STOP. Throws InputError on an unknown opcode, a truncated stream, a stack or
+// memo error, and on more operations than a weight file needs.
 PickleGraph read_pickle(PickleInput& input);
 
 }  // namespace saccade

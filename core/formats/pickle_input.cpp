@@ -40,8 +40,8 @@ void PickleInput::copy(void* out, uint64_t bytes) {
 }
 
 std::string PickleInput::text(uint64_t bytes) {
-  if (bytes > size_ - position()) damaged("it ends too early");  // before memory is asked for
-  constexpr uint64_t kLongest = uint64_t{64} << 20;  // a sparse file's bytes cost its writer nothing
+  if (bytes > size_ - position()) damaged("it ends too early");  // before memory is allocated
+  constexpr uint64_t kLongest = uint64_t{64} << 20;  // bytes of a sparse file cost its writer nothing
   if (bytes > kLongest) damaged(fmt::format("{} bytes in one value, expected at most {}", bytes, kLongest));
   std::string out(bytes, '\0');
   copy(out.data(), bytes);

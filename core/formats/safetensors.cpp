@@ -23,8 +23,8 @@ constexpr uint64_t kMaxHeader = 100'000'000;
 
 constexpr const char *kChecksums = "saccade.checksums", *kHeaderChecksum = "saccade.header_checksum";
 
-// Where the digits of the header's own checksum are; npos when they are not there. A quote inside of a string
-// is escaped, so nothing else looks like this key.
+// Returns the position of the digits of the header's own checksum, or npos if there are none. A quote inside
+// a string is escaped, so nothing else looks like this key.
 size_t header_checksum_at(const std::string& header) {
   const std::string key = fmt::format("\"{}\":\"", kHeaderChecksum);
   const size_t at = header.find(key);
@@ -41,7 +41,7 @@ struct Placed {
   uint64_t begin = 0, end = 0;  // bytes of the file
 };
 
-// One tensor of the header, whose bytes must be in [data_start, file_size).
+// Reads one tensor of the header; its bytes must be in [data_start, file_size).
 Placed read_tensor(const std::string& path, std::string_view key, simdjson::dom::element value,
                    uint64_t data_start, uint64_t file_size) {
   const std::string name = printable(key);
@@ -73,7 +73,7 @@ Placed read_tensor(const std::string& path, std::string_view key, simdjson::dom:
     has_zero |= size == 0;
     if (size != 0) too_large |= __builtin_mul_overflow(bytes, static_cast<uint64_t>(size), &bytes);
   }
-  // The product of the other sizes must not overflow either: shapes are multiplied in any order later.
+  // The product of the nonzero sizes must not overflow either: shapes are later multiplied in any order.
   if (too_large || bytes > (uint64_t{1} << 62))
     fail_input("{}: tensor \"{}\" is too large: shape {}", path, name, e.shape);
   if (has_zero) bytes = 0;
@@ -136,7 +136,7 @@ void SafetensorsReader::parse_header() {
       found.push_back(read_tensor(path_, key, value, 8 + length, file_size));
     }
   }
-  // No gap, no overlap: every byte after the header belongs to one tensor.
+  // No gaps and no overlaps: every byte after the header belongs to one tensor.
   std::sort(found.begin(), found.end(), [](const Placed& a, const Placed& b) {
     return std::tie(a.begin, a.end, a.entry.name) < std::tie(b.begin, b.end, b.entry.name);
   });
@@ -157,7 +157,7 @@ void SafetensorsReader::parse_header() {
 void SafetensorsReader::take_checksums(std::string header) {
   const auto sums = metadata_.find(kChecksums), own = metadata_.find(kHeaderChecksum);
   if (sums == metadata_.end() && own == metadata_.end()) return;
-  // A damaged name of one of them must not pass for a file without checksums.
+  // A file in which one of the two names is damaged must not count as one without checksums.
   const size_t at = header_checksum_at(header);
   if (sums == metadata_.end() || own == metadata_.end() || at == std::string::npos ||
       own->second != header_checksum(std::move(header), at))
@@ -208,13 +208,13 @@ void SafetensorsReader::verify() const {
 
 namespace {
 
-// What a reader could not read again.
+// Refuses text that a reader could not read back.
 void check_text(const std::string& path, const char* what, const std::string& text) {
   if (!is_utf8(text))
     fail_input("{}: {} \"{}\" is not UTF-8, which the format needs", path, what, printable(text));
 }
 
-// The header without its padding; the checksums are zeros.
+// Returns the header without its padding and with zeros for the checksums.
 std::string header_of(const std::string& path, const NamedValues& tensors, const std::vector<size_t>& order,
                       std::map<std::string, std::string> metadata) {
   metadata[kChecksums] = std::string(tensors.size() * kChecksumDigits, '0');

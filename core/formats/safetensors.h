@@ -2,9 +2,9 @@
 // data_offsets}} with an optional "__metadata__" map of strings, then the raw tensors, row-major, without
 // holes. https://github.com/huggingface/safetensors#format
 //
-// Files of ours carry checksums (core/files/checksum.h) in their metadata: "saccade.checksums", one for each
-// tensor in the order of the data, and "saccade.header_checksum", of the header with zeros for its own
-// digits. Files of others have neither.
+// Our files carry checksums (core/files/checksum.h) in their metadata: "saccade.checksums", one per tensor in
+// the order of the data, and "saccade.header_checksum", of the header with zeros for its own digits. Files of
+// other programs have neither.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@
 
 namespace saccade {
 
-// Reads the header at once and tensors on demand; what is read is compared with its checksum,
-// where the file has them.
+// Reads the header at once and tensors on demand. Compares what it reads with the checksums, if the file has
+// them.
 class SafetensorsReader : public WeightsFile {
  public:
   explicit SafetensorsReader(const std::string& path);
@@ -27,12 +27,12 @@ class SafetensorsReader : public WeightsFile {
 
  private:
   struct Place {
-    uint64_t begin = 0, bytes = 0;  // of the file
-    std::string checksum;           // "": none
-    bool whole = false;             // its bytes were compared with it
+    uint64_t begin = 0, bytes = 0;  // position in the file
+    std::string checksum;           // "" if there is none
+    bool whole = false;             // all its bytes were compared with the checksum
   };
   void parse_header();
-  // Takes the checksums out of the metadata.
+  // Moves the checksums out of the metadata.
   void take_checksums(std::string header);
   void compare(const std::string& name, Place& place, uint64_t found) const;
 
@@ -42,10 +42,10 @@ class SafetensorsReader : public WeightsFile {
 
 using NamedValues = std::vector<std::pair<std::string, Tensor>>;
 
-// Writes a temporary file in the same folder, syncs it, renames it over `path` and syncs the folder: whoever
-// is killed at any moment leaves either the old file or the new one. The bytes depend on the arguments only.
-// Throws Error with the reason when the file cannot be written, and on a duplicate name; InputError for names
-// and metadata that the format cannot hold.
+// Writes a temporary file in the same folder, syncs it, renames it over `path` and syncs the folder: a
+// process that is killed at any moment leaves either the old file or the new one. The bytes depend only on
+// the arguments. Throws Error with the reason if the file cannot be written, and on a duplicate name;
+// InputError for names and metadata that the format cannot hold.
 void write_safetensors(const std::string& path, const NamedValues& tensors,
                        const std::map<std::string, std::string>& metadata);
 

@@ -14,15 +14,15 @@ namespace {
 
 using Kind = PickleNode::Kind;
 
-// Where the bytes of a storage are.
+// The location of a storage's bytes.
 struct StoredData {
-  std::string dtype;  // "" for a class of storages that is not known
+  std::string dtype;  // "" for an unknown class of storages
   uint64_t elements = 0;
-  uint64_t place = 0;                        // legacy: byte of the file
+  uint64_t place = 0;                        // legacy: position in the file
   const ZipArchive::Entry* entry = nullptr;  // zip
 };
 
-// The containers: what to read and where the storages are.
+// A container knows what to read and where the storages are.
 class Container {
  public:
   virtual ~Container() = default;
@@ -152,7 +152,7 @@ class LegacyContainer : public Container {
 
 // ---- tensors ----------------------------------------------------------------------------------------------
 
-// "torch.FloatStorage" and "torch.float32" as safetensors' names; "" when not known.
+// Returns safetensors' name of "torch.FloatStorage" or "torch.float32"; "" if it is not known.
 std::string dtype_of_global(const std::string& global) {
   static const std::map<std::string, std::string> kNames{{"torch.DoubleStorage", "F64"},
                                                          {"torch.FloatStorage", "F32"},
@@ -199,7 +199,7 @@ class TorchFile : public WeightsFile {
   // A tensor's place in its storage, in elements of its own dtype.
   struct View {
     const StoredData* storage = nullptr;
-    uint64_t offset = 0, extent = 0;  // extent: from the first to after the last element
+    uint64_t offset = 0, extent = 0;  // extent: from the first element to the end of the last one
     std::vector<uint64_t> strides;
     bool dense = false;
   };
@@ -223,7 +223,7 @@ class TorchFile : public WeightsFile {
     }
   }
 
-  // The counts of a tuple, for instance a tensor's sizes.
+  // Returns the numbers in a tuple, such as a tensor's sizes.
   std::vector<uint64_t> counts(const PickleGraph& graph, uint32_t index, const std::string& name,
                                const char* what) {
     const PickleNode& tuple = graph[index];
@@ -273,13 +273,13 @@ class TorchFile : public WeightsFile {
       if (count > (uint64_t{1} << 48)) fail_input("{}: tensor \"{}\" is too large", path_, printable(name));
     }
     if (empty) count = 0;
-    // No element is there twice, or the same few bytes could stand for any amount of memory.
+    // No element may occur twice, or a few bytes could expand to any amount of memory.
     if (count > held || (count > 0 && view.offset + last >= held))
       fail_input("{}: tensor \"{}\" reaches outside of its storage of {} elements, or overlaps itself", path_,
                  printable(name), held);
     for (uint64_t size : sizes) entry.shape.push_back(static_cast<int64_t>(size));
     view.extent = count > 0 ? static_cast<uint64_t>(last) + 1 : 0;
-    // Names may share storages (the heads of a decoder do), but not without end.
+    // Names may share storages (the heads of a decoder do), but only up to a limit.
     constexpr uint64_t kSharing = 16;
     total += static_cast<uint64_t>(count) * element;
     if (total > kSharing * container_->file_size() + (1 << 20))
@@ -297,7 +297,7 @@ class TorchFile : public WeightsFile {
     }
   }
 
-  // Numbers and strings in nested dictionaries, as many and as deep as people write them.
+  // Collects numbers and strings in nested dictionaries, within the limits of what people write.
   void collect_scalars(const PickleGraph& graph) {
     constexpr size_t kMax = 4096;
     constexpr int kDepth = 4;
@@ -331,7 +331,7 @@ class TorchFile : public WeightsFile {
     uint64_t at = 0;
     for (int64_t i = 0, count = e.shape.numel(); i < count; ++i, p += element) {
       std::memcpy(p, source.data() + at * element, element);
-      for (size_t d = index.size(); d-- > 0;) {  // the next element
+      for (size_t d = index.size(); d-- > 0;) {  // go to the next element
         at += view.strides[d];
         if (++index[d] < e.shape[static_cast<int>(d)]) break;
         at -= view.strides[d] * static_cast<uint64_t>(index[d]);

@@ -17,7 +17,7 @@ bool has_tensors(const PickleGraph& graph, const PickleNode& dict) {
   return false;
 }
 
-// What is at a path like "ema.module"; a key may have dots itself. Null when nothing does.
+// Returns the node at a path like "ema.module", whose keys may contain dots; null if there is none.
 const PickleNode* node_at(const PickleGraph& graph, const PickleNode& from, std::string_view path) {
   if (const PickleNode* whole = graph.find(from, path)) return whole;
   const size_t dot = path.find('.');
@@ -36,7 +36,7 @@ std::string keys_of(const PickleGraph& graph, const PickleNode& dict) {
   return keys;
 }
 
-// Of a whole module that was pickled, not its tensors: nothing of a file is ever loaded as code.
+// Fails for a pickled module rather than its tensors: nothing in a file is ever loaded as code.
 [[noreturn]] void fail_object(const std::string& path, const std::string& what, const std::string& type) {
   const bool is_ultralytics = type.starts_with("ultralytics.") || type.starts_with("models.yolo");
   fail_input(

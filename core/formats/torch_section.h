@@ -1,4 +1,4 @@
-// Which dictionary of a .pth file holds the weights.
+// Finds the dictionary of a .pth file that holds the weights.
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@
 
 namespace saccade {
 
-// The dictionary at `key`, as "ema.module"; without one the first that has tensors of "ema.module",
-// "model_ema", "model", "state_dict" and "module" in the file's dictionary, and that dictionary itself.
-// `section` becomes its key. Throws InputError that says what is there instead.
+// Returns the dictionary at `key`, such as "ema.module". Without a key, returns the first that has tensors
+// among "ema.module", "model_ema", "model", "state_dict" and "module" of the file's dictionary, and that
+// dictionary itself. `section` is set to its key. Throws InputError that says what is there instead.
 const PickleNode& torch_section(const PickleGraph& graph, const std::string& path, const std::string& key,
                                 std::string& section);
 

@@ -17,7 +17,7 @@ namespace {
 struct FileType {
   const char* name;
   size_t bytes;
-  std::optional<DType> dtype;  // of ours, when there is one
+  std::optional<DType> dtype;  // our dtype, if there is one
 };
 constexpr FileType kTypes[] = {{"F64", 8, DType::kF64},
                                {"F32", 4, DType::kF32},
@@ -82,7 +82,7 @@ bool is_float_dtype(std::string_view dtype) {
 Tensor decode_tensor(const WeightEntry& entry, const std::string& path,
                      const std::function<void(void* out)>& fill) {
   const std::string& type = entry.dtype;
-  // Only 0 and 1 are values of a C++ bool.
+  // A C++ bool may only hold 0 or 1.
   if (type == "BOOL") return widened<uint8_t, bool>(entry.shape, fill, [](uint8_t v) { return v != 0; });
   if (const FileType* known = find_type(type); known && known->dtype) {
     Tensor t = Tensor::empty(entry.shape, *known->dtype);
@@ -111,7 +111,7 @@ void WeightsFile::add(WeightEntry entry) {
 namespace {
 
 // Weights in several files, as Hugging Face writes large models: model.safetensors.index.json says which
-// tensor is in which of model-00001-of-00002.safetensors and so on ("weight_map"). Older ones are
+// tensor is in which of model-00001-of-00002.safetensors and so on ("weight_map"). Older ones are called
 // pytorch_model.bin.index.json.
 class IndexedWeights : public WeightsFile {
  public:
@@ -131,7 +131,7 @@ class IndexedWeights : public WeightsFile {
         const auto found = file_of_.find(entry.name);
         if (found == file_of_.end())
           fail_input("{}: does not name tensor \"{}\" of {}", path, printable(entry.name), part->path());
-        add(entry);  // refuses one that two files have
+        add(entry);  // refuses a name that two files have
       }
     for (const auto& [tensor, file] : file_of_)
       if (!parts_.at(file)->find(tensor))
@@ -173,7 +173,7 @@ class IndexedWeights : public WeightsFile {
   std::map<std::string, std::unique_ptr<WeightsFile>> parts_;
 };
 
-// NAME-00001-of-00002.EXTENSION
+// Refuses NAME-00001-of-00002.EXTENSION.
 void refuse_weight_part(const std::string& path) {
   constexpr std::string_view kOf = "-of-";
   constexpr size_t kDigits = 5;
@@ -206,8 +206,8 @@ std::unique_ptr<WeightsFile> open_weights_part(const std::string& path, const st
     start.resize(std::min<uint64_t>(file.size(), 16));
     file.read_at(start.data(), start.size(), 0);
   }
-  // A header of less than 100 MB: the upper bytes of its length are 0.
-  // The lower ones may look like the start of a pickle.
+  // The header is below 100 MB, so the upper bytes of its length are 0. The lower ones may look like the
+  // start of a pickle.
   if (start.size() > 8 && start.substr(5, 3) == std::string(3, '\0') && start[8] == '{') {
     if (!key.empty())
       fail_input("{}: has no \"{}\", being a safetensors file; --key is for .pth files", path,

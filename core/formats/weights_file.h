@@ -1,6 +1,6 @@
-// Files of named tensors, whatever wrote them: safetensors, or PyTorch's .pth (the zip container and the
-// older pickle stream). Nothing in a file is ever executed, and every bound is checked: a damaged or hostile
-// file throws InputError, one line that names the file.
+// Files of named tensors from any program: safetensors, or PyTorch's .pth (the zip container and the older
+// pickle stream). Nothing in a file is ever executed, and every bound is checked: a damaged or hostile file
+// throws InputError with one line that names the file.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ namespace saccade {
 
 struct WeightEntry {
   std::string name;
-  std::string dtype;  // as safetensors calls it: "F32", "BF16", ...
+  std::string dtype;  // safetensors' name: "F32", "BF16", ...
   Shape shape;
 };
 
@@ -34,26 +34,26 @@ class WeightsFile {
 
   const std::string& path() const { return path_; }
   const std::vector<WeightEntry>& entries() const { return entries_; }  // in the file's order
-  const WeightEntry* find(const std::string& name) const;               // null when absent
+  const WeightEntry* find(const std::string& name) const;               // null if absent
 
-  // On the CPU, dense. f64, f32, bf16, i64, i32, u8 and bool keep their type; f16 becomes f32 (exactly), i8,
-  // i16 and u16 become i32, u32 becomes i64. Other types, and a missing name, throw InputError.
+  // Returns a dense tensor on the CPU. f64, f32, bf16, i64, i32, u8 and bool keep their type; f16 becomes f32
+  // (exactly), i8, i16, u16 become i32, u32 becomes i64. Throws InputError for others and a missing name.
   virtual Tensor read(const std::string& name) const = 0;
 
-  // Compares with their checksums all parts of the file that were not read yet, where the format has them
-  // (safetensors files of ours, PyTorch's zip container). Throws InputError naming the damaged one.
+  // Compares all parts of the file that were not read yet with their checksums, if the format has them (our
+  // safetensors files, PyTorch's zip container). Throws InputError naming the damaged part.
   virtual void verify() const {}
 
-  // The strings of a safetensors file's "__metadata__".
+  // The strings in a safetensors file's "__metadata__".
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
   // Plain values that a .pth file holds in addition to its tensors, by their path: "epoch", "args.dilation".
   const std::map<std::string, WeightScalar>& scalars() const { return scalars_; }
-  // Where in a .pth file the tensors were: "model", "ema.module", or "" for the top.
+  // The place of the tensors in a .pth file: "model", "ema.module", or "" for the top.
   const std::string& section() const { return section_; }
 
  protected:
   explicit WeightsFile(std::string path) : path_(std::move(path)) {}
-  // Throws InputError on a name that is there already.
+  // Throws InputError if the name already exists.
   void add(WeightEntry entry);
 
   std::string path_, section_;
@@ -65,21 +65,21 @@ class WeightsFile {
   std::map<std::string, size_t> index_;
 };
 
-// Recognises the format by the first bytes. An index of several files (*.index.json) stands for all of them.
-// `key`: of the dictionary that holds the tensors of a .pth file, where it is not one of the usual ones
+// Recognises the format by the first bytes. An index of several files (*.index.json) represents all of them.
+// `key` is that of the dictionary that holds the tensors of a .pth file, if it is not one of the usual ones
 // (torch_section.h).
 std::unique_ptr<WeightsFile> open_weights(const std::string& path, const std::string& key = "");
-// The same of one file, though it may be a part.
+// The same for one file, even if it is a part of several.
 std::unique_ptr<WeightsFile> open_weights_part(const std::string& path, const std::string& key = "");
 
 // ---- for the formats --------------------------------------------------------------------------------------
 
 bool is_float_dtype(std::string_view dtype);
-// Bytes of an element; 0 for a type that no format has.
+// Returns the bytes of an element; 0 for a type that no format has.
 size_t dtype_bytes(std::string_view dtype);
-// What files call a dtype of ours: "F32".
+// Returns the name of our dtype in files: "F32".
 const char* file_dtype(DType dtype);
-// A tensor from its elements as the file has them; `fill` writes all of their bytes, row-major.
+// Decodes a tensor from its elements in the file; `fill` writes all of their bytes, row-major.
 Tensor decode_tensor(const WeightEntry& entry, const std::string& path,
                      const std::function<void(void* out)>& fill);
 

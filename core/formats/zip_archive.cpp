@@ -1,5 +1,5 @@
-// The format: PKWARE's APPNOTE.TXT, sections 4.3 and 4.5.3. The directory is at the end of the file and is
-// the only thing that is believed; of an entry's own header only the length is read.
+// The format: PKWARE's APPNOTE.TXT, sections 4.3 and 4.5.3. Only the directory at the end of the file is
+// trusted; of an entry's own header only the length is read.
 #include "core/formats/zip_archive.h"
 
 #include <zlib.h>
@@ -20,7 +20,7 @@ constexpr uint64_t kEndBytes = 22, kEnd64Bytes = 56, kLocator64Bytes = 20, kReco
                    kHeaderBytes = 30;
 constexpr uint64_t kLongestComment = 0xFFFF;
 
-// A little-endian number of a record.
+// Reads a little-endian number of a record.
 template <class T>
 uint64_t number(std::string_view record, size_t at) {
   T value = 0;
@@ -38,7 +38,7 @@ ZipArchive::ZipArchive(const std::string& path) : file_(path, kWeightsFile) {
   Directory directory = find_directory();
   if (directory.place > file_.size() || directory.bytes > file_.size() - directory.place)
     damaged("its directory is outside the file");
-  // Some 100 bytes an entry; a sparse file's cost its writer nothing.
+  // An entry takes about 100 bytes; bytes of a sparse file cost its writer nothing.
   constexpr uint64_t kMaxBytes = uint64_t{64} << 20;
   if (directory.bytes > kMaxBytes)
     damaged(fmt::format("its directory has {} bytes, expected at most {}", directory.bytes, kMaxBytes));
@@ -61,7 +61,7 @@ ZipArchive::Directory ZipArchive::find_directory() const {
   uint64_t tail_bytes = std::min(file_.size(), kEndBytes + kLongestComment);
   std::string tail(tail_bytes, '\0');
   file_.read_at(tail.data(), tail.size(), file_.size() - tail_bytes);
-  // The last record whose comment ends with the file.
+  // Finds the last record whose comment ends with the file.
   size_t at = tail.rfind(kEnd);
   while (at != std::string::npos &&
          (tail.size() - at < kEndBytes || number<uint16_t>(tail, at + 20) != tail.size() - at - kEndBytes))
@@ -72,7 +72,7 @@ ZipArchive::Directory ZipArchive::find_directory() const {
   if (directory.entries != 0xFFFF && directory.bytes != 0xFFFFFFFF && directory.place != 0xFFFFFFFF)
     return directory;
 
-  // One of the numbers does not fit: the record before this one says where the long ones are.
+  // One of the numbers does not fit: the preceding record says where the long ones are.
   if (at < kLocator64Bytes || !std::string_view(tail).substr(at - kLocator64Bytes).starts_with(kLocator64))
     damaged("its directory has no zip64 part");
   uint64_t end64 = number<uint64_t>(tail, at - kLocator64Bytes + 8);
@@ -96,7 +96,7 @@ void ZipArchive::add_entry(std::string_view record, std::string_view name_bytes,
 
   uint64_t stored = number<uint32_t>(record, 20), bytes = number<uint32_t>(record, 24),
            header = number<uint32_t>(record, 42);
-  // What does not fit 32 bits stands in the zip64 field, in this order.
+  // Numbers that do not fit 32 bits are in the zip64 field, in this order.
   while (extra.size() >= 4) {
     uint64_t id = number<uint16_t>(extra, 0), length = number<uint16_t>(extra, 2);
     extra.remove_prefix(4);
@@ -116,7 +116,7 @@ void ZipArchive::add_entry(std::string_view record, std::string_view name_bytes,
   Entry entry{header, bytes, static_cast<uint32_t>(number<uint32_t>(record, 16)), name};
   if (!entries_.emplace(name, entry).second)
     fail_input("{}: entry \"{}\" appears twice", file_.path(), printable(name));
-  // Or a small file could be read without end.
+  // Otherwise a small file could be read without end.
   stored_ += bytes;
   if (stored_ > file_.size()) damaged("its entries overlap");
 }
