@@ -37,7 +37,7 @@ Tensor Context::new_gradient(size_t i, const Shape& shape, DType dtype, Device d
   const VarState* leaf = edges_ ? edges_->at(i).leaf.get() : nullptr;
   if (leaf && leaf->grad_place.defined() && !leaf->grad.defined()) {
     const Tensor& place = leaf->grad_place;
-    // A leaf that is two inputs of one op has two gradients.
+    // A leaf that is two inputs of one op gets two gradients.
     const auto same = [&](const Edge& e) { return e.leaf.get() == leaf; };
     if (place.shape() == shape && place.dtype() == dtype && place.device() == device &&
         std::count_if(edges_->begin(), edges_->end(), same) == 1)
@@ -72,7 +72,7 @@ Node::~Node() { release(); }
 void Node::release() {
   context_.saved_.clear();
   released_ = true;
-  // A long chain of nodes would be destroyed by recursion; unlink it step by step instead.
+  // Destroying a long chain of nodes would recurse; unlink it step by step instead.
   std::vector<Edge> pending = std::move(edges_);
   edges_.clear();
   while (!pending.empty()) {
@@ -88,8 +88,8 @@ namespace detail {
 
 namespace {
 
-// Ops that read the same activation share its copy. Parameters have shadows,
-// or are cast anew so that no copy stays.
+// Ops that read the same activation share its copy. Parameters have shadows, or are cast anew so that no copy
+// remains.
 Tensor shared_in_bf16(VarState& s) {
   const std::shared_ptr<Storage>& storage = s.value.storage();
   if (s.value.dtype() != DType::kF32 || storage->bf16_shadow || (s.requires_grad && !s.node))
@@ -140,14 +140,14 @@ uint64_t needs_mask(const Vars& inputs) {
 
 namespace {
 
-// Whether nobody else sees the gradient of a leaf.
+// Returns whether nobody else can see the gradient of a leaf.
 bool owns_grad(const VarState& leaf) {
   return leaf.grad.unique() ||
          (leaf.grad.storage() == leaf.grad_place.storage() && leaf.grad.raw() == leaf.grad_place.raw());
 }
 
-// slot += g in `dtype`, in place when nobody else can see the slot. What is narrower is widened as it is
-// added; a slot of one term stays as it came.
+// slot += term in `dtype`, in place if `owned`: nobody else can see the slot. Narrower terms are widened as
+// they are added; the first term is stored as it comes.
 void accumulate(Tensor& slot, const Tensor& term, DType dtype, bool owned) {
   Tensor g = widest(term.dtype(), dtype) == dtype ? term : term.to(dtype);
   if (!slot.defined()) {
@@ -163,7 +163,7 @@ void accumulate(Tensor& slot, const Tensor& term, DType dtype, bool owned) {
   slot = sum;
 }
 
-// Of what a backward returned for input i, which needs it.
+// Checks what a backward returned for input i, which needs a gradient.
 void check_gradient(const Node& node, size_t i, const Tensor& g, bool finite) {
   const Shape& shape = node.edges()[i].shape;
   SACCADE_CHECK(g.defined(), "[backward] op {} returned no gradient for input {}", node.name(), i);
@@ -174,7 +174,7 @@ void check_gradient(const Node& node, size_t i, const Tensor& g, bool finite) {
     fail("[backward] op {} made a non-finite gradient for its input {} of shape {}", node.name(), i, shape);
 }
 
-// Which leaves of a graph are still to be given something.
+// Tracks which leaves of a graph still expect gradients.
 class OpenLeaves {
  public:
   OpenLeaves(Node* root, const LeafObserver& done) : done_(done) {
@@ -221,11 +221,11 @@ void run(const Var& root, const Tensor& seed, bool checked, const LeafObserver* 
   struct Pending {
     std::shared_ptr<Node> node;
     Tensor grad;
-    DType dtype = DType::kF32;  // that the node wants
+    DType dtype = DType::kF32;  // the dtype that the node expects
   };
   std::optional<OpenLeaves> leaves;
   if (observer) leaves.emplace(root.state()->node.get(), *observer);
-  std::map<uint64_t, Pending, std::greater<>> queue;  // by creation order, newest first
+  std::map<uint64_t, Pending, std::greater<>> queue;  // by order of creation, newest first
   auto give = [&](const Edge& edge, const Tensor& g) {
     if (edge.node) {
       Pending& p = queue[edge.node->sequence()];
@@ -239,8 +239,8 @@ void run(const Var& root, const Tensor& seed, bool checked, const LeafObserver* 
       if (leaves) leaves->given(*edge.leaf);
     }
   };
-  // Where the only gradient of the node is added, if something is there, of the same dtype,
-  // that nobody else sees.
+  // Returns the sum to which the node's only gradient is added, if it already holds something of the same
+  // dtype that nobody else sees.
   auto only_sum = [&](const Node& node) -> Tensor* {
     if (node.edges().size() != 1 || !node.context().needs(0)) return nullptr;
     const Edge& edge = node.edges()[0];

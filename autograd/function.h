@@ -3,9 +3,9 @@
 //   struct Gelu {
 //     static constexpr const char* kName = "gelu";
 //     static constexpr auto macs = no_macs;
-//     // Only where an input is not taken as it is.
+//     // Only if an input is not taken as it is.
 //     static constexpr std::array kCasts{Cast::kF32};
-//     // Only where there are attributes (autograd/scope.h).
+//     // Only if there are attributes (autograd/scope.h).
 //     void describe(OpAttributes& to) const;
 //     // Saves what backward needs: ctx.save(x).
 //     Tensor forward(Context& ctx, const Tensors& in) const;
@@ -14,9 +14,9 @@
 //   };
 //   Var gelu(const Var& x) { return run_op(Gelu{}, {x}); }
 //
-// An op of one input whose gradient is zero but for a part may also have
+// An op with one input whose gradient is zero except for a part may also have
 //   bool add_backward(const Context& ctx, const Tensor& dy, Tensor& sum) const;
-// which adds it to a sum that is there already, contiguous and of dy's dtype, or refuses (false).
+// which adds the gradient to an existing sum, contiguous and of dy's dtype, or returns false to refuse.
 //
 // backward *returns* gradients; the engine accumulates them in a fixed order. The gradient is that of
 // dot(output, dy). A gradient may have another floating dtype than its input: the engine casts it.
@@ -35,14 +35,14 @@
 
 namespace saccade {
 
-// How an op wants one of its inputs before forward. An op lists them in kCasts; the last one holds for all
-// further inputs. Integer and bool inputs pass untouched; where one of the inputs is f64, all that are cast
+// The dtype to which an op's input is cast before forward. An op lists them in kCasts; the last one applies
+// to all further inputs. Integer and bool inputs are not cast. If one of the inputs is f64, all that are cast
 // become f64.
 enum class Cast : uint8_t {
   kCompute,  // execution().compute: factors of products and convolutions, attention's values
-  kF32,      // biases and statistics (they meet sums in f32), losses, boxes, coordinates
-  kWidest,   // the widest dtype among the inputs with this cast: terms of a sum, what a norm normalises
-  kSame,     // its own: all inputs of an op without kCasts
+  kF32,      // biases and statistics (added to f32 sums), losses, boxes, coordinates
+  kWidest,   // the widest dtype among the inputs with this cast: terms of a sum, inputs of a norm
+  kSame,     // its own dtype: all inputs of an op without kCasts
 };
 template <class Op>
 inline constexpr auto kCastsOf = [] {
@@ -52,42 +52,42 @@ inline constexpr auto kCastsOf = [] {
     return std::array{Cast::kSame};
 }();
 
-// The multiply-accumulates of an op without products. Others have
+// The multiply-accumulates of an op without products. Other ops have
 //   int64_t macs(const Tensors& in, const Tensor& out) const;
-// of the cast inputs and what forward made of them (docs/complexity.md).
+// with the cast inputs and the result of forward (docs/complexity.md).
 inline constexpr auto no_macs = [](const Tensors&, const Tensor&) -> int64_t { return 0; };
 
-// The dtype of sums of products of `dtype`: of biases, statistics and weight gradients.
+// The dtype for sums of products of `dtype`, such as biases, statistics and weight gradients.
 constexpr DType sum_dtype(DType dtype) { return dtype == DType::kF64 ? DType::kF64 : DType::kF32; }
 
 struct Edge;
 
 class Context {
  public:
-  // Keeps tensors for backward, if there will be one. They may be undefined.
+  // Keeps tensors, which may be undefined, for backward, if there will be one.
   template <class... T>
   void save(const T&... tensors) {
     if (needs_any()) (keep(tensors), ...);
   }
-  // The i-th saved tensor; throws when its storage was changed in place since.
+  // Returns the i-th saved tensor. Throws if its storage was changed in place since it was saved.
   const Tensor& saved(size_t i) const;
-  // Does input i need a gradient? Usable in both directions; false for absent inputs.
+  // Returns whether input i needs a gradient. Usable in both directions; false for absent inputs.
   bool needs(size_t i) const { return i < 64 && ((needs_ >> i) & 1u) != 0; }
   bool needs_any() const { return needs_ != 0; }
-  // Where backward writes the gradient of input i, if it returns that tensor or a view of all of it: an
-  // empty tensor, or the memory that a leaf keeps for its gradient.
+  // Returns the tensor to which backward writes the gradient of input i, if it returns that tensor or a view
+  // of all of it: an empty tensor, or the memory that a leaf keeps for its gradient.
   Tensor new_gradient(size_t i, const Shape& shape, DType dtype, Device device) const;
-  // The same for an input that is like a tensor; undefined where no gradient is needed.
+  // The same for an input like the given tensor; undefined if no gradient is needed.
   Tensor new_gradient(size_t i, const Tensor& like) const {
     return needs(i) ? new_gradient(i, like.shape(), like.dtype(), like.device()) : Tensor();
   }
-  // Those of the first n inputs, which are also the first n that were saved.
+  // The same for the first n inputs, which must also be the first n saved tensors.
   Gradients empty_gradients(size_t n) const;
-  // Key and call number of this op's random stream; fixed at forward, so backward redraws the same numbers.
+  // Key and call number of this op's random stream. Fixed in forward, so backward redraws the same numbers.
   struct RandomStream {
     uint64_t key, call;
-    int64_t sample_first, samples;  // of the execution state
-    // The place of the first of `count` equal parts of the samples' tensor among those of all processes.
+    int64_t sample_first, samples;  // from the execution state
+    // The index of the first of `count` equal parts of this process's samples among those of all processes.
     int64_t first_of(int64_t count) const { return samples > 0 ? count / samples * sample_first : 0; }
   };
   RandomStream random_stream();
@@ -106,10 +106,10 @@ class Context {
   bool has_stream_ = false;
   RandomStream stream_{};
   std::string_view name_;
-  const std::vector<Edge>* edges_ = nullptr;  // of the node that has this context
+  const std::vector<Edge>* edges_ = nullptr;  // of the node that owns this context
 };
 
-// Where the gradient of one input goes: to the node that made it or to a leaf. Holds no activation: what
+// The destination of one input's gradient: the node that made the input, or a leaf. Holds no activation: what
 // backward does not save is freed as soon as the forward code drops it. All empty for an input that needs no
 // gradient.
 struct Edge {
@@ -125,7 +125,7 @@ class Node {
   virtual ~Node();
   virtual Gradients run_backward(const Tensor& dy) = 0;
   virtual bool add_backward(const Tensor&, Tensor&) { return false; }
-  // Whether its backward adds to leaves that are not among its inputs: ops that say kHasOwnGraph.
+  // Whether its backward adds to leaves that are not among its inputs: true for ops with kHasOwnGraph.
   virtual bool has_own_graph() const = 0;
   std::string_view name() const { return context_.name_; }
   uint64_t sequence() const { return sequence_; }
@@ -168,7 +168,7 @@ class OpNode final : public Node {
 };
 }  // namespace detail
 
-// Runs op on the inputs and records it when one of them needs a gradient. Undefined inputs stay undefined
+// Runs op on the inputs and records it if one of them needs a gradient. Undefined inputs become undefined
 // tensors.
 template <class Op>
 Var run_op(Op op, const Vars& inputs) {

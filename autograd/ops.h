@@ -1,7 +1,6 @@
-// The differentiable ops: the only public way to make a graph. Shapes in comments; "..." is any leading
-// shape. Feature maps are [N, H, W, C], tokens [N, S, C]. Errors: Error with "[op] what, got ..., expected
-// ...". Every op here has a row in the op table (tests/autograd/op_table.h); a test fails for one that has
-// none.
+// The differentiable ops: the only public way to build a graph. Shapes are in comments; "..." is any leading
+// shape. Feature maps are [N, H, W, C], tokens [N, S, C]. Errors are Error with "[op] what, got ..., expected
+// ...". Every op here has a row in the op table (tests/autograd/op_table.h); a test fails for one without.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +17,7 @@ Var add(const Var& a, const Var& b);
 Var sub(const Var& a, const Var& b);
 Var mul(const Var& a, const Var& b);
 Var div(const Var& a, const Var& b);
-Var maximum(const Var& a, const Var& b);  // at a tie the gradient goes to a
+Var maximum(const Var& a, const Var& b);  // in a tie the gradient goes to a
 Var minimum(const Var& a, const Var& b);
 Var add_relu(const Var& a, const Var& b);  // relu(a + b), same shapes: the end of a residual block
 
@@ -33,7 +32,7 @@ inline Var square(const Var& x) { return unary(kernels::UnaryOp::kSquare, x); }
 inline Var sigmoid(const Var& x) { return unary(kernels::UnaryOp::kSigmoid, x); }
 inline Var tanh(const Var& x) { return unary(kernels::UnaryOp::kTanh, x); }
 inline Var relu(const Var& x) { return unary(Activation::kRelu, x); }
-inline Var gelu(const Var& x) { return unary(Activation::kGelu, x); }  // the exact erf form
+inline Var gelu(const Var& x) { return unary(Activation::kGelu, x); }  // the exact form with erf
 inline Var silu(const Var& x) { return unary(Activation::kSilu, x); }  // x sigmoid(x)
 Var clamp(const Var& x, double low, double high);                      // gradient 1 inside and at the bounds
 // log(max(x, eps) / max(1 - x, eps)) of x clamped to [0, 1]  (DETR family; eps 1e-5)
@@ -41,7 +40,7 @@ Var inverse_sigmoid(const Var& x, double eps = 1e-5);
 Var cast(const Var& x, DType dtype);  // between floating dtypes
 
 // ---- reductions and softmax -------------------------------------------------------------------------------
-Var sum(const Var& x);  // -> [] (f32 sums in f32, pairwise)
+Var sum(const Var& x);  // -> [] (f32 is summed in f32, pairwise)
 Var sum(const Var& x, std::span<const int> axes, bool keep_dims = false);
 Var mean(const Var& x);
 Var mean(const Var& x, std::span<const int> axes, bool keep_dims = false);
@@ -61,8 +60,8 @@ Var embedding(const Var& weight, const Tensor& indices);  // weight [V, C], indi
 Var masked_fill(const Var& x, const Tensor& mask, double value);
 
 // ---- matrix products (oneDNN, cuBLASLt) -------------------------------------------------------------------
-// The compute dtype, or that of the sums: f32 (f64 for f64) for coordinates and logits, which on a GPU are
-// then never rounded to the compute dtype and need no cast.
+// The compute dtype, or that of sums: f32 (f64 for f64), for coordinates and logits, which on a GPU are then
+// never rounded to the compute dtype and need no cast.
 enum class ProductDtype : uint8_t { kCompute, kSums };
 // y = act(x weight^T + bias): x [..., K], weight [N, K] (PyTorch's layout), bias [N] or undefined -> [..., N]
 Var linear(const Var& x, const Var& weight, const Var& bias, Activation activation = Activation::kNone,
@@ -80,13 +79,13 @@ struct Conv2dOptions {
 // weight [C_out, C_in / groups, R, S] (PyTorch's OIHW), bias [C_out] or undefined
 Var conv2d(const Var& x, const Var& weight, const Var& bias, const Conv2dOptions& options = {},
            Activation activation = Activation::kNone);
-// relu(conv2d(x, weight, bias) + residual), the residual of the result's shape:
-// the end of a residual block whose norm is folded.
+// relu(conv2d(x, weight, bias) + residual), where the residual has the result's shape: the end of a residual
+// block with a folded norm.
 Var conv2d_add_relu(const Var& x, const Var& weight, const Var& bias, const Var& residual,
                     const Conv2dOptions& options = {});
-// One convolution on maps of several sizes, with stride 1 and odd windows, padded so that the sizes stay. x
-// [N * cells, C] and the result [N * cells, C_out] are the cells of N images of the first level, then those
-// of the next.
+// One convolution on maps of several sizes, with stride 1 and odd windows, padded so that the sizes stay the
+// same. x [N * cells, C] and the result [N * cells, C_out] hold the cells of N images of the first level,
+// then those of the next.
 Var conv2d_levels(const Var& x, const FeatureLevels& levels, const Var& weight, const Var& bias,
                   Activation activation = Activation::kNone);
 Var max_pool2d(const Var& x, int64_t kernel, int64_t stride, int64_t padding);
@@ -94,16 +93,15 @@ Var max_pool2d(const Var& x, int64_t kernel, int64_t stride, int64_t padding);
 // [N, H * stride, W * stride, C_out]
 Var conv_transpose2d(const Var& x, const Var& weight, const Var& bias, int64_t stride,
                      Activation activation = Activation::kNone);
-// The mean of cells floor(i * before / after) up to ceil((i + 1) * before / after) of each axis (PyTorch's
-// AdaptiveAvgPool2d), which may overlap. -> [N, height, width, C]
+// The mean over cells floor(i * before / after) up to ceil((i + 1) * before / after) of each axis (PyTorch's
+// AdaptiveAvgPool2d); these ranges may overlap. -> [N, height, width, C]
 Var adaptive_avg_pool2d(const Var& x, int64_t height, int64_t width);
-// Windows that touch; at the lower and right edge they are averages of the cells that there are (PyTorch's
-// ceil_mode).
+// Adjacent windows; at the lower and right edge they average only the existing cells (PyTorch's ceil_mode).
 Var avg_pool2d(const Var& x, int64_t window);
 
 // ---- normalisation; statistics and affine parameters in f32 (f64 for f64 x), output in x's dtype ----------
-// Over all axes but the last. training: batch statistics, and the running ones are updated in place as
-// PyTorch does (unbiased variance, momentum); otherwise the running ones are used.
+// Over all axes but the last. With `training`, uses batch statistics and updates the running ones in place as
+// PyTorch does (unbiased variance, momentum); otherwise uses the running ones.
 Var batch_norm(const Var& x, const Var& weight, const Var& bias, Tensor& running_mean, Tensor& running_var,
                bool training, double momentum = 0.1, double eps = 1e-5,
                Activation activation = Activation::kNone);
@@ -115,7 +113,7 @@ Var channel_affine(const Var& x, const Tensor& scale, const Tensor& shift,
 Var affine_add_relu(const Var& x, const Tensor& scale, const Tensor& shift, const Var& residual);
 // x [N, ..., C]; statistics per sample and group of C / groups neighbouring channels
 Var group_norm(const Var& x, const Var& weight, const Var& bias, int64_t groups, double eps = 1e-5);
-// Over the last axis of x, or of x + residual when residual (same shape) is defined.
+// Over the last axis of x, or of x + residual if residual (same shape) is defined.
 Var layer_norm(const Var& x, const Var& weight, const Var& bias, double eps = 1e-5, const Var& residual = {});
 // layer_norm of residual + dropout(x, p, training), in the wider of their dtypes.
 Var dropout_norm(const Var& x, double p, bool training, const Var& residual, const Var& weight,
@@ -129,32 +127,32 @@ Var drop_path(const Var& x, double p, bool training);
 
 // ---- sampling and attention -------------------------------------------------------------------------------
 // x [N, H, W, C], grid [N, P, 2] as (x, y) in [-1, 1] -> [N, P, C]; bilinear, zeros outside. Coordinates in
-// f32. A grid [N, G, P, 2] has other points for each of G groups of neighbouring channels.
+// f32. A grid [N, G, P, 2] has separate points for each of G groups of neighbouring channels.
 Var grid_sample(const Var& x, const Var& grid, bool align_corners);
 
 // x [N, H, W, C] -> [N, height, width, C]. Nearest: cell floor(i * before / after) of each axis (PyTorch's
-// "nearest", but for what that rounds). Bilinear between centres (PyTorch's with align_corners = false; no
-// smoothing where it shrinks).
+// "nearest" without its rounding errors). Bilinear: between centres (PyTorch's with align_corners = false; no
+// antialiasing when shrinking).
 Var resize_nearest(const Var& x, int64_t height, int64_t width);
 Var resize_bilinear(const Var& x, int64_t height, int64_t width);
 
 struct RoiAlignOptions {
   int64_t size = 7;
   std::vector<int64_t> strides{};  // of each level
-  int64_t sampling_ratio = 0;  // samples a side of a cell; 0: the pixels of the map that it has, rounded up
-  // The centre of a map's first cell is half a stride from the edge; else on it, and boxes are at least a
-  // cell wide and high.
+  int64_t sampling_ratio = 0;      // samples per side of a cell; 0: its pixels of the map, rounded up
+  // If true, the centre of a map's first cell is half a stride from the edge. Otherwise it is on the edge,
+  // and boxes are at least a cell wide and high.
   bool aligned = true;
 };
-// Boxes cut out of a pyramid (He et al. 2017, Mask R-CNN, section 3): levels [N, H_l, W_l, C]; rois f32
-// [R, 4], corners in pixels of the padded image; i64 [R] the level and the image of each; one of a level or
-// image that there is not (-1) gives zeros. -> [R, size, size, C]. Only the levels get gradients.
+// Crops boxes from a pyramid (He et al. 2017, Mask R-CNN, section 3): levels [N, H_l, W_l, C]; rois f32
+// [R, 4], corners in pixels of the padded image; i64 [R] the level and the image of each roi; a level or
+// image that does not exist (-1) gives zeros. -> [R, size, size, C]. Only the levels get gradients.
 Var roi_align(const Vars& levels, const Tensor& rois, const Tensor& level_of_roi, const Tensor& image_of_roi,
               const RoiAlignOptions& options);
 
-// A relative position bias for keys that are between the cells (Xia et al. 2022, DAT, eq. 8; docs/dmha.md):
+// A relative position bias for keys that lie between the cells (Xia et al. 2022, DAT, eq. 8; docs/dmha.md):
 // table [H, rows, columns] sampled bilinearly at (query point - key point) / 2, corners aligned, zeros
-// outside. query_points [N or 1, Q, 2] and key_points [N, G, S, 2] as (x, y) in [-1, 1]; the heads of one of
+// outside. query_points [N or 1, Q, 2] and key_points [N, G, S, 2] as (x, y) in [-1, 1]; the heads of each of
 // the G groups share their keys' points. -> [N, H, Q, S] in f32.
 Var sampled_position_bias(const Var& table, const Var& query_points, const Var& key_points);
 
@@ -172,30 +170,30 @@ Var attention(const Var& query, const Var& key, const Var& value, const Tensor& 
 
 struct WindowAttentionOptions {
   int64_t heads = 1;
-  int64_t window = 7;  // tokens a side
+  int64_t window = 7;  // tokens per side
   int64_t shift = 0;   // the windows start this far down and right, wrapped around; 0 <= shift < window
   double scale = 0;    // 0: 1 / sqrt(head size)
 };
-// Attention inside the windows of a map (Swin, eq. 3 and 4), the windows neither copied nor masked in memory.
-// qkv [N, H, W, 3C], queries, keys and values one after the other; table [(2t - 1)^2, heads] or undefined, t
-// >= window: the relative position bias, of which a smaller window uses the middle; padding [3C] or undefined
-// (zeros): what the tokens hold that fill the last windows where the window does not divide the map (the
-// projection's bias); mask bool [N, H, W] or undefined, true = ignored as a key. Tokens that only the shift
-// brings together get -100 added to their score. -> [N, H, W, C]
+// Attention inside the windows of a map (Swin, eq. 3 and 4); the windows are neither copied nor masked in
+// memory. qkv [N, H, W, 3C] holds queries, keys and values one after the other. table [(2t - 1)^2, heads] or
+// undefined, t >= window: the relative position bias, of which a smaller window uses the middle. padding [3C]
+// or undefined (zeros): the values of the tokens that fill the last windows if the window does not divide the
+// map (the projection's bias). mask bool [N, H, W] or undefined, true = ignored as a key. Pairs of tokens
+// that are only brought together by the shift get -100 added to their score. -> [N, H, W, C]
 Var window_attention(const Var& qkv, const Var& table, const Var& padding, const Tensor& mask,
                      const WindowAttentionOptions& options);
 
 struct NeighbourhoodAttentionOptions {
   int64_t heads = 1;
-  int64_t window = 7;  // tokens a side of what a query sees, odd
+  int64_t window = 7;  // tokens per side of the window that a query sees, odd
   double scale = 0;    // 0: 1 / sqrt(head size)
 };
 // Each query of a map attends to the window of tokens around it (Hassani et al. 2023, "Neighborhood Attention
-// Transformer"); at the edges, where that would be outside, to the nearest one that is inside: window^2
-// keys for all. qkv [N, H, W, 3C], queries, keys and values one after the other, H and W at least the window;
-// table [heads, 2 window - 1, 2 window - 1] or undefined: the relative position bias, of rows and columns
-// key - query + window - 1; mask bool [N, H, W] or undefined, true = ignored as a key; a query that sees such
-// keys only gets zeros. -> [N, H, W, C]
+// Transformer") or, at the edges, to the nearest window inside the map: every query has window^2 keys. qkv
+// [N, H, W, 3C] holds queries, keys and values one after the other; H and W are at least the window. table
+// [heads, 2 window - 1, 2 window - 1] or undefined: the relative position bias, of rows and columns key -
+// query + window - 1. mask bool [N, H, W] or undefined, true = ignored as a key; a query that sees only such
+// keys gets zeros. -> [N, H, W, C]
 Var neighbourhood_attention(const Var& qkv, const Var& table, const Tensor& mask,
                             const NeighbourhoodAttentionOptions& options);
 
@@ -208,26 +206,26 @@ Var neighbourhood_attention(const Var& qkv, const Var& table, const Tensor& mask
 Var ms_deform_attn(const Var& value, const Var& reference_points, const Var& offsets, const Var& logits,
                    const FeatureLevels& levels);
 
-// Discrete sampling (RT-DETRv2): for reference points and offsets as above the cells that the points lie in,
-// which stand for them as offsets from references [N, Q, L, 2] of zeros. In f32; without a gradient.
+// Discrete sampling (RT-DETRv2): for reference points and offsets as above, returns the cells in which the
+// points lie, as offsets from references [N, Q, L, 2] of zeros. In f32; without a gradient.
 // -> [N, Q, M, L, P, 2]
 Var ms_deform_cells(const Var& reference_points, const Var& offsets, const FeatureLevels& levels);
 
 // ---- losses, all in f32; sums, so that the caller divides -------------------------------------------------
-// Whether the rows (of logits or pairs) are summed all together, to a scalar,
-// or as this many parts of equal size, to [parts].
+// Whether the rows (of logits or pairs) are all summed to a scalar, or as this many parts of equal size to
+// [parts].
 struct LossParts {
   int64_t count = 1;
   bool is_scalar = true;
   static LossParts apart(int64_t count) { return {count, false}; }
 };
-// logits [..., K]; labels i64 [...], the class or K or -1 for "no object" -> [] sum over everything
+// logits [..., K]; labels i64 [...], the class, or K or -1 for "no object" -> [] sum over everything
 // (RetinaNet's focal loss)
 Var sigmoid_focal_loss(const Var& logits, const Tensor& labels, double alpha, double gamma,
                        LossParts parts = {});
 // As above with soft targets from quality [...], the IoU in [0, 1] of the labelled class's box
-// (core/kernels/losses/losses.h has the formulas; weights and targets that follow from the logits take no
-// gradient but the background's of iou_aware_loss):
+// (core/kernels/losses/losses.h has the formulas; weights and targets that depend on the logits get no
+// gradient, except the background's in iou_aware_loss):
 // target q, weight q for the label, alpha * p^gamma elsewhere (varifocal loss)
 Var varifocal_loss(const Var& logits, const Tensor& labels, const Tensor& quality, double alpha, double gamma,
                    LossParts parts = {});
@@ -247,8 +245,8 @@ Var cross_entropy(const Var& logits, const Tensor& labels, const Tensor& class_w
 Var giou_loss(const Var& boxes, const Tensor& targets, LossParts parts = {});
 // sum |boxes - targets|
 Var l1_loss(const Var& boxes, const Tensor& targets, LossParts parts = {});
-// Numbers of several vectors, each times a factor of its own. parts gets the products, f32 [terms], and the
-// result, [], is their sum, added in this order. Every number of every vector is in one term.
+// A sum of numbers of several vectors, each times its own factor. parts gets the products, f32 [terms], and
+// the result, [], is their sum, added in this order. Every number of every vector must be in one term.
 struct WeightedTerm {
   size_t vector;
   int64_t element;

@@ -1,5 +1,5 @@
-// recomputed(): a node that keeps its inputs only, and runs the function again, with a graph, when its
-// gradient is asked for.
+// recomputed(): a node that keeps only its inputs and runs the function again, with a graph, when its
+// gradient is needed.
 #include "autograd/engine.h"
 
 namespace saccade {
@@ -58,8 +58,7 @@ struct Recomputed {
 
 Var recomputed(const std::function<Var(const Vars&)>& fn, const Vars& inputs) {
   if (!execution().grad_enabled) return fn(inputs);
-  // A scalar that always needs a gradient keeps the node in the graph when only parameters inside fn need
-  // one.
+  // A scalar that always needs a gradient keeps the node in the graph if only parameters inside fn need one.
   Vars with_anchor = inputs;
   with_anchor.push_back(Var(Tensor::zeros({}), true));
   auto body = [fn](const Vars& v) { return fn(Vars(v.begin(), v.end() - 1)); };

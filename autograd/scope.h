@@ -1,4 +1,4 @@
-// Scopes of the execution state that only ops know.
+// Observers of ops, and the scope that records no graph.
 #pragma once
 
 #include <string>
@@ -12,10 +12,10 @@
 
 namespace saccade {
 
-// What an op is besides its inputs, by name: for observers that write ops down.
+// The attributes of an op besides its inputs, by name: for observers that write ops down.
 // An op with attributes lists them in
 //   void describe(OpAttributes& to) const;
-// which run_op calls before forward, and only when somebody observes.
+// which run_op calls before forward, but only if there is an observer.
 class OpAttributes {
  public:
   using Value = std::variant<int64_t, double, std::vector<int64_t>, Tensor>;
@@ -26,7 +26,7 @@ class OpAttributes {
   OpAttributes& add(std::string_view name, const Shape& shape) {
     return add(name, std::vector<int64_t>(shape.begin(), shape.end()));
   }
-  // Null: there is none of this name and type.
+  // Returns null if there is none of this name and type.
   template <class T>
   const T* find(std::string_view name) const {
     for (const auto& [key, value] : entries_)
@@ -39,8 +39,8 @@ class OpAttributes {
   std::vector<std::pair<std::string, Value>> entries_;
 };
 
-// Sees every op that runs while it is execution().observer (summary counts with it, the diagnosis of a bad
-// loss looks for the first bad one).
+// Sees every op that runs while it is execution().observer (the summary counts with it; the diagnosis of a
+// bad loss looks for the first bad op).
 class OpObserver {
  public:
   struct Op {
@@ -53,19 +53,19 @@ class OpObserver {
   };
   virtual ~OpObserver() = default;
   virtual void observe(const Op& op) = 0;
-  // Sees what kernels make of an op's output outside the graph (observe_kernel), macs not counted.
+  // Sees what kernels compute from an op's output outside the graph (observe_kernel); macs are not counted.
   virtual void observe_kernel(const Op&) {}
 };
 
-// To be called where a model leaves the graph and comes back with what follows from its inputs: the best
-// tokens, the sines of boxes. Without it an exporter could not know where the output comes from.
+// Must be called where a model leaves the graph and returns with something derived from its inputs, such as
+// the best tokens or the sines of boxes. Without it an exporter could not know where the output comes from.
 inline void observe_kernel(std::string_view name, const std::vector<Tensor>& inputs, const Tensor& output,
                            const OpAttributes& attributes) {
   if (OpObserver* observer = execution().observer)
     observer->observe_kernel({name, inputs, output, 0, execution().module, attributes});
 }
 
-// No graph is recorded inside.
+// Records no graph within the block.
 class NoGrad : ExecutionScope {
  public:
   NoGrad() { execution().grad_enabled = false; }

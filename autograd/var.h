@@ -1,5 +1,5 @@
-// Var: a tensor that may have history. Differentiable ops take Vars; leaving the graph is the explicit
-// .value(). Copies of a Var are the same variable. No double backward, no forward mode.
+// Var: a tensor that may have a history. Differentiable ops take Vars; .value() leaves the graph explicitly.
+// Copies of a Var are the same variable. No double backward, no forward mode.
 #pragma once
 
 #include <memory>
@@ -15,13 +15,13 @@ class Node;
 struct VarState {
   Tensor value;
   Tensor grad;  // leaves only: the sum of all gradients since clear_grad()
-  // Leaves only: memory that is kept for grad, or undefined. Backward functions that make a new gradient
-  // write it there (Context::new_gradient), and nobody else may write there between clear_grad() calls.
+  // Leaves only: memory that is reserved for grad, or undefined. Backward functions that make a new gradient
+  // write it there (Context::new_gradient); nobody else may write there between clear_grad() calls.
   Tensor grad_place;
   std::shared_ptr<Node> node;
   bool requires_grad = false;
-  // The value in bf16 after an op has cast it, for the next one, and the storage and version that it was made
-  // of.
+  // The value in bf16, kept for the next op after an op has cast it, and the storage and version from which
+  // it was made.
   Tensor in_bf16 = {};
   std::weak_ptr<Storage> bf16_of = {};
   uint32_t bf16_version = 0;
@@ -29,7 +29,7 @@ struct VarState {
 
 class Var {
  public:
-  Var() = default;  // undefined: stands for an absent optional input
+  Var() = default;  // undefined: represents an absent optional input
   explicit Var(Tensor value, bool requires_grad = false)
       : state_(std::make_shared<VarState>(VarState{std::move(value), {}, {}, nullptr, requires_grad})) {}
 
@@ -56,7 +56,7 @@ class Var {
 
 using Vars = std::vector<Var>;
 using Tensors = std::vector<Tensor>;
-// What a backward function returns: one entry per input, undefined where the input needs none.
+// The result of a backward function: one entry per input, undefined if the input needs none.
 using Gradients = std::vector<Tensor>;
 
 }  // namespace saccade

@@ -6,7 +6,7 @@
 
 namespace saccade {
 
-// The gradient of broadcasting: g summed to `shape` (times scale); g itself when there is nothing to do.
+// The gradient of broadcasting: g summed to `shape` (times scale), or g itself if nothing is to be done.
 inline Tensor sum_to(const Tensor& g, const Shape& shape, double scale = 1) {
   if (g.shape() == shape && scale == 1) return g;
   Tensor y = Tensor::empty(shape, g.dtype(), g.device());

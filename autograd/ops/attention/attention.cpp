@@ -1,5 +1,4 @@
-// Scaled-dot-product attention. Keeps its inputs and one number a row; the weights are recomputed in
-// backward.
+// Scaled-dot-product attention. Keeps its inputs and one number per row; backward recomputes the weights.
 #include "core/kernels/attention/attention.h"
 
 #include <cmath>
@@ -11,7 +10,7 @@ namespace {
 
 struct Attention {
   static constexpr const char* kName = "attention";
-  // The bias joins the scores, which are always f32 or wider.
+  // The bias is added to the scores, which are always f32 or wider.
   static constexpr std::array kCasts{Cast::kCompute, Cast::kCompute, Cast::kCompute, Cast::kF32};
 
   Tensor mask;
@@ -41,7 +40,7 @@ struct Attention {
     Tensor y = Tensor::empty({q.dim(0), q.dim(1), v.dim(2)}, q.dtype(), q.device());
     Tensor lse = Tensor::empty({q.dim(0), params.heads, q.dim(1)}, sum_dtype(q.dtype()), q.device());
     kernels::attention_forward(q, k, v, mask, bias, params, y, lse);
-    // What follows, a linear layer, keeps the output anyway.
+    // The next op, a linear layer, keeps the output anyway.
     ctx.save(q, k, v, mask, bias, lse, y.device() == Device::kCuda ? y : Tensor());
     return y;
   }

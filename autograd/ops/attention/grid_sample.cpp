@@ -1,4 +1,4 @@
-// Bilinear sampling of a feature map at free positions.
+// Bilinear sampling of a feature map at arbitrary positions.
 #include "core/kernels/grid_sample/grid_sample.h"
 
 #include "autograd/ops.h"

@@ -1,5 +1,4 @@
-// Multi-scale deformable attention. Saves its inputs only: the softmax and the samples are recomputed in
-// backward.
+// Multi-scale deformable attention. Saves only its inputs: backward recomputes the softmax and the samples.
 #include "core/kernels/ms_deform_attn/ms_deform_attn.h"
 
 #include "autograd/ops.h"
@@ -19,7 +18,7 @@ struct MsDeformAttn {
     to.add("levels", std::move(sizes));
   }
 
-  // Offsets hold two numbers a sample; each sample weighs D channels of four corners, and once more by its
+  // Offsets have two numbers per sample; each sample weights D channels of four corners, and once more by its
   // attention weight.
   static int64_t macs(const Tensors& in, const Tensor&) { return in[2].numel() / 2 * in[0].dim(3) * 5; }
 
@@ -42,7 +41,7 @@ struct MsDeformAttn {
   }
 };
 
-// Piecewise constant, so that nothing is learnt through it.
+// Piecewise constant, so it passes no gradient.
 struct MsDeformCells {
   static constexpr const char* kName = "ms_deform_cells";
   static constexpr std::array kCasts{Cast::kF32};

@@ -1,5 +1,5 @@
-// Attention of the tokens of a map to those around them. Keeps its inputs and one number a query and head;
-// the weights are recomputed in backward.
+// Attention of the tokens of a map to those around them. Keeps its inputs and one number per query and head;
+// backward recomputes the weights.
 #include "core/kernels/neighbourhood_attention/neighbourhood_attention.h"
 
 #include <cmath>
@@ -11,7 +11,7 @@ namespace {
 
 struct NeighbourhoodAttention {
   static constexpr const char* kName = "neighbourhood_attention";
-  // The table joins the scores, which are f32 or wider.
+  // The table is added to the scores, which are f32 or wider.
   static constexpr std::array kCasts{Cast::kCompute, Cast::kF32};
 
   Tensor mask;

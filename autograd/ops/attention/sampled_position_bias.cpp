@@ -1,5 +1,5 @@
-// Relative position bias at continuous displacements: what a table of whole-cell displacements becomes when
-// keys move.
+// Relative position bias at continuous displacements: the generalisation of a table of whole-cell
+// displacements to keys that move.
 #include "core/kernels/sampled_position_bias/sampled_position_bias.h"
 
 #include "autograd/ops.h"

@@ -1,5 +1,5 @@
-// Attention inside the windows of a token map. Keeps its inputs and one number a row; the weights are
-// recomputed in backward.
+// Attention inside the windows of a token map. Keeps its inputs and one number per row; backward recomputes
+// the weights.
 #include "core/kernels/window_attention/window_attention.h"
 
 #include <cmath>
@@ -11,7 +11,7 @@ namespace {
 
 struct WindowAttention {
   static constexpr const char* kName = "window_attention";
-  // The table joins the scores, which are f32 or wider.
+  // The table is added to the scores, which are f32 or wider.
   static constexpr std::array kCasts{Cast::kCompute, Cast::kF32, Cast::kCompute};
 
   Tensor mask;
@@ -21,7 +21,7 @@ struct WindowAttention {
     to.add("scale", params.scale);
   }
 
-  // Scores and sums of every window, the tokens that fill up the last windows too.
+  // Scores and sums of every window, including the tokens that fill up the last windows.
   int64_t macs(const Tensors& in, const Tensor& out) const {
     kernels::WindowGeometry map(out.dim(1), out.dim(2), params);
     int64_t tokens = params.window * params.window;

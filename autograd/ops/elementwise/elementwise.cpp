@@ -16,7 +16,7 @@ Tensor run_binary(BinaryOp op, const Tensor& a, const Tensor& b, const char* nam
   return y;
 }
 
-// add and sub need no saved values
+// add and sub save no values.
 template <BinaryOp kOp>
 struct Sum {
   static constexpr const char* kName = kOp == BinaryOp::kAdd ? "add" : "sub";
@@ -66,7 +66,7 @@ struct Binary {
       auto i = static_cast<size_t>(side);
       if (!ctx.needs(i)) continue;
       Tensor full = Tensor::empty(dy.shape(), dy.dtype(), dy.device());
-      // An operand that was not saved is not read: any tensor stands in for it.
+      // An operand that was not saved is not read, so any tensor can stand in for it.
       kernels::binary_backward(kOp, side, dy, a.defined() ? a : dy, b.defined() ? b : dy, full);
       g[i] = sum_to(full, shapes[i]);
     }

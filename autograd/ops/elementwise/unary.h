@@ -1,4 +1,4 @@
-// What ops.h names: any unary function of core/kernels/unary/unary_functions.h as a differentiable op.
+// Any unary function of core/kernels/unary/unary_functions.h as a differentiable op; ops.h names them.
 #pragma once
 
 #include "autograd/function.h"

@@ -8,7 +8,7 @@ using kernels::ClassDecision;
 constexpr const char* kDecisionNames[] = {"sigmoid_focal_loss", "varifocal_loss", "matchability_loss",
                                           "iou_aware_loss"};
 
-// Of logits [..., K].
+// For logits [..., K].
 template <ClassDecision kDecision>
 struct DecisionLoss {
   static constexpr const char* kName = kDecisionNames[static_cast<int>(kDecision)];

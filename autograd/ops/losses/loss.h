@@ -1,5 +1,5 @@
-// Shared by the loss ops. Their kernels give the gradient together with the loss, so forward saves the
-// gradient alone and backward scales it.
+// Shared by the loss ops. Their kernels compute the gradient together with the loss, so forward only saves
+// the gradient and backward scales it.
 #pragma once
 
 #include "autograd/function.h"
@@ -10,8 +10,8 @@
 
 namespace saccade {
 
-// Runs `kernel(partial, grad)` for losses of n rows, pairs or elements, cut into pieces of `piece`, and
-// returns their sum of x's dtype: a scalar, or with parts [parts].
+// Runs `kernel(partial, grad)` for losses of n rows, pairs or elements, in pieces of `piece`, and returns
+// their sum in x's dtype: a scalar, or [parts] with parts.
 template <class F>
 Tensor run_loss(Context& ctx, const Tensor& x, LossParts parts, int64_t n, int64_t piece, F&& kernel) {
   const int64_t count = parts.count;
@@ -25,7 +25,7 @@ Tensor run_loss(Context& ctx, const Tensor& x, LossParts parts, int64_t n, int64
   return total.to(x.dtype()).reshape(parts.is_scalar ? Shape{} : Shape{count});
 }
 
-// dy: one number a part.
+// dy: one number per part.
 inline Tensor scale_saved_gradient(const Context& ctx, const Tensor& dy, const Shape& shape) {
   const Tensor& grad = ctx.saved(0);
   const int64_t parts = dy.numel();
@@ -34,7 +34,7 @@ inline Tensor scale_saved_gradient(const Context& ctx, const Tensor& dy, const S
   return dx.reshape(shape);
 }
 
-// Labels as i64 [R] for logits [..., K]. On the CPU each must be in [low, high].
+// Returns labels as i64 [R] for logits [..., K]. On the CPU, checks that each is in [low, high].
 inline Tensor checked_labels(const char* op, const Tensor& labels, const Shape& logits, int64_t low,
                              int64_t high) {
   SACCADE_CHECK(logits.rank() >= 1 && logits[-1] >= 1, "[{}] logits, got {}, expected [..., K]", op, logits);

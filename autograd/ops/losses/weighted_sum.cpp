@@ -11,8 +11,8 @@ struct WeightedSum {
   static constexpr std::array kCasts{Cast::kF32};
   static constexpr auto macs = no_macs;
   std::vector<WeightedTerm> terms;
-  Tensor* parts;                           // while forward runs
-  std::vector<int64_t> firsts{}, sizes{};  // of each vector among the elements of all
+  Tensor* parts;                           // only while forward runs
+  std::vector<int64_t> firsts{}, sizes{};  // of each vector within all elements
 
   Tensor forward(Context&, const Tensors& in) {
     int64_t count = 0;

@@ -17,7 +17,7 @@ struct BatchNorm {
     to.add("mean", running_mean).add("variance", running_var).add("eps", p.eps);
     to.add("training", int64_t{p.training}).add("activation", static_cast<int64_t>(p.act));
   }
-  ProcessGroup* group = nullptr;  // whose statistics are those of all its images
+  ProcessGroup* group = nullptr;  // if set, the statistics are those of all images of its processes
   Tensor rows = {};
 
   Tensor forward(Context& ctx, const Tensors& in) {
@@ -85,7 +85,7 @@ struct BatchNorm {
     group->gather(own, all);
     if (dx.defined())
       kernels::batch_norm_backward_of_all(dy, x, weight, bias, mean, rstd, all, rows, p.act, dx);
-    // The optimizer adds up those of all processes.
+    // These are this process's gradients; the optimizer adds up those of all processes.
     return {dx.defined() ? dx.reshape(shape) : dx, ctx.needs(1) ? dweight : Tensor(),
             ctx.needs(2) ? dbias : Tensor()};
   }

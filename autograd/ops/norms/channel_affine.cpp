@@ -21,7 +21,7 @@ struct ChannelAffine {
     shift = detail::as_statistic(shift, x);
     Tensor y = x.empty_like();
     kernels::channel_affine_forward(x, scale, shift, act, y);
-    // The result is kept where it does, not x: the op after this one keeps it anyway.
+    // Saves the result instead of x where that suffices: the next op keeps the result anyway.
     ctx.save(!ctx.needs(0) || act == Activation::kNone ? Tensor() : kernels::saves_slope(act) ? x : y);
     return y.reshape(in[0].shape());
   }

@@ -37,7 +37,7 @@ struct LayerNorm {
   }
 };
 
-// Of residual + dropout(x).
+// The norm of residual + dropout(x).
 struct DropoutNorm {
   static constexpr const char* kName = "dropout_norm";
   static constexpr std::array kCasts{Cast::kSame, Cast::kF32, Cast::kF32, Cast::kSame};
@@ -67,7 +67,7 @@ struct DropoutNorm {
   Gradients backward(const Context& ctx, const Tensor& dy) const {
     const Tensor &sum = ctx.saved(0), &weight = ctx.saved(1);
     Tensor dresidual = ctx.needs(0) || ctx.needs(3) ? sum.empty_like() : Tensor();
-    // Without dropout, and of one dtype, the two gradients are one.
+    // Without dropout and with equal dtypes, the two gradients are the same.
     const bool differ = p > 0 || narrow != sum.dtype();
     Tensor dx = ctx.needs(0) && differ ? Tensor::empty(sum.shape(), narrow, sum.device()) : Tensor();
     Tensor dweight = ctx.new_gradient(1, weight);

@@ -1,4 +1,4 @@
-// What the normalisations share: dtypes and checks of their per-channel inputs.
+// Shared by the normalisations: dtypes and checks of their per-channel inputs.
 #pragma once
 
 #include <initializer_list>
@@ -8,7 +8,7 @@
 
 namespace saccade::detail {
 
-// Statistics that are no inputs of the graph: f32, or f64 for f64 x.
+// Statistics that are not inputs of the graph: f32, or f64 for f64 x.
 inline Tensor as_statistic(const Tensor& t, const Tensor& x) {
   return t.to(sum_dtype(x.dtype())).contiguous();
 }
@@ -19,7 +19,7 @@ struct NamedShape {
   std::string_view name;
   const Shape& shape;
 };
-// That x has channels, and each of the others one number for each.
+// Checks that x has channels and that each of the others has one number per channel.
 inline void check_channels(std::string_view op, const Var& x, std::initializer_list<NamedShape> others) {
   SACCADE_CHECK(x.rank() >= 1, "[{}] x, got a scalar, expected [..., C]", op);
   for (const auto& [name, shape] : others)

@@ -31,7 +31,7 @@ struct Conv2d {
     const Shape &x = in[0].shape(), &w = in[1].shape();
     return {x[0], kernels::conv_output_size(x[1], w[2], p), kernels::conv_output_size(x[2], w[3], p), w[0]};
   }
-  // product(x, w, bias, act, y) writes y, with an activation that libraries fuse or with none.
+  // product(x, w, bias, act, y) writes y, with an activation that libraries fuse or without one.
   template <class Product>
   Tensor run_activated(Context& ctx, const Tensors& in, const Shape& result, const Product& product) {
     return run(ctx, in, result, [&](const Tensor& x, const Tensor& w, const Tensor& bias, Tensor& y) {
@@ -39,7 +39,7 @@ struct Conv2d {
                                        [&](Activation fused, Tensor& to) { product(x, w, bias, fused, to); });
     });
   }
-  // product(x, w, bias, y) writes y and returns what backward wants of the activation.
+  // product(x, w, bias, y) writes y and returns what backward needs for the activation.
   template <class Product>
   Tensor run(Context& ctx, const Tensors& in, const Shape& result, const Product& product) {
     x_shape = in[0].shape();
@@ -63,7 +63,7 @@ struct Conv2d {
         ctx, dy, dz, [&](const Tensor& w, Tensor& dx) { kernels::conv2d_backward_data(dz, w, p, dx); },
         [&](const Tensor& x, Tensor& dw) { kernels::conv2d_backward_weight(dz, x, p, dw); });
   }
-  // dz becomes the gradient before the activation, from which data(w, dx) and weight(x, dw) make theirs.
+  // Sets dz to the gradient before the activation, from which data(w, dx) and weight(x, dw) compute theirs.
   template <class Data, class Weight>
   Gradients gradients(const Context& ctx, const Tensor& dy, Tensor& dz, const Data& data,
                       const Weight& weight) const {
@@ -175,8 +175,8 @@ Var conv2d_levels(const Var& x, const FeatureLevels& levels, const Var& weight, 
   return run_op(Conv2dLevels{{{.padding = weight.dim(2) / 2}, activation}, levels}, {x, weight, bias});
 }
 
-// A transposed convolution whose windows touch: every cell becomes a window of its own,
-// so it is a product and a change of axes.
+// A transposed convolution with adjacent windows: every cell becomes its own window, so it is a product
+// followed by a permutation of axes.
 Var conv_transpose2d(const Var& x, const Var& weight, const Var& bias, int64_t stride,
                      Activation activation) {
   SACCADE_CHECK(x.rank() == 4 && weight.rank() == 4 && x.dim(3) == weight.dim(0),

@@ -1,4 +1,4 @@
-// How linear and conv2d end: the activation and the bias gradient.
+// The epilogue of linear and conv2d: the activation and the bias gradient.
 #pragma once
 
 #include "autograd/function.h"
@@ -6,15 +6,15 @@
 
 namespace saccade::detail {
 
-// y = act(product); product(act, y) writes it with an activation that libraries fuse or with none. Returns
-// what backward wants of it.
+// y = act(product). product(act, y) writes it with an activation that libraries fuse, or without one. Returns
+// what backward needs of it.
 template <class Product>
 Tensor activated_product(const Context& ctx, Activation act, Tensor& y, const Product& product) {
   if (kernels::fuses_into_products(act)) {
     product(act, y);
     return act != Activation::kNone && ctx.needs_any() ? y : Tensor();
   }
-  // The same pass with and without gradients, so that recomputed values have the same bits.
+  // The same computation with and without gradients, so that recomputed values have the same bits.
   const bool slope = kernels::saves_slope(act) && ctx.needs_any();
   Tensor none, z = slope ? y.empty_like() : y;
   product(Activation::kNone, z);
@@ -22,8 +22,8 @@ Tensor activated_product(const Context& ctx, Activation act, Tensor& y, const Pr
   return slope ? z : ctx.needs_any() ? y : Tensor();
 }
 
-// dz, of `dtype`, of dy [R, N] and, unless undefined, the bias gradient; `saved` is as above. dy, of `dtype`
-// or wider, is overwritten when in_place.
+// Returns dz, of `dtype`, from dy [R, N] and computes the bias gradient unless it is undefined; `saved` is as
+// above. dy, of `dtype` or wider, is overwritten if in_place.
 inline Tensor product_gradient(Activation act, const Tensor& dy, const Tensor& saved, DType dtype,
                                bool in_place, Tensor& bias_grad) {
   const bool same = dy.dtype() == dtype;

@@ -58,8 +58,7 @@ struct Linear {
   }
 
  private:
-  // A GPU's products and sums read and write f32 together with bf16; the CPU rounds first, as its products
-  // do.
+  // A GPU's products and sums can mix f32 and bf16 operands; the CPU rounds first, as its products do.
   static bool stays_wide(const Tensor& t) { return t.device() == Device::kCuda && t.numel() > 0; }
 };
 

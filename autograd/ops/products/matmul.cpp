@@ -16,16 +16,15 @@ Shape with_matrix(Shape lead, int64_t rows, int64_t columns) {
   return lead;
 }
 
-// [..., R, C] -> [B, R, C] with the leading axes broadcast to `lead`, or [1, R, C] when t has one matrix
-// only.
+// [..., R, C] -> [B, R, C] with the leading axes broadcast to `lead`, or [1, R, C] if t has only one matrix.
 Tensor as_batch(const Tensor& t, const Shape& lead) {
   int64_t rows = t.dim(-2), columns = t.dim(-1);
   if (leading(t.shape()).numel() == 1) return t.contiguous().reshape({1, rows, columns});
   return t.expand(with_matrix(lead, rows, columns)).contiguous().reshape({lead.numel(), rows, columns});
 }
 
-// Sums the axes of `lead` along which t was broadcast: [B, R, C] -> t's shape. Each is a product with a row
-// of ones.
+// Sums over the axes of `lead` along which t was broadcast: [B, R, C] -> t's shape. Each sum is a product
+// with a row of ones.
 Tensor fold_batch(Tensor grad, const Shape& lead, const Shape& target) {
   int64_t rows = target[-2], columns = target[-1];
   Shape wide = Shape::filled(lead.rank() + 2 - target.rank(), 1);
@@ -70,7 +69,7 @@ struct Matmul {
   }
 
   static Tensor grad_of(const Tensor& left, const Tensor& right, const Shape& lead, const Tensor& input) {
-    // The sum over a broadcast batch needs the wide dtype until it is done.
+    // A sum over a broadcast batch stays in the wide dtype until it is complete.
     Tensor g =
         Tensor::empty({lead.numel(), left.dim(1), right.dim(2)}, sum_dtype(left.dtype()), left.device());
     kernels::matmul(left, right, g);

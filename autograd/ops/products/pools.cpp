@@ -1,4 +1,4 @@
-// Pooling by windows, and averages to a size of one's own.
+// Pooling over windows, and average pooling to a given size.
 #include "autograd/ops.h"
 #include "core/kernels/avg_pool2d/avg_pool2d.h"
 #include "core/kernels/max_pool2d/max_pool2d.h"
@@ -38,7 +38,7 @@ template <bool kAdaptive>
 struct AvgPool2d {
   static constexpr const char* kName = kAdaptive ? "adaptive_avg_pool2d" : "avg_pool2d";
   static constexpr auto macs = no_macs;
-  int64_t height, width, window;  // window: 0 with kAdaptive
+  int64_t height, width, window;  // window: 0 if kAdaptive
   Shape from{};
   void describe(OpAttributes& to) const {
     if constexpr (kAdaptive)

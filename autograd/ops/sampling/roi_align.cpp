@@ -8,7 +8,7 @@ namespace {
 struct RoiAlign {
   static constexpr const char* kName = "roi_align";
   static constexpr std::array kCasts{Cast::kWidest};
-  static constexpr auto macs = no_macs;  // how many samples there are follows from the boxes
+  static constexpr auto macs = no_macs;  // the number of samples depends on the boxes
   Tensor rois, level_of_roi, image_of_roi;
   kernels::RoiAlignParams p;
   std::vector<Shape> shapes{};

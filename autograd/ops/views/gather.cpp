@@ -1,4 +1,4 @@
-// Rows picked by index: index_select, gather_rows and embedding are one kernel on differently shaped tensors.
+// Selection of rows by index: index_select, gather_rows and embedding use one kernel on different shapes.
 #include "core/kernels/gather/gather.h"
 
 #include "autograd/ops.h"
@@ -29,7 +29,7 @@ struct Gather {
   }
 };
 
-// Contiguous indices of the right dtype, each in [0, rows). On a GPU the range is not read back.
+// Returns contiguous indices of dtype i64, each in [0, rows). On a GPU the range is not checked.
 Tensor checked(const char* op, const Tensor& indices, int64_t rows) {
   SACCADE_CHECK(indices.dtype() == DType::kI64, "[{}] indices of dtype {}, expected i64", op,
                 indices.dtype());

@@ -11,7 +11,7 @@ struct Reduce {
   static constexpr auto macs = no_macs;
   std::vector<int> axes;
   bool all, keep_dims;
-  Shape from{}, kept{};  // kept: the summed axes as size 1
+  Shape from{}, kept{};  // kept: with size 1 for the summed axes
   double scale = 1;
   void describe(OpAttributes& to) const {
     to.add("axes", std::vector<int64_t>(axes.begin(), axes.end()));

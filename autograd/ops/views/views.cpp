@@ -17,7 +17,7 @@ struct Reshape {
     return run(in[0], shape);
   }
   Gradients backward(const Context&, const Tensor& dy) const { return {run(dy, from)}; }
-  // Of strided tensors one copy here, not one in every op that reads them.
+  // Strided tensors are copied once here rather than in every op that reads them.
   static Tensor run(const Tensor& t, const Shape& to) { return t.contiguous().reshape(to); }
 };
 
@@ -56,7 +56,7 @@ struct Slice {
   bool add_backward(const Context&, const Tensor& dy, Tensor& sum) const {
     Tensor part = sum.slice(axis, begin, end);
     if (!part.is_contiguous() || part.dtype() != dy.dtype())
-      return false;  // kernels write no strided results
+      return false;  // kernels cannot write strided results
     kernels::binary(kernels::BinaryOp::kAdd, part, dy, part);
     return true;
   }
@@ -126,7 +126,7 @@ struct MaskedFill {
     return run(in[0], value);
   }
   Gradients backward(const Context& ctx, const Tensor& dy) const {
-    ctx.saved(0);  // refuses a mask that has changed since
+    ctx.saved(0);  // throws if the mask has changed since
     return {run(dy, 0)};
   }
   Tensor run(const Tensor& x, double fill) const {
