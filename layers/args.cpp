@@ -11,7 +11,7 @@ namespace saccade {
 
 namespace {
 
-// "1 to 64", "at least 1", or "" where nothing is excluded.
+// "1 to 64", "at least 1", or "" if nothing is excluded.
 template <class T>
 std::string range_text(T low, T high, T lowest, T highest) {
   if (low == lowest && high == highest) return "";

@@ -11,8 +11,8 @@ AttentionMask mask_of_groups(int64_t count, int64_t size, int64_t queries, Devic
   AttentionMask mask{.bias = {}, .apart = D};
   SACCADE_CHECK(D <= queries, "[attention] {} groups of {} among {} queries", count, size, queries);
   if (count <= 1) return mask;
-  // The squared distance of two groups' numbers times a factor that is 0 for the queries after them: a few
-  // numbers for the device, which makes the matrix of them.
+  // Each entry is the squared distance of two groups' numbers times a factor that is 0 for the queries after
+  // the groups: only a few numbers go to the device, which computes the matrix from them.
   constexpr float kHidden = -1e9f;
   std::vector<float> numbers(static_cast<size_t>(queries)), factors(static_cast<size_t>(queries));
   for (int64_t i = 0; i < D; ++i) {

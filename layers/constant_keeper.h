@@ -1,6 +1,6 @@
-// Tensors that follow from sizes alone (position codes, token maps, anchors, grids), kept from step to step:
-// a member of the module that uses them. On a GPU nothing is then made or uploaded twice while the sizes stay
-// the same.
+// A cache of tensors that depend only on sizes (position codes, token maps, anchors, grids), kept from step
+// to step as a member of the module that uses them. On a GPU nothing is then made or uploaded twice while the
+// sizes stay the same.
 #pragma once
 
 #include <list>
@@ -15,11 +15,11 @@ namespace saccade {
 
 class ConstantKeeper {
  public:
-  // Bounds of what is kept: the least recently used leave first, and what alone is larger is made every time.
+  // Limits: the least recently used tensors are dropped first, and larger ones are made every time.
   static constexpr size_t kMaxEntries = 16, kMaxBytes = size_t{64} << 20;
 
-  // The tensors of the key, from make() -> Tensors where they are not kept. The key holds everything that
-  // they depend on, the device too. Nobody may change them in place.
+  // Returns the tensors of the key, from make() -> Tensors if they are not kept. The key must hold everything
+  // on which they depend, including the device. Nobody may change them in place.
   template <class Make>
   Tensors get(const CacheKey& key, const Make& make) const {
     auto* recorded = kept_for_recording();
@@ -32,7 +32,7 @@ class ConstantKeeper {
       return it->tensors;
     }
     Tensors made = make();
-    if (recorded) return made;  // without values until the recording is started
+    if (recorded) return made;  // they have no values until the recording is started
     size_t bytes = 0;
     for (const Tensor& t : made) bytes += t.bytes();
     if (bytes > kMaxBytes) return made;
@@ -53,9 +53,9 @@ class ConstantKeeper {
     Tensors tensors;
     size_t bytes;
   };
-  // A cache: what a module gives does not depend on it.
+  // A cache: the results of a module do not depend on it.
   mutable std::mutex mutex_;
-  mutable std::list<Entry> entries_;  // the most recent one first
+  mutable std::list<Entry> entries_;  // most recent first
   mutable size_t bytes_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// Convolution on [N, H, W, C]. Names `weight` [out, in / groups, R, S] (PyTorch's layout) and `bias` [out].
+// Convolution on [N, H, W, C], with `weight` [out, in / groups, R, S] (PyTorch's layout) and `bias` [out].
 #pragma once
 
 #include "autograd/ops.h"
@@ -17,7 +17,7 @@ class Conv2d : public Module {
   Conv2d(int64_t in, int64_t out, int64_t kernel, const Conv2dOptions& options = {},
          const Conv2dInit& init = {}, bool trainable = true);
   Var forward(const Var& x, Activation activation = Activation::kNone) const;
-  // See conv2d_levels; of layers that keep the sizes of maps.
+  // See conv2d_levels; for layers that keep the sizes of maps.
   Var forward(const Var& rows, const FeatureLevels& levels, Activation activation = Activation::kNone) const;
   const Conv2dOptions& options() const { return options_; }
   const Var& weight() const { return weight_; }
@@ -27,12 +27,12 @@ class Conv2d : public Module {
   Var weight_, bias_;
 };
 
-// x [N, H, W, C] with zeros below and to the right, up to a size that is no smaller,
-// or to multiples of `multiple`.
+// Pads x [N, H, W, C] with zeros at the bottom and right, up to `size`, which is no smaller, or to multiples
+// of `multiple`.
 Var fill_map(const Var& x, const MapSize& size);
 Var pad_map(const Var& x, int64_t multiple);
 
-// A transposed convolution whose windows touch, on [N, H, W, C]. Names `weight` [in, out, stride, stride]
+// A transposed convolution with adjacent windows, on [N, H, W, C], with `weight` [in, out, stride, stride]
 // (PyTorch's layout) and `bias` [out].
 class ConvTranspose2d : public Module {
  public:

@@ -1,5 +1,5 @@
-// Initialisers: how a parameter gets its first values. Fan-in and fan-out follow PyTorch: for a weight
-// [out, in, ...] fan_in = in * prod(...), fan_out = out * prod(...).
+// Initialisers: they set the first values of a parameter. Fan-in and fan-out follow PyTorch: for a weight
+// [out, in, ...], fan_in = in * prod(...) and fan_out = out * prod(...).
 #pragma once
 
 #include <functional>

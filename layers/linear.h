@@ -1,4 +1,4 @@
-// y = act(x W^T + b), x [..., in] -> [..., out]. Names `weight` [out, in] and `bias` [out].
+// y = act(x W^T + b), x [..., in] -> [..., out], with `weight` [out, in] and `bias` [out].
 #pragma once
 
 #include "autograd/ops.h"

@@ -8,16 +8,16 @@
 namespace saccade {
 
 struct MlpOptions {
-  std::vector<std::string> names;  // of the layers; empty: layers.0, layers.1, ...
+  std::vector<std::string> names;  // of the layers; empty for layers.0, layers.1, ...
   Activation activation = Activation::kRelu;
-  double dropout = 0;  // after every layer, while training; the last one's can be left out
+  double dropout = 0;  // in training, after every layer; optional after the last one
   LinearOptions linear;
-  std::optional<LinearOptions> last;  // of the last layer, where it differs
+  std::optional<LinearOptions> last;  // of the last layer, if they differ
 };
 
 class Mlp : public Module {
  public:
-  // channels: of the input, of the outputs of the layers but the last, of the output
+  // channels: those of the input, of the outputs of the hidden layers, and of the output
   explicit Mlp(const std::vector<int64_t>& channels, const MlpOptions& options = {})
       : activation_(options.activation), dropout_(options.dropout) {
     SACCADE_CHECK(options.names.empty() || options.names.size() + 1 == channels.size(),

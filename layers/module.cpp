@@ -20,7 +20,7 @@ Tensor filled(const Shape& shape, double value) {
   return Tensor::full(shape, value);
 }
 
-// What the names below a module begin with.
+// The prefix of the names below a module.
 std::string join(const std::string& prefix, const std::string& local) {
   return local.empty() ? prefix : prefix + local + ".";
 }
@@ -97,11 +97,11 @@ double Module::tensor_bytes() const {
 void Module::initialize(uint64_t seed) {
   std::vector<InitTask> tasks;
   collect_init(seed, "", tasks);
-  // A parameter of several names is drawn once, under the last of them.
+  // A parameter with several names is drawn once, under the last one.
   std::ranges::reverse(tasks);
   std::set<const VarState*> seen;
   std::erase_if(tasks, [&](const InitTask& task) { return !seen.insert(task.var.state().get()).second; });
-  // Every parameter has its own generator, so they can be drawn in any order, in parallel.
+  // Every parameter has its own generator, so they can be drawn in parallel and in any order.
   parallel_for(static_cast<int64_t>(tasks.size()), 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) tasks[static_cast<size_t>(i)].draw();
   });

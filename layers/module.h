@@ -14,8 +14,8 @@
 
 namespace saccade {
 
-// What a parameter made for images of one size (positions) becomes for those of another: of f32 values from
-// the CPU a tensor of the shape; undefined where that cannot be.
+// Converts a parameter that was made for images of one size (positions) to another size: from f32 values on
+// the CPU to a tensor of the given shape. Returns an undefined tensor if that is not possible.
 using ParameterResize = Tensor (*)(const Tensor& values, const Shape& to);
 
 // A parameter (trainable unless frozen) or a buffer (running statistics, never trained) with its full name.
@@ -23,11 +23,11 @@ struct NamedTensor {
   std::string name;
   Var var;
   bool is_buffer = false;
-  ParameterResize resize = nullptr;  // null: it has one shape only
+  ParameterResize resize = nullptr;  // null if it has only one shape
 };
 
-// Of a model: tables whose rows are those of queries, group after group, and the list of its tensors that has
-// an entry a group ("enc_output.").
+// The tensors of a model whose rows belong to queries, group after group, and the prefix of a list that has
+// one entry per group ("enc_output.").
 struct QueryTables {
   std::vector<std::string> names;
   std::string one_a_group;
@@ -40,7 +40,7 @@ std::string child_name(const std::string& parent, const std::string& local);
 
 class Module;
 
-// While one lives, whoever watches the ops (summary, diagnosis, profilers) knows that this module is running.
+// While one lives, observers of ops (summary, diagnosis, profilers) know that this module is running.
 class ModuleScope {
  public:
   explicit ModuleScope(const Module& module);
@@ -52,14 +52,14 @@ class ModuleScope {
   ProfileRange range_;
 };
 
-// module.forward(inputs...) in the module's scope.
+// Runs module.forward(inputs...) in the module's scope.
 template <class M, class... A>
 decltype(auto) call(M& module, A&&... inputs) {
   ModuleScope scope(module);
   return module.forward(std::forward<A>(inputs)...);
 }
 
-// A module as its owner holds it: norm_(x) calls it.
+// A module held by its owner: norm_(x) calls it.
 template <class M>
 class Child : public std::shared_ptr<M> {
  public:
@@ -85,7 +85,7 @@ class Module {
   // Parameters only, each once (under its first name).
   std::vector<NamedTensor> parameters() const;
   int64_t parameter_count(bool trainable_only = false) const;
-  // What its parameters and buffers take; of a sketch (core/tensor/execution.h), what they would.
+  // Bytes of all parameters and buffers, even if a sketch (core/tensor/execution.h) has no memory for them.
   double tensor_bytes() const;
 
   // Draws the initial values of every parameter from (seed, full name): adding a layer changes no other
@@ -96,8 +96,8 @@ class Module {
   bool training() const { return training_; }
 
   // Switches activation recomputation (see autograd/engine.h, recomputed) on for the modules that support it
-  // and whose full name one of the regexes matches. Throws InputError for a regex that matches none of them;
-  // `where` says which option gave them.
+  // and whose full name matches one of the regexes. Throws InputError for a regex that matches none of them;
+  // `where` names the option that gave them.
   void set_recompute(const std::vector<std::string>& regexes, const std::string& where = "recomputation");
   bool recompute() const { return recompute_; }
   virtual bool supports_recompute() const { return false; }
@@ -106,30 +106,30 @@ class Module {
   void to(DType dtype);
   // Moves every parameter and buffer.
   void to(Device device);
-  Device device() const;  // of the first tensor; the CPU when there is none
+  Device device() const;  // of the first tensor; the CPU if there is none
 
   // Children in registration order with their local names, for summaries.
   const std::vector<std::pair<std::string, std::shared_ptr<Module>>>& children() const { return children_; }
-  // "Linear", "MSDeformAttn", ...: that of the class, unless it says another.
+  // "Linear", "MSDeformAttn", ...: the class's name, unless overridden.
   virtual std::string type_name() const;
 
-  // Of a model: what the names of the tensors begin with that belong to its classes,
-  // for fine-tuning on others.
+  // For models: the prefixes of the names of tensors that depend on the classes, for fine-tuning on other
+  // classes.
   virtual std::vector<std::string> class_heads() const { return {}; }
-  // And of its heads that are one a layer ("bbox_embed."); in a file that has the first only,
-  // it stands for all.
+  // For models: the prefixes of lists of heads with one entry per layer ("bbox_embed."). If a file has only
+  // the first entry, it is used for all.
   virtual std::vector<std::string> repeated_heads() const { return {}; }
-  // Whether heads of other classes begin with the rows of a file's, repeated or cut, and not anew.
+  // Whether heads for other classes start from the rows in a file, repeated or cut, instead of new values.
   virtual bool repeats_class_rows() const { return false; }
-  // Of a file with more queries a group the first are taken.
+  // If a file has more groups or more queries per group, the first ones are taken.
   virtual QueryTables query_tables() const { return {}; }
 
  protected:
-  // Registration. The Var is allocated here (f32) and filled by initialize().
+  // Registers a tensor. The Var is allocated here (f32) and filled by initialize().
   Var param(const std::string& name, const Shape& shape, Initializer init, bool trainable = true,
             ParameterResize resize = nullptr);
   Var buffer(const std::string& name, const Shape& shape, double value);
-  // Another name for a tensor that exists already.
+  // Registers another name for an existing tensor.
   void alias(const std::string& name, Var var);
   template <class M>
   Child<M> child(const std::string& name, std::shared_ptr<M> module) {
@@ -140,7 +140,7 @@ class Module {
   Child<M> make_child(const std::string& name, A&&... args) {
     return child(name, std::make_shared<M>(std::forward<A>(args)...));
   }
-  // Runs after the own parameters and the children are initialised: for inits that span several modules.
+  // Runs after the parameters and children are initialised: for inits that span several modules.
   virtual void after_initialize(uint64_t seed, const std::string& prefix);
 
  private:
@@ -154,7 +154,7 @@ class Module {
     ParameterResize resize = nullptr;
   };
   void collect(const std::string& prefix, std::vector<NamedTensor>& out) const;
-  // One parameter's first values, drawn from its own key.
+  // Draws one parameter's first values from its own key.
   struct InitTask {
     Var var;
     Tensor values;

@@ -1,5 +1,5 @@
-// Regular expressions (RE2) that select parameters or modules by their full names: found anywhere in a name.
-// Matching takes time in proportion to the name, whatever the expression.
+// Regular expressions (RE2) that select parameters or modules by their full names; a match anywhere in a name
+// counts. Matching takes time proportional to the name's length, whatever the expression.
 #pragma once
 
 #include <cstdint>
@@ -15,16 +15,16 @@ namespace saccade {
 
 class NamePatterns {
  public:
-  // where: the field or option that the patterns come from, which messages begin with. Throws InputError for
-  // a text that is no regular expression, or a large one.
+  // where: the field or option from which the patterns come; it begins the messages. Throws InputError for
+  // text that is not a regular expression, or for too large a one.
   NamePatterns(const std::vector<std::string>& patterns, std::string where);
 
-  // The index of the first pattern that is found in the name, or -1.
+  // Returns the index of the first pattern that is found in the name, or -1.
   int match(const std::string& name);
-  // The number that the first parentheses of a pattern find in the name.
-  // Throws InputError where they find none.
+  // Returns the number that the first parentheses of a pattern match in the name. Throws InputError if they
+  // match none.
   int64_t number(int pattern, const std::string& name) const;
-  // Throws InputError for a pattern that no name matched. what: "parameter of the model", say.
+  // Throws InputError for a pattern that matched no name. what: for example "parameter of the model".
   void finish(const std::string& what) const;
 
  private:

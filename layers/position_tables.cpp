@@ -12,7 +12,7 @@
 namespace saccade {
 namespace {
 
-// maps [rows, columns, C] -> [to_rows, to_columns, C], an axis after the other.
+// maps [rows, columns, C] -> [to_rows, to_columns, C], one axis after the other.
 Tensor resample(const Tensor& maps, const Tensor& by_row, const Tensor& by_column) {
   NoGrad no_grad;
   ExecutionScope scope;
@@ -23,7 +23,7 @@ Tensor resample(const Tensor& maps, const Tensor& by_row, const Tensor& by_colum
   return matmul(Var(by_column), reshape(y, {height, columns, C})).value();
 }
 
-// The side of a square of so many cells, with up to `extra` rows besides them.
+// The side of a square with so many cells, with up to `extra` other rows.
 struct Square {
   int64_t side, extra;
 };
@@ -48,8 +48,8 @@ Tensor resize_grid(const Tensor& values, const Shape& to, Resampling resampling,
   return out;
 }
 
-// Where the entries of one half of an axis of `from` are on one of `to`: 1, 1 + q, 1 + q + q^2 ..., q such
-// that the last of them is the last one there.
+// Returns where the entries of an axis of `from` are placed on one of `to`: on each half at 1, 1 + q, 1 + q +
+// q^2 ..., with q such that the last one is at the end.
 std::vector<float> spread_places(int64_t from, int64_t to) {
   double low = 1.01, high = 1.5, q = 0;
   while (high - low > 1e-6) {
@@ -67,7 +67,7 @@ std::vector<float> spread_places(int64_t from, int64_t to) {
   return places;
 }
 
-// [to, from]: linear between those places, and what the ends have beyond them.
+// [to, from]: interpolates linearly between those places; beyond them the end values continue.
 Tensor spread_matrix(int64_t from, int64_t to) {
   const std::vector<float> places = spread_places(from, to);
   Tensor t = Tensor::zeros({to, from});
@@ -87,7 +87,7 @@ Tensor spread_matrix(int64_t from, int64_t to) {
   return t;
 }
 
-// matrix(from, to): of an axis of the square that the rows are the cells of.
+// matrix(from, to) resamples one axis of the square whose cells the rows are.
 template <class Matrix>
 Tensor resize_rows(const Tensor& values, const Shape& to, const Matrix& matrix) {
   if (values.rank() != 2 || to.rank() != 2 || values.dim(1) != to[1]) return {};

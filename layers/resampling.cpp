@@ -6,7 +6,7 @@
 namespace saccade {
 namespace {
 
-// Keys' cubic convolution, as a function of the distance in cells.
+// Keys' cubic convolution kernel, as a function of the distance in cells.
 double cubic(double a, double distance) {
   const double x = std::abs(distance);
   if (x < 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
@@ -32,7 +32,7 @@ Tensor resampling_matrix(Resampling resampling, int64_t from, int64_t to) {
   Tensor t = Tensor::zeros({to, from});
   const double step = static_cast<double>(from) / static_cast<double>(to);
   const bool smooth = resampling == Resampling::kSmoothCubic;
-  const double stretch = smooth ? std::max(step, 1.0) : 1;  // of the filter
+  const double stretch = smooth ? std::max(step, 1.0) : 1;  // width of the filter
   const auto reach = static_cast<int64_t>(std::ceil(2 * stretch));
   for (int64_t i = 0; i < to; ++i) {
     float* row = t.data<float>() + i * from;

@@ -1,5 +1,5 @@
 // Conditional cross-attention (Meng et al. 2021): the score of a query and a key is the product of their
-// contents plus that of their positions, each with projections of its own. Parameters are named as those of
+// contents plus that of their positions, each with its own projections. Parameters are named as in
 // multi_head_attention, with `position_proj_weight` [2C, C] (queries, keys) for the positions.
 #include "layers/attention.h"
 #include "layers/linear.h"
@@ -10,9 +10,9 @@ namespace {
 constexpr float kNearness = 3;  // of a score of 1 in each wave
 
 // For positions whose halves encode two axes, each in pairs of a sine and a cosine from the shortest wave to
-// the longest (as sine_positions does): every head begins with some waves of both axes, the same of queries
-// and keys. So a query looks around its place from the first step on.
-// (In the paper these weights are random.)
+// the longest (as sine_positions does): every head starts with some waves of both axes, the same for queries
+// and keys. So a query attends to its surroundings from the first step on. (In the paper these weights are
+// random.)
 Initializer looks_around(int64_t heads) {
   return [heads](Tensor& t, Rng& rng) {
     const int64_t C = t.dim(1), D = C / heads;
@@ -55,7 +55,7 @@ class ConditionalAttention final : public Attention {
                   slice(in_proj_bias_, 0, part * dim_, (part + 1) * dim_));
   }
 
-  // The heads' contents, each with its position behind it: [N, S, 2C], or as they are without positions.
+  // The heads' contents, each followed by its position: [N, S, 2C]; without positions, the contents alone.
   Var with_position(const Var& x, const Var& position, int64_t part) const {
     Var projected = content(x, part);
     if (!position.defined()) return projected;

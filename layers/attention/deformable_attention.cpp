@@ -1,5 +1,5 @@
-// Single-scale deformable attention (Zhu et al. 2021, eq. 2): MSDeformAttn of one level, the map named by
-// `level`.
+// Single-scale deformable attention (Zhu et al. 2021, eq. 2): MSDeformAttn on one level, the map that `level`
+// names.
 #include "layers/attention.h"
 
 namespace saccade {

@@ -1,7 +1,7 @@
 // Deformable multi-head attention (Xia et al. 2022, "Vision Transformer with Deformable Attention", eq. 5 to
 // 8; docs/dmha.md): all queries of a map attend to one set of keys per offset group, sampled where a small
 // network moves the points of a regular grid. Names, initialisation and coordinate conventions are the
-// official ones of the CVPR 2022 models, or of DAT++ (Xia et al. 2023).
+// official ones of the CVPR 2022 models, or those of DAT++ (Xia et al. 2023).
 #include "autograd/function.h"
 #include "layers/attention.h"
 #include "layers/constant_keeper.h"
@@ -62,9 +62,9 @@ class OffsetNetwork : public Module {
 
 enum class PositionBias { kNone, kFixed, kDepthwise, kRelative };
 
-// Places in [-1, 1] with the corners aligned, (i + shift) / (cells - 1) * 2 - 1 of cell i; the middle of an
-// axis of one cell. DAT++ has its queries there and, with a shift of half a cell, its references. [1, H W, 2]
-// as (x, y)
+// Positions in [-1, 1] with the corners aligned: (i + shift) / (cells - 1) * 2 - 1 for cell i, or the middle
+// for an axis of one cell. DAT++ uses them for its queries and, with a shift of half a cell, for its
+// references. [1, H W, 2] as (x, y)
 Tensor corner_points(const MapSize& map, double shift, DType dtype, Device device) {
   auto place = [shift](int64_t i, int64_t cells) {
     return cells > 1 ? (static_cast<double>(i) + shift) / static_cast<double>(cells - 1) * 2 - 1 : 0.0;
@@ -160,11 +160,11 @@ class DMHA final : public Attention {
  private:
   int64_t key_size(int64_t size) const { return (size + padding_ * 2 - kernel_) / stride_ + 1; }
 
-  // Where the keys of each group are sampled. [N, G, S, 2] as (x, y)
+  // The points at which the keys of each group are sampled. [N, G, S, 2] as (x, y)
   Var key_points(const Var& q, DType exact) const {
     MapSize keys{key_size(q.dim(1)), key_size(q.dim(2))};
     int64_t N = q.dim(0), S = keys.cells();
-    // The regular grid and, as (x, y), how far tanh may move a point of it.
+    // The regular grid and, as (x, y), the distance by which tanh can move a point.
     const Tensors constants =
         constants_.get(CacheKey().add(0, q.device(), exact, keys.height, keys.width), [&]() -> Tensors {
           Tensor range = Tensor::from<double>(
@@ -182,7 +182,7 @@ class DMHA final : public Attention {
     return add(mul(tanh(offsets), Var(constants[1])), Var(reference));
   }
 
-  // Added to the scores, or undefined.
+  // The bias that is added to the scores, or undefined.
   Var position_bias(const Var& points, int64_t H, int64_t W) const {
     if (position_ == PositionBias::kRelative) {
       const Tensors centres =
@@ -202,9 +202,9 @@ class DMHA final : public Attention {
   }
 
   int64_t dim_, groups_, kernel_, stride_;
-  bool aligned_;         // the coordinates of DAT++
+  bool aligned_;         // whether to use the coordinates of DAT++
   int64_t padding_;      // of the offset network's convolution
-  double offset_range_;  // of tanh, in half cells of the keys' grid; -1: free, the points kept inside the map
+  double offset_range_;  // of tanh, in half cells of the keys' grid; -1: free, but kept inside the map
   PositionBias position_;
   AttentionOptions options_;
   int64_t height_ = 0, width_ = 0;  // of the table's map

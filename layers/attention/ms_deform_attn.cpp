@@ -12,8 +12,8 @@
 namespace saccade {
 namespace {
 
-// Head m starts by looking in direction 2 pi m / M, its point p at distance p + 1 cells. points:
-// of each level.
+// Initially, head m looks in direction 2 pi m / M, its point p at distance p + 1 cells. points: the number of
+// points of each level.
 std::vector<float> initial_offsets(int64_t heads, const std::vector<int64_t>& points) {
   std::vector<float> bias;
   for (int64_t m = 0; m < heads; ++m) {
@@ -71,7 +71,7 @@ class MSDeformAttn : public Attention {
     value = reshape(value, {N, S, heads_, dim_ / heads_});
     auto [offsets, logits] = sampling(input.query, N, Q, input.reference_points.dim(3) == 4);
     Var reference = input.reference_points;
-    if (discrete_) {  // the cells of the points, which no gradient moves
+    if (discrete_) {  // the cells of the points, which receive no gradient
       offsets = ms_deform_cells(reference.detach(), offsets.detach(), input.levels);
       reference = mul_scalar(slice(reference.detach(), 3, 0, 2), 0);
     }
@@ -81,11 +81,11 @@ class MSDeformAttn : public Attention {
   }
 
  private:
-  // Offsets [N, Q, M, L, P, 2] and logits [N, Q, M, L P], P the most points that a level has:
-  // the others of a level weigh nothing.
+  // Returns offsets [N, Q, M, L, P, 2] and logits [N, Q, M, L P], where P is the largest number of points of
+  // a level: the points that a level lacks have no weight.
   std::pair<Var, Var> sampling(const Var& query, int64_t N, int64_t Q, bool in_boxes) const {
     const bool even = std::ranges::count(level_points_, points_) == levels_;
-    // What the op reads as it comes is not rounded before it.
+    // Values that the op reads as they come are not rounded first.
     const ProductDtype dtype = even ? ProductDtype::kSums : ProductDtype::kCompute;
     Var offsets = sampling_offsets_(query, Activation::kNone, dtype),
         logits = attention_weights_(query, Activation::kNone, dtype);
@@ -97,7 +97,7 @@ class MSDeformAttn : public Attention {
     Vars o, l;
     int64_t begin = 0;
     for (int64_t count : level_points_) {
-      // Offsets in boxes are in parts of the level's own number of points (RT-DETRv2).
+      // Offsets in boxes are relative to the level's own number of points (RT-DETRv2).
       Var part = slice(offsets, 3, begin, begin + count);
       o.push_back(in_boxes ? mul_scalar(part, static_cast<double>(points_) / static_cast<double>(count))
                            : part);
@@ -124,8 +124,8 @@ class MSDeformAttn : public Attention {
 
   int64_t dim_, heads_, levels_;
   std::vector<int64_t> level_points_;
-  int64_t points_;  // the most of them
-  bool discrete_;   // reads the cell of a rounded position alone, as RT-DETRv2's weights named "dsp"
+  int64_t points_;  // the largest of them
+  bool discrete_;   // reads only the cell at a rounded position, as RT-DETRv2's weights named "dsp" do
   Child<Linear> sampling_offsets_, attention_weights_;
   Child<Linear> value_proj_, output_proj_;  // null: the tokens are the values (D-FINE)
 };

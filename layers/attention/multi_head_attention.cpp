@@ -1,6 +1,6 @@
 // Multi-head attention (Vaswani et al. 2017), with the parameter names, the fused projection and the
-// initialisation of PyTorch's nn.MultiheadAttention: in_proj_weight [3C, C] holds query, key and value;
-// xavier over the fused matrix.
+// initialisation of PyTorch's nn.MultiheadAttention: in_proj_weight [3C, C] holds query, key and value and is
+// initialised as one Xavier matrix.
 #include "layers/attention.h"
 #include "layers/linear.h"
 
@@ -21,7 +21,7 @@ class MultiHeadAttention final : public Attention {
   Var forward(const AttentionInput& input) override {
     Var q, k, v = project(input.value, 2, 3);
     if (input.query.state() == input.key.state()) {
-      // Self-attention: query and key are one product.
+      // Self-attention: query and key are computed by one product.
       Var qk = project(input.query, 0, 2);
       q = slice(qk, -1, 0, dim_);
       k = slice(qk, -1, dim_, 2 * dim_);
@@ -45,7 +45,7 @@ class MultiHeadAttention final : public Attention {
                   "[MultiHeadAttention] queries from {} on apart, of {} queries and {} keys without padding, "
                   "expected as many keys as queries",
                   D, Q, k.dim(1));
-    // These queries as they would be without the others.
+    // These queries attend only to each other.
     auto apart = [&](const Var& x) { return slice(x, 1, D, Q); };
     Var first = attention(slice(q, 1, 0, D), k, v, {}, bias, options);
     return concat({first, attention(apart(q), apart(k), apart(v), {}, {}, options)}, 1);

@@ -26,7 +26,7 @@ class NeighbourhoodAttention final : public Attention {
                  input.levels.size());
     const auto [height, width] = input.levels[0];
     const int64_t batch = input.query.dim(0);
-    // A smaller map is filled up with zeros, whose keys and values are the projection's bias.
+    // A smaller map is padded with zeros, whose keys and values are the projection's bias.
     const MapSize filled{std::max(height, options_.window), std::max(width, options_.window)};
     Var x = fill_map(reshape(input.query, {batch, height, width, dim_}), filled);
     Tensor mask = input.padding_mask;

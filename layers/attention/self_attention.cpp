@@ -1,6 +1,6 @@
-// Multi-head self-attention with one fused projection and the names and inits of timm's vision transformers:
-// `qkv` and `proj`. Without `key_bias` the other two have biases of their own,
-// `q_bias` and `v_bias` (LW-DETR's ViT).
+// Multi-head self-attention with one fused projection and the names and initialisation of timm's vision
+// transformers: `qkv` and `proj`. Without `key_bias`, queries and values have separate biases, `q_bias` and
+// `v_bias` (LW-DETR's ViT).
 #include "layers/attention.h"
 #include "layers/linear.h"
 
@@ -24,7 +24,7 @@ class SelfAttention final : public Attention {
   }
 
   Var forward(const AttentionInput& input) override {
-    // One product each: slices of a joint product would have to be copied, and their gradients put together.
+    // One product each: slices of a joint product would have to be copied and their gradients concatenated.
     auto part = [&](int64_t i) {
       return linear(input.query, slice(qkv_->weight(), 0, i * dim_, (i + 1) * dim_), bias(i));
     };
@@ -34,7 +34,7 @@ class SelfAttention final : public Attention {
   }
 
  private:
-  // Of queries, keys and values.
+  // The bias of queries, keys or values.
   Var bias(int64_t i) const {
     if (q_bias_.defined()) return i == 0 ? q_bias_ : i == 1 ? Var() : v_bias_;
     return slice(qkv_->bias(), 0, i * dim_, (i + 1) * dim_);

@@ -1,8 +1,8 @@
 // Spatial-reduction attention (Wang et al. 2021, "Pyramid Vision Transformer", eq. 2 to 4): a convolution
-// whose windows do not overlap and a norm make one key and value of `reduction` x `reduction` tokens of the
-// map. Names and initialisation are those of the official PVT (`q`, `kv`, `proj`, `sr`, `norm`) or of row P
-// of DAT's Table 6, where the projections are 1x1 convolutions (`q`, `kv`, `proj`,
-// `proj_ds.0`, `proj_ds.1.norm`).
+// with adjacent windows and a norm make one key and value from `reduction` x `reduction` tokens of the map.
+// Names and initialisation are those of the official PVT (`q`, `kv`, `proj`, `sr`, `norm`) or of row P of
+// DAT's Table 6, where the projections are 1x1 convolutions (`q`, `kv`, `proj`, `proj_ds.0`,
+// `proj_ds.1.norm`).
 #include "layers/attention.h"
 #include "layers/conv2d.h"
 #include "layers/norm.h"
@@ -52,19 +52,19 @@ class SpatialReductionAttention final : public Attention {
   struct Projection {
     Var weight, bias;
 
-    // The outputs from `begin` to `end`: keys and values are a product each, since slices of a joint one
-    // would have to be copied.
+    // Computes the outputs from `begin` to `end`: keys and values use a product each, since slices of a joint
+    // one would have to be copied.
     Var forward(const Var& x, int64_t begin, int64_t end) const {
       const Var rows = reshape(weight, {weight.dim(0), weight.dim(1)});
       return linear(x, slice(rows, 0, begin, end), slice(bias, 0, begin, end));
     }
   };
 
-  // Tokens [N, H W, C] as a map, filled up with zeros to whole blocks.
+  // Returns tokens [N, H W, C] as a map, padded with zeros to whole blocks.
   Var whole_blocks(const Var& tokens, const MapSize& map) const {
     return pad_map(reshape(tokens, {tokens.dim(0), map.height, map.width, tokens.dim(2)}), reduction_);
   }
-  // Of the keys: those whose tokens are all padding.
+  // The mask of the keys: true for those whose tokens are all padding.
   Tensor reduced_mask(const Tensor& mask, const MapSize& map) const {
     NoGrad no_grad;
     const Var valid = add_scalar(neg(Var(mask.to(DType::kF32).unsqueeze(-1))), 1);

@@ -45,7 +45,7 @@ class WindowAttention final : public Attention {
  private:
   int64_t dim_;
   WindowAttentionOptions options_;
-  bool shrink_;  // a map no larger than the window is one window that is not shifted
+  bool shrink_;  // a map no larger than the window is a single window without shift
   Var table_;
   Child<Linear> qkv_, proj_;
 };
