@@ -21,8 +21,8 @@ namespace {
 
 struct Temporaries {
   std::mutex mutex;
-  std::map<std::string, TemporaryPath::Removal, std::greater<>>
-      paths;  // what is in a folder before the folder
+  // In descending order, so that the contents of a folder come before the folder.
+  std::map<std::string, TemporaryPath::Removal, std::greater<>> paths;
 };
 Temporaries& temporaries() {
   static Temporaries all;

@@ -1,4 +1,5 @@
-// Activations on their own and their backward, which also sums the columns for a bias gradient.
+// Activations as separate passes, and their backward, which also computes the column sums for a bias
+// gradient.
 #pragma once
 
 #include "core/kernels/activation/activations.h"
@@ -6,14 +7,14 @@
 
 namespace saccade::kernels {
 
-// y = act(z), and slope = act'(z) unless undefined or !saves_slope(act); all [M, N] contiguous of one
-// floating dtype. y and slope may each be z, not both.
+// y = act(z), and slope = act'(z) unless it is undefined or !saves_slope(act); all [M, N], contiguous, of one
+// floating dtype. One of y and slope may be z.
 inline Kernel<void(Activation act, const Tensor& z, Tensor& y, Tensor& slope)> activation_forward{
     "activation_forward"};
-// dz = dy * act'(z), all [M, N] contiguous of one floating dtype, but that dz may be bf16 where the others
-// are f32; dz may be dy. `saved` is the slope or y, as saves_slope says (undefined for none). dz may be
-// undefined when only the sums are wanted. bias_grad [N] (acc_t of the dtype; may be undefined) becomes the
-// column sums of dz, taken before rounding, over row blocks of fixed size.
+// dz = dy * act'(z), all [M, N], contiguous and of one floating dtype, except that dz may be bf16 if the
+// others are f32; dz may be dy. `saved` is the slope or y, as saves_slope says (undefined for kNone). dz may
+// be undefined if only the sums are wanted. bias_grad [N] (acc_t of the dtype; may be undefined) becomes the
+// column sums of dz before rounding, summed over row blocks of fixed size.
 inline Kernel<void(Activation act, const Tensor& dy, const Tensor& saved, Tensor& dz, Tensor& bias_grad)>
     activation_backward{"activation_backward"};
 

@@ -1,7 +1,7 @@
 // GELU for f32 and bf16: the value and its slope from one exponential,
-//   Phi(x) = 1 - q for x >= 0 and q for x < 0, q = erfc(|x| / sqrt 2) / 2 = P(t) e^(-x^2 / 2), t = 1 / (1 + p
-//   |x|)
-// (Abramowitz and Stegun 7.1.26: erf to 1.5e-7).
+//   Phi(x) = 1 - q for x >= 0 and q for x < 0, q = erfc(|x| / sqrt 2) / 2 = P(t) e^(-x^2 / 2),
+//   t = 1 / (1 + p |x|)
+// (Abramowitz and Stegun 7.1.26, with an error of erf of 1.5e-7).
 #include "core/kernels/activation/activation.h"
 
 #include "core/kernels/common/vector_cpu.h"

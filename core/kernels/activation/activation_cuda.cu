@@ -1,4 +1,4 @@
-// Activations in packs. The backward with a bias gradient stores dz while it sums the columns.
+// Activations in packs. The backward with a bias gradient stores dz as it sums the columns.
 #include "core/kernels/activation/activation.h"
 
 #include "core/kernels/common/column_tiles_cuda.h"
@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(kMapThreads) activate_with_slope(int64_t n, co
 template <class F, class T, class Z, int kPack>
 struct BackwardColumns {
   const T *dy, *saved;
-  Z* dz;  // or null
+  Z* dz;  // may be null
   int64_t columns;
   __device__ BackwardColumns at(int64_t, int64_t c) const {
     return {dy + c, saved ? saved + c : nullptr, dz ? dz + c : nullptr, columns};

@@ -1,5 +1,5 @@
-// The activations: elementwise ops of their own, and what matrix products, convolutions and norms can end
-// with. To add one: its name in Activation, its functor below, and the functor in ActivationFunctions.
+// The activations: separate elementwise ops, and the last step of matrix products, convolutions and norms. To
+// add one: add its name to Activation, its functor below, and the functor to ActivationFunctions.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ namespace kernels {
 inline namespace SACCADE_SIDE {
 
 // value(z) is the function, gradient(saved, dy) its derivative times dy. `saved` is what backward keeps: the
-// value when kFromValue, otherwise z; it may be z as well when kFromInput. kInLibraries: oneDNN, cuBLASLt and
-// cuDNN apply it as they write a product; the others are a pass of their own over the result. kCost counts
+// value if kFromValue, otherwise z; with kFromInput it may be z in any case. kInLibraries: oneDNN, cuBLASLt
+// and cuDNN apply it as they write a product; the others are a separate pass over the result. kCost counts
 // element operations.
 struct Identity {
   static constexpr const char* kName = "identity";
@@ -31,10 +31,10 @@ struct Relu {
   static constexpr const char* kName = "relu";
   static constexpr bool kFromValue = true, kFromInput = true, kInLibraries = true;
   static constexpr int64_t kCost = 1;
-  SACCADE_HD static auto value(auto z) { return z < 0 ? 0 : z; }  // a NaN stays
+  SACCADE_HD static auto value(auto z) { return z < 0 ? 0 : z; }  // keeps a NaN
   SACCADE_HD static auto gradient(auto saved, auto dy) { return saved > 0 ? dy : 0; }
 };
-// z Phi(z), Phi the normal distribution function (the exact form; the libraries' is the tanh approximation)
+// z Phi(z), Phi the normal distribution function (the exact form; the libraries use the tanh approximation)
 struct Gelu {
   static constexpr const char* kName = "gelu";
   static constexpr bool kFromValue = false, kFromInput = true, kInLibraries = false;
@@ -48,7 +48,7 @@ struct Gelu {
     A phi = A(0.39894228040143267794) * math::exp(A(-0.5) * z * z);
     return dy * (A(0.5) * (A(1) + math::erf(z * A(0.70710678118654752440))) + z * phi);
   }
-  // Both from one erf.
+  // Computes both from one erf.
   template <class A>
   SACCADE_HD static A value_and_slope(A z, A& slope) {
     A cdf = A(0.5) * (A(1) + math::erf(z * A(0.70710678118654752440)));
@@ -70,13 +70,13 @@ struct Silu {
 
 using ActivationFunctions = FunctionList<Identity, Relu, Gelu, Silu>;  // in the order of Activation
 
-// visit.operator()<F>() with the functor of act
+// Calls visit.operator()<F>() with the functor of act.
 template <class Visit>
 void with_activation(Activation act, Visit&& visit) {
   ActivationFunctions::visit(static_cast<int>(act), visit);
 }
 
-// The value, and the slope (derivative) where backward cannot have it from the value.
+// Returns the value, and the slope (derivative) if backward cannot derive it from the value.
 template <class F, class A>
 SACCADE_HD A value_and_slope(A z, A& slope) {
   if constexpr (requires { F::value_and_slope(z, slope); }) {
@@ -87,14 +87,14 @@ SACCADE_HD A value_and_slope(A z, A& slope) {
   }
 }
 
-// gradient() where z is at hand.
+// gradient() if z is available.
 template <class F, class A>
 SACCADE_HD A gradient_at(A z, A dy) {
   if constexpr (F::kFromInput) return F::gradient(z, dy);
   return F::gradient(F::value(z), dy);
 }
 
-// gradient() from what activation_forward leaves: the value or the slope.
+// gradient() from what activation_forward saves: the value or the slope.
 template <class F, class A>
 SACCADE_HD A gradient_of_saved(A saved, A dy) {
   if constexpr (F::kFromValue) return F::gradient(saved, dy);
@@ -106,13 +106,13 @@ inline constexpr bool is_identity = std::is_same_v<F, Identity>;
 
 }  // namespace SACCADE_SIDE
 
-// Does backward want the slope (true) or the value?
+// Returns whether backward needs the slope (true) or the value.
 inline bool saves_slope(Activation act) {
   bool answer = false;
   with_activation(act, [&]<class F>() { answer = !F::kFromValue; });
   return answer;
 }
-// May products be asked for it (linear_forward, conv2d_forward)?
+// Returns whether products can apply it (linear_forward, conv2d_forward).
 inline bool fuses_into_products(Activation act) {
   bool answer = false;
   with_activation(act, [&]<class F>() { answer = F::kInLibraries; });

@@ -1,5 +1,5 @@
 // Attention for f32 and bf16 values (see attention_cpu.h). In backward one thread owns a head of an image: dk
-// and dv are summed in query order on any number of threads.
+// and dv are summed in query order for any number of threads.
 #include "core/kernels/attention/attention_cpu.h"
 
 #include <cmath>
@@ -18,7 +18,7 @@ constexpr int64_t kBiasChunks = 16;
 
 struct AttentionShape {
   int64_t N, Q, S, H, D, Dv;
-  int64_t rows;  // of a block: scores of about 64 KB, from the shapes only
+  int64_t rows;  // per block: scores of about 64 KB, from the shapes only
   int64_t bias_n, bias_h;
   const bool* mask;
   const float* bias;
@@ -43,7 +43,7 @@ struct AttentionShape {
   const float* bias_row(int64_t n, int64_t h, int64_t q) const {
     return bias + (((bias_n == 1 ? 0 : n) * bias_h + (bias_h == 1 ? 0 : h)) * Q + q) * S;
   }
-  // Of a row of scores with its gradients; for the grain of the loops.
+  // The cost of a row of scores with its gradients; for the grain of the loops.
   int64_t row_cost() const { return round_up(S, kLanes) * (D + Dv); }
 };
 
@@ -60,7 +60,7 @@ struct HeadWorker {
         ignored(static_cast<size_t>(m.Sp)),
         kept(ignored.size()) {}
 
-  // The head's rows of x [N, count, H, size] from `first` on.
+  // Returns the head's rows of x [N, count, H, size] from `first` on.
   template <class E>
   auto rows_of(E* x, int64_t count, int64_t size, int64_t first = 0) const {
     E* at = x + ((n * count + first) * p.H + h) * size;
@@ -73,7 +73,7 @@ struct HeadWorker {
     for (int64_t s = 0; s < m.Sp; ++s)
       ignored[static_cast<size_t>(s)] = s >= p.S || (p.mask && p.mask[n * p.S + s]) ? -kInfinity : 0.0f;
   }
-  // The scores of row i of the block from q0 on: scaled products + bias, -inf where ignored.
+  // Returns the scores of row i of the block from q0 on: scaled products + bias, -inf for ignored keys.
   auto scores_of(int64_t q0, int64_t i) const {
     const float *z = m.scores.data() + i * m.Sp, *skip = ignored.data();
     const float* bias = p.bias ? p.bias_row(n, h, q0 + i) : nullptr;
@@ -84,10 +84,10 @@ struct HeadWorker {
     };
   }
   int64_t row(int64_t q) const { return (n * p.H + h) * p.Q + q; }
-  // What dropout multiplies the weights of a row by; null without dropout.
+  // Returns the dropout factors of a row's weights, or null without dropout.
   const float* dropout_row(int64_t q) {
     if (p.dropout.probability == 0) return nullptr;
-    const Dropout dropout = p.dropout;  // a copy: the stores might change the shape's, for all GCC knows
+    const Dropout dropout = p.dropout;  // a copy, since GCC must assume that the stores change p
     float* to = kept.data();
     for (int64_t s = 0; s < m.Sp; s += 4) {
       Philox random = dropout.draw(row(q), s / 4, p.S);
@@ -112,8 +112,8 @@ struct HeadWorker {
     store_rows(m.out.data(), count, p.Dv, 1.0f, rows_of(y, p.Q, p.Dv, q0));
   }
 
-  // The loaded head; null outputs are skipped. dbias is [Q, S] of this head: written, or added to when
-  // `add_bias`.
+  // Backward of the loaded head; null outputs are skipped. dbias is [Q, S] of this head: it is written, or
+  // added to if `add_bias`.
   void backward(const T* q, const float* lse, const T* gradient, T* dq_all, T* dk_all, T* dv_all,
                 float* dbias, bool add_bias) {
     dk.assign(dk_all ? static_cast<size_t>(p.S * m.Dp) : 0, 0.0f);
@@ -158,8 +158,8 @@ void forward_typed(const AttentionShape& p, const Tensor& q, const Tensor& k, co
 template <class T>
 void backward_typed(const AttentionShape& p, const Tensor& q, const Tensor& k, const Tensor& v,
                     const Tensor& lse, const Tensor& dy, Tensor& dq, Tensor& dk, Tensor& dv, Tensor& dbias) {
-  // Parts of the bias gradient: [chunks of images, H, Q, S], each with one owner. A bias of every image and
-  // head is its own part.
+  // Parts of the bias gradient: [chunks of images, H, Q, S], each with one owner. If every image and head has
+  // a bias, each is its own part.
   bool shared = dbias.defined() && (p.bias_n < p.N || p.bias_h < p.H);
   int64_t chunks = shared && p.bias_n == 1 ? std::min(p.N, kBiasChunks) : p.N;
   Tensor parts = shared ? Tensor::zeros({chunks, p.H, p.Q, p.S}) : dbias;
@@ -177,7 +177,7 @@ void backward_typed(const AttentionShape& p, const Tensor& q, const Tensor& k, c
                    }
                  }
                });
-  // The images and heads that share a matrix are added.
+  // Adds up the images and heads that share a matrix.
   if (shared) sum_to_shape(parts, 1, dbias);
 }
 

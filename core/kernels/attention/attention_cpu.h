@@ -1,6 +1,6 @@
-// What attention and window attention share on the CPU: the matrices of one head in f32, which stay in the
-// cache. The keys lie transposed as well, so that the scores of a block of rows are one small matrix product;
-// softmax runs over sixteen keys at a time.
+// Shared by attention and window attention on the CPU: the matrices of one head in f32, which stay in the
+// cache. The keys are also stored transposed, so that the scores of a block of rows are one small matrix
+// product; softmax processes sixteen keys at a time.
 #pragma once
 
 #include "core/kernels/common/lane_vector.h"
@@ -11,8 +11,8 @@ namespace saccade::cpu {
 
 constexpr float kInfinity = __builtin_inff();
 
-// Vectors row(i) of `size` elements, times factor, become the rows of a matrix of whole vectors: zeros for
-// nullptr and behind the last element.
+// Copies vectors row(i) of `size` elements, times factor, to the rows of a matrix of whole vectors: zeros for
+// nullptr and after the last element.
 template <class Row>
 void load_rows(int64_t count, int64_t size, float factor, float* to, const Row& row) {
   for (int64_t i = 0; i < count; ++i) {
@@ -21,7 +21,7 @@ void load_rows(int64_t count, int64_t size, float factor, float* to, const Row& 
       store(to, from ? load_some(from + d, size - d) * factor : Floats{});
   }
 }
-// The way back; nothing goes to nullptr. factors: one a row.
+// The reverse; nothing is written to nullptr. factors: one per row.
 template <class Row>
 void store_rows(const float* from, int64_t count, int64_t size, float factor, const Row& row,
                 const float* factors = nullptr) {
@@ -33,7 +33,7 @@ void store_rows(const float* from, int64_t count, int64_t size, float factor, co
   }
 }
 
-// The transpose of sixteen vectors: each round rotates the eight bits of an element's place by one.
+// The transpose of sixteen vectors: each round rotates the eight bits of an element's index by one.
 inline void transpose(Floats (&x)[kLanes]) {
   for (int round = 0; round < 4; ++round) {
     Floats y[kLanes];
@@ -56,7 +56,7 @@ inline void transpose(const float* from, int64_t rows, int64_t columns, float* t
   }
 }
 
-// One head: S keys and values and a block of up to `rows` queries. Rows behind the last key are zeros.
+// One head: S keys and values and a block of up to `rows` queries. Rows after the last key are zeros.
 struct HeadMatrices {
   int64_t rows, S, D, Dv;
   int64_t Sp, Dp, Dvp;  // padded to whole vectors
@@ -86,7 +86,7 @@ struct HeadMatrices {
     room(dscores, rows, Sp);
   }
 
-  // The keys are scaled, so that scores and dq need no factor; dk gets it on its way out.
+  // The keys are scaled, so that scores and dq need no factor; dk gets it when it is stored.
   template <class KeyRow, class ValueRow>
   void load_keys(float scale, const KeyRow& key, const ValueRow& value) {
     load_rows(S, D, scale, keys.data(), key);
@@ -94,22 +94,22 @@ struct HeadMatrices {
     load_rows(S, Dv, 1.0f, values.data(), value);
     if (!values_t.empty()) transpose(values.data(), Sp, Dvp, values_t.data());
   }
-  // Leaves the products with the keys in scores.
+  // Leaves the products with the keys in `scores`.
   template <class Row>
   void load_queries(int64_t count, const Row& row) {
     load_rows(count, D, 1.0f, queries.data(), row);
     small_gemm<false>(count, Sp, D, queries.data(), Dp, 1, keys_t.data(), Sp, scores.data(), Sp);
   }
-  // Leaves the gradients of the weights in dscores.
+  // Leaves the gradients of the weights in `dscores`.
   template <class Row>
   void load_gradients(int64_t count, const Row& row) {
     load_rows(count, Dv, 1.0f, dy.data(), row);
     small_gemm<false>(count, Sp, Dv, dy.data(), Dvp, 1, values_t.data(), Sp, dscores.data(), Sp);
   }
 
-  // Row i of scores becomes exp(score - shift), its largest score being the shift (0 without a key: every
-  // weight is 0 then); score(s) gives those of sixteen keys from s on. kV: vectors a row if known, so that
-  // they stay in registers.
+  // Replaces row i of scores by exp(score - shift), where shift is its largest score (or 0 without a key:
+  // then every weight is 0); score(s) returns those of sixteen keys from s on. kV: vectors per row if known,
+  // so that they stay in registers.
   struct RowSum {
     float shift, total;
   };
@@ -135,8 +135,8 @@ struct HeadMatrices {
     }
     return {shift, sum(total)};
   }
-  // Row i of scores becomes the weights that reached the output, that of dscores the gradients of the scores.
-  // kept: what dropout multiplied the weights by, or nullptr.
+  // Replaces row i of scores by the weights that reached the output, and row i of dscores by the gradients of
+  // the scores. kept: the factors of dropout, or nullptr.
   template <int kV, class Score>
   void score_gradients(int64_t i, float lse, const float* kept, const Score& score) {
     const int64_t vectors = kV > 0 ? kV : Sp / kLanes;
@@ -158,7 +158,7 @@ struct HeadMatrices {
     }
   }
 
-  // scores times values, and the gradients from dscores and scores. kAdd: to what is there.
+  // Multiplies scores by values, and computes gradients from dscores and scores. kAdd: adds to the output.
   void weigh_values(int64_t count) {
     small_gemm<false>(count, Dvp, S, scores.data(), Sp, 1, values.data(), Dvp, out.data(), Dvp);
   }

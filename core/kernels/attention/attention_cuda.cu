@@ -10,7 +10,7 @@ namespace {
 
 using cuda::Mma, cuda::Stored;
 
-// delta of a row as dot(y, dy), by kDeltaLanes neighbouring threads.
+// delta of a row as dot(y, dy), computed by kDeltaLanes neighbouring threads.
 constexpr int kDeltaLanes = 4, kDeltaThreads = 256;
 template <class T>
 __global__ void __launch_bounds__(kDeltaThreads) attention_deltas(AttentionHeads<T> p) {
@@ -61,10 +61,10 @@ void backward_cuda(const Tensor& q, const Tensor& k, const Tensor& v, const Tens
   cuda::dispatch_attention(q.dtype(), head_size(q, v, params), [&]<Mma kMma, int kD>() {
     AttentionHeads<Stored<kMma>> p(q, k, v, mask, bias, params);
     p.set_gradients(lse, delta, dy, dq, dk, dv, dbias);
-    // One tile of keys stays where it is, so that the sum of weights and gradients is there, more exact,
-    // as well.
+    // A single tile of keys stays in shared memory, so that the sum of weights times gradients is available
+    // there, and more accurate.
     if (y.defined() && p.keys > cuda::BackwardShape<kMma, kD>::kColumns) {
-      p.y = const_cast<Stored<kMma>*>(y.data<Stored<kMma>>());  // which is only read
+      p.y = const_cast<Stored<kMma>*>(y.data<Stored<kMma>>());  // it is only read
       p.deltas_known = true;
       cuda::find_accesses(p);
       cuda::launch("attention_deltas", &attention_deltas<Stored<kMma>>,
@@ -81,7 +81,7 @@ void backward_cuda(const Tensor& q, const Tensor& k, const Tensor& v, const Tens
 template <class... A>
 bool supported(const Tensor& q, const Tensor&, const Tensor& v, const Tensor&, const Tensor&,
                const AttentionParams& params, const A&...) {
-  // [&]: without a capture it would also be a pointer to a function, which nvcc refuses.
+  // [&]: without a capture the lambda would convert to a function pointer, which nvcc refuses.
   return cuda::dispatch_attention(q.dtype(), head_size(q, v, params), [&]<Mma kMma, int kD>() {});
 }
 

@@ -1,5 +1,5 @@
-// What the attention kernels of the GPU share. They run over the heads of attention_heads.h, of which a Head
-// may keep what it knows in shared memory, behind what the kernel has there.
+// Shared by the attention kernels of the GPU. They run over the heads of attention_heads.h. A Head may keep
+// data in shared memory, after the kernel's own.
 #pragma once
 
 #include "core/kernels/attention/attention_heads.h"
@@ -15,7 +15,7 @@ __device__ __forceinline__ float exp_of_difference(float z, float shift) {
   return exp2_approx((z - shift) * 1.44269504088896341f);
 }
 
-// Bit c: weight 4 * block + c of a row is dropped.
+// Bit c is set if weight 4 * block + c of a row is dropped.
 template <class Mask>
 __device__ __forceinline__ unsigned dropped_of_block(const Mask& mask, int64_t row, int64_t block,
                                                      int64_t keys) {
@@ -25,9 +25,9 @@ __device__ __forceinline__ unsigned dropped_of_block(const Mask& mask, int64_t r
   for (int c = 0; c < 4; ++c) bits |= (mask.drops(random.x[c]) ? 1u : 0u) << c;
   return bits;
 }
-// Which of a lane's four elements in one 16x8 tile are dropped, bit i for element i. Philox draws four keys
-// at once; the lanes that need parts of one draw share it. Rows are queries from `row` on, columns keys from
-// s on, both of the tile.
+// Returns which of a lane's four elements in one 16x8 tile are dropped, bit i for element i. Philox draws
+// four keys at once; the lanes that need parts of one draw share it. The tile's rows are queries from `row`
+// on, its columns keys from s on.
 template <class Mask>
 __device__ unsigned dropped(const Mask& mask, int64_t row, int64_t s, int64_t keys) {
   int g = lane_id() / 4, t = lane_id() % 4;
@@ -37,11 +37,11 @@ __device__ unsigned dropped(const Mask& mask, int64_t row, int64_t s, int64_t ke
   unsigned upper = t % 2 ? other : own, lower = t % 2 ? own : other;
   return (upper >> (t % 2 * 2) & 3u) | (lower >> (t % 2 * 2) & 3u) << 2;
 }
-// Rows are keys, columns queries.
+// The same with keys as rows and queries as columns.
 template <class Mask>
 __device__ unsigned dropped_transposed(const Mask& mask, int64_t row, int64_t s, int64_t keys) {
   int g = lane_id() / 4, t = lane_id() % 4, i = g % 4;
-  // Lanes with one t and g / 4 need the same four draws; each makes one.
+  // Lanes with equal t and g / 4 need the same four draws; each makes one.
   unsigned bits = dropped_of_block(mask, row + 2 * t + i % 2, s / 4 + g / 4 + i / 2 * 2, keys) << (4 * i);
   bits |= __shfl_xor_sync(kAllLanes, bits, 4);
   bits |= __shfl_xor_sync(kAllLanes, bits, 8);
@@ -68,8 +68,8 @@ void find_accesses(Heads& p) {
   p.find_accesses([]<class T>(const T* rows, int64_t size) { return packs_fit<kPackWidth<T>>(rows, size); });
 }
 
-// Calls f<kMma, kD>() with the arithmetic for tensors of this dtype and the smallest head size for which
-// kernels exist that holds `size`; false: there is none.
+// Calls f<kMma, kD>() with the arithmetic for tensors of this dtype and the smallest available head size kD
+// >= `size`. Returns false if there is none.
 template <class F>
 bool dispatch_attention(DType dtype, int64_t size, const F& f) {
   if ((dtype != DType::kBF16 && dtype != DType::kF32) || size > 128) return false;

@@ -1,11 +1,11 @@
 // Attention backward over the heads of attention_heads.h; the weights are recomputed from lse. Every gradient
 // has one owner that adds in a fixed order, so there are no atomics:
-//   attention_backward_queries  a block owns queries: delta = sum of weight * dweight of a row where it is
-//                               not known, dq
-//   attention_backward_keys     a block owns keys (and a run of the queries, where these are many and the
-//                               blocks few): dk, dv; its scores are the transposed ones, so that their
+//   attention_backward_queries  a block owns queries and computes dq and, if not known, delta, the sum of
+//                               weight * dweight of a row
+//   attention_backward_keys     a block owns keys (and a run of the queries, if these are many and the blocks
+//                               few) and computes dk and dv; its scores are transposed, so that their
 //                               gradients are in registers as the first operand of the products
-//   attention_backward_pairs    a block owns a tile of the pair terms: adds over the heads that share them
+//   attention_backward_pairs    a block owns a tile of the pair terms and adds over the heads that share them
 #pragma once
 
 #include <algorithm>
@@ -22,8 +22,8 @@ using BackwardShape = std::conditional_t<
                        std::conditional_t<kMma == Mma::kFma && kD <= 32, TileShape<64, 32, 2, 2>,
                                           TileShape<64, kMma == Mma::kFma ? 32 : 64, 1, 4>>>>;
 
-// Blocks of a multiprocessor that the registers must allow; 0: as many as the compiler finds best, which is
-// too many where it would rather spill some.
+// Blocks per multiprocessor that the registers must allow. 0: as many as the compiler finds best, which is
+// too many if it would rather spill registers.
 template <Mma kMma, int kD>
 inline constexpr int kQueryBlocks = kMma != Mma::kFma&& kD == 16 ? 2 : 0;
 template <Mma kMma, int kD>
@@ -31,8 +31,8 @@ inline constexpr int kKeyBlocks = kMma == Mma::kFma&& kD == 32 ? 4 : 0;
 template <Mma kMma, int kD>
 inline constexpr int kPairBlocks = kMma == Mma::kBf16&& kD == 16 ? 3 : 0;
 
-// What the three kernels keep in shared memory: two tiles whose rows the block owns and two that it streams,
-// and numbers of the rows and columns.
+// The shared memory of the three kernels: two tiles whose rows the block owns and two that it streams, and
+// numbers of the rows and columns.
 template <Mma kMma, int kD>
 struct BackwardShared {
   using Shape = BackwardShape<kMma, kD>;
@@ -68,7 +68,7 @@ __device__ __forceinline__ void load_queries(const Heads& p, const typename Head
   load_tile<kMma, kRows, kD>(q_tile, p.D, p.packs, [&](int r) { return p.query(head, q0 + r); });
   load_tile<kMma, kRows, kD>(dy_tile, p.Dv, p.packs, [&](int r) { return p.dy(head, q0 + r); });
   for (int r = static_cast<int>(threadIdx.x); r < kRows; r += static_cast<int>(blockDim.x)) {
-    // exp(z - inf) = 0: rows without keys, and behind the last one.
+    // exp(z - inf) = 0: for rows without keys and after the last one.
     float value = q0 + r < p.queries ? p.lse[p.row(head, q0 + r)] : kMinusInfinity;
     shared.lse[r] = value == kMinusInfinity ? -kMinusInfinity : value;
   }
@@ -88,8 +88,8 @@ __device__ __forceinline__ void load_keys(const Heads& p, const typename Heads::
     key_terms[r] = p.key_term(head, s0 + r);
 }
 
-// For the warp's rows: w = the weights before dropout, with the sign bit set where they are dropped; g =
-// d(loss)/d(those weights). q0 and s0 are the numbers of the first query and key; kTransposed: rows are keys.
+// For the warp's rows: w = the weights before dropout, with the sign bit set if they are dropped; g =
+// d(loss)/d(those weights). q0 and s0 are the indices of the first query and key; kTransposed: rows are keys.
 template <Mma kMma, int kD, bool kTransposed, class Heads, class Shared, int kM, int kN>
 __device__ __forceinline__ void weights_and_gradients(const Heads& p, const typename Heads::Head& head,
                                                       const Shared& shared, int first, int q0, int s0,
@@ -171,7 +171,7 @@ __global__ void __launch_bounds__(BackwardShape<kMma, kD>::kThreads, kQueryBlock
   clear<kM, kD>(dq);
   bool again = p.deltas_known || p.keys > kN;
   for (int s0 = 0; s0 < p.keys; s0 += kN) {
-    if (again) {  // else the only tile is still there, in shared memory and registers
+    if (again) {  // otherwise the only tile is still in shared memory and registers
       __syncthreads();
       load_keys<kMma, kN, kD>(p, head, s0, shared.b, shared.d, shared.key_terms);
       __syncthreads();
@@ -199,7 +199,7 @@ __global__ void __launch_bounds__(BackwardShape<kMma, kD>::kThreads, kQueryBlock
   });
 }
 
-// The warp's rows of dk and dv, from key s0 on.
+// Stores the warp's rows of dk and dv, from key s0 on.
 template <Mma kMma, int kM, int kD, class Heads>
 __device__ __forceinline__ void store_key_gradients(const Heads& p, const typename Heads::Head& head, int s0,
                                                     const Accumulators<kM, kD>& dk,
@@ -214,7 +214,7 @@ __device__ __forceinline__ void store_key_gradients(const Heads& p, const typena
   });
 }
 
-// Of a tile of transposed scores: w as in weights_and_gradients, g less the queries' deltas; adds to dv.
+// For a tile of transposed scores: w as in weights_and_gradients, g minus the queries' deltas; adds to dv.
 template <Mma kMma, int kD, class Heads, class Shared, int kM, int kN>
 __device__ __forceinline__ void weights_for_keys(const Heads& p, const typename Heads::Head& head,
                                                  const Shared& shared, int first, int q0, int s0,
@@ -227,14 +227,14 @@ __device__ __forceinline__ void weights_for_keys(const Heads& p, const typename 
   for_each_element<kM, 8 * kN>(g, [&](float& x, int, int, int, int column) { x -= shared.delta[column]; });
 }
 
-// Where many queries see few keys, several blocks share a tile of keys: each takes a run of the queries and
-// leaves its parts of dk and dv, [runs, heads, keys, D + Dv], unless there is one run.
+// If many queries see few keys, several blocks share a tile of keys: each takes a run of the queries and
+// writes its parts of dk and dv, [runs, heads, keys, D + Dv], unless there is only one run.
 struct QueryRuns {
   int count = 1;
   float* parts = nullptr;
 };
 
-// Where registers for it are left.
+// Only if enough registers are left.
 template <Mma kMma, int kD>
 constexpr bool kHasRuns = kMma != Mma::kFma || kD < 128;
 
@@ -288,7 +288,7 @@ __global__ void __launch_bounds__(BackwardShape<kMma, kD>::kThreads, kKeyBlocks<
 
 constexpr int kJoinThreads = 256;
 
-// dk and dv: the sums of the runs' parts, in their order.
+// dk and dv: the sums of the runs' parts, in order.
 template <class Heads>
 __global__ void __launch_bounds__(kJoinThreads) attention_join_keys(Heads p, QueryRuns runs, int64_t rows) {
   const int64_t size = p.D + p.Dv, i = static_cast<int64_t>(blockIdx.x) * kJoinThreads + threadIdx.x;
@@ -302,7 +302,7 @@ __global__ void __launch_bounds__(kJoinThreads) attention_join_keys(Heads p, Que
   if (out != nullptr) out[d < p.D ? d : d - p.D] = typename Heads::Element(sum);
 }
 
-// Enough blocks for a GPU of 132 multiprocessors, four each, while each has some tiles of queries.
+// Enough blocks for a GPU of 132 multiprocessors, four each, as long as each has several tiles of queries.
 template <Mma kMma, int kD, class Heads>
 void launch_backward_keys(const Heads& p, size_t shared_bytes) {
   using Shape = BackwardShape<kMma, kD>;
@@ -310,7 +310,7 @@ void launch_backward_keys(const Heads& p, size_t shared_bytes) {
   const int64_t blocks = p.count() * ceil_div(p.keys, Shape::kRows);
   QueryRuns runs;
   Tensor parts;
-  if constexpr (requires { p.head(int64_t{}); }) {  // those of windows are many
+  if constexpr (requires { p.head(int64_t{}); }) {  // windows are many already
     const int64_t most =
         kHasRuns<kMma, kD> ? std::max<int64_t>(1, p.queries / (kFewest * Shape::kColumns)) : 1;
     runs.count = static_cast<int>(std::clamp<int64_t>(kBlocks / blocks, 1, most));
@@ -329,7 +329,7 @@ void launch_backward_keys(const Heads& p, size_t shared_bytes) {
   }
 }
 
-// blockIdx: x a tile of keys, y a tile of queries, z the group.
+// blockIdx: x is a tile of keys, y a tile of queries, z the group.
 template <Mma kMma, int kD, class Heads>
 __global__ void __launch_bounds__(BackwardShape<kMma, kD>::kThreads, kPairBlocks<kMma, kD>)
     attention_backward_pairs(Heads p) {
@@ -375,7 +375,7 @@ void launch_attention_backward(Heads p) {
     launch("attention_backward_queries", &attention_backward_queries<kMma, kD, Heads>,
            {p.count() * query_tiles, Shape::kThreads, shared}, p);
   if (p.keys > 0 && p.wants_key_gradients()) launch_backward_keys<kMma, kD>(p, shared);
-  // With one member a group the kernel over the queries has written them.
+  // With one member per group, the kernel over the queries has already written them.
   if (p.dpairs && !p.one_member() && p.queries > 0 && p.keys > 0) {
     launch("attention_backward_pairs", &attention_backward_pairs<kMma, kD, Heads>,
            {{ceil_div(p.keys, Shape::kColumns), query_tiles, p.groups()}, Shape::kThreads, shared}, p);

@@ -1,7 +1,7 @@
-// Attention backward with five products for each pair of tiles: a block owns a run of key tiles, and from one
-// computation of the weights and their gradients come dk and dv, which it sums over the queries, and the
-// tile's part of dq, which it leaves in f32 in memory. A second kernel adds up the parts of the runs. No
-// atomics, and an order that the shape gives.
+// Attention backward with five products for each pair of tiles: a block owns a run of key tiles. One
+// computation of the weights and their gradients yields dk and dv, which it sums over the queries, and the
+// tile's part of dq, which it writes to memory in f32. A second kernel adds up the parts of the runs. No
+// atomics; the shape determines the order.
 #pragma once
 
 #include <algorithm>
@@ -15,11 +15,11 @@ struct FiveProducts {
   using Shape = BackwardShape<kMma, kD>;
   using T = Stored<kMma>;
   static constexpr int kRows = Shape::kRows, kN = Shape::kColumns;
-  // Warps that share 16 queries each take some of the columns of dq, at most 32 at a time.
+  // Warps that share 16 queries divide the columns of dq, at most 32 at a time each.
   static constexpr int kGroups = kN / 16, kWarpColumns = kD * kGroups / Shape::kWarps,
                        kOut = kWarpColumns < 32 ? kWarpColumns : 32;
   static_assert(kWarpColumns % kOut == 0 && kOut % 16 == 0 && Shape::kWarps % kGroups == 0);
-  // In exact f32 the stage of the warps' products holds the gradients of the scores as they are wanted.
+  // In exact f32, the stage of the warps' products already holds the gradients of the scores as needed.
   static constexpr bool kStaged = kMma == Mma::kFma;
   static constexpr size_t transposed_bytes() {
     return kStaged ? 0 : sizeof(T) * kRows * kTransposedStride<kMma, kN>;
@@ -27,8 +27,8 @@ struct FiveProducts {
   static constexpr size_t bytes() { return BackwardShared<kMma, kD>::bytes() + transposed_bytes(); }
 };
 
-// A run's part of dq: row(q) gives where it lies. Set by the first tile, added to by the others,
-// always by the same thread.
+// A run's part of dq; row(q) returns its address. The first tile sets it and the others add to it, always in
+// the same thread.
 template <Mma kMma, int kOut, class Row>
 __device__ __forceinline__ void add_to_part(const Accumulators<1, kOut>& acc, int d0, int D, bool first,
                                             bool pairs, const Row& row) {
@@ -55,7 +55,7 @@ __device__ __forceinline__ void add_to_part(const Accumulators<1, kOut>& acc, in
   }
 }
 
-// dq_parts [runs, rows, D], rows as in lse. Block: a run of `run` tiles of keys of a head.
+// dq_parts [runs, rows, D], rows as in lse. Each block takes a run of `run` tiles of keys of a head.
 template <Mma kMma, int kD, class Heads>
 __global__ void __launch_bounds__(BackwardShape<kMma, kD>::kThreads)
     attention_backward_tiles(Heads p, float* dq_parts, int64_t rows, int run, int runs) {
@@ -82,7 +82,7 @@ __global__ void __launch_bounds__(BackwardShape<kMma, kD>::kThreads)
       load_queries<kMma, kN, kD>(p, head, q0, shared.b, shared.d, shared);
       load_deltas<kN>(p, head, q0, shared.delta);
       __syncthreads();
-      Accumulators<kM, kN> w, g;  // 0 for keys behind the last one
+      Accumulators<kM, kN> w, g;  // 0 for keys after the last one
       weights_for_keys<kMma, kD>(p, head, shared, first, q0, s0, w, g, dv);
       for_each_index<kM, kN>([&](int m, int j, int i) { g[m][j][i] *= std::fabs(w[m][j][i]); });
       add_product<kMma, kM, kN, kD>(
@@ -104,7 +104,7 @@ __global__ void __launch_bounds__(BackwardShape<kMma, kD>::kThreads)
   }
 }
 
-// dq = scale times the sum of the parts, in their order. A thread owns kPack channels of a query.
+// dq = scale times the sum of the parts, in order. A thread owns kPack channels of a query.
 template <int kPack, class Heads>
 __global__ void __launch_bounds__(kJoinThreads)
     attention_join_queries(Heads p, const float* __restrict__ dq_parts, int64_t rows, int runs) {
@@ -125,7 +125,7 @@ __global__ void __launch_bounds__(kJoinThreads)
   store_pack(out, value);
 }
 
-// Enough blocks for a GPU of 132 multiprocessors, two each, while the parts take no more memory than 256 MiB.
+// Enough blocks for a GPU of 132 multiprocessors, two each, as long as the parts take at most 256 MiB.
 template <Mma kMma, int kD, class Heads>
 int runs_of_keys(const Heads& p) {
   constexpr int64_t kBlocks = 264, kBytes = int64_t{256} << 20;
@@ -137,15 +137,15 @@ int runs_of_keys(const Heads& p) {
   return static_cast<int>(ceil_div(tiles, ceil_div(tiles, std::min(runs, tiles))));
 }
 
-// Whether the tiles of keys make enough blocks, each of which sees all queries.
+// Returns whether the tiles of keys make enough blocks, since each block processes all queries.
 template <Mma kMma, int kD, class Heads>
 bool fits_five_products(const Heads& p) {
-  constexpr int64_t kBlocks = 132, kFewQueries = 32;  // of the latter's tiles: soon done
+  constexpr int64_t kBlocks = 132, kFewQueries = 32;  // in tiles of queries: soon done
   using Five = FiveProducts<kMma, kD>;
   return p.count() * ceil_div(p.keys, Five::kRows) >= kBlocks || p.queries <= kFewQueries * Five::kN;
 }
 
-// dq, dk and dv; deltas are known and the bias wants no gradient.
+// Computes dq, dk and dv; deltas must be known, and the bias needs no gradient.
 template <Mma kMma, int kD, class Heads>
 void launch_five_products(Heads p) {
   using Five = FiveProducts<kMma, kD>;

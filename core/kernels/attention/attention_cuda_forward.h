@@ -1,6 +1,6 @@
 // Attention forward over the heads of attention_heads.h: a block owns some queries of one head and streams
-// the keys and values through shared memory, with the softmax rescaled as the maximum grows (Milakov and
-// Gimelshein 2018; Dao et al. 2022). Keys are taken in order, so results repeat to the bit.
+// the keys and values through shared memory, rescaling the softmax as the maximum grows (Milakov and
+// Gimelshein 2018; Dao et al. 2022). Keys are processed in order, so results are reproducible to the bit.
 #pragma once
 
 #include "core/kernels/attention/attention_cuda.h"
@@ -9,7 +9,7 @@
 namespace saccade::cuda {
 
 // FMA: two warps of 32 queries, so that each number from shared memory serves several products. Tensor cores:
-// four warps of 16.
+// four warps of 16 queries.
 template <Mma kMma, int kD>
 using ForwardShape = std::conditional_t<kMma == Mma::kFma, TileShape<64, kD <= 64 ? 64 : 32, 2, 2>,
                                         TileShape<64, kMma == Mma::kTf32 && kD == 128 ? 32 : 64, 1, 4>>;
@@ -21,7 +21,7 @@ size_t forward_shared_bytes() {
          sizeof(float) * (Shape::kColumns + Shape::kWarps * kStageFloats<kMma, Shape::kM, Shape::kColumns>);
 }
 
-// Long, since nearly every line shares the registers of the running softmax.
+// Long, since nearly every line uses the registers of the running softmax.
 template <Mma kMma, int kD, class Heads>
 __global__ void __launch_bounds__(ForwardShape<kMma, kD>::kThreads) attention_forward_tiles(Heads p) {
   using Shape = ForwardShape<kMma, kD>;
@@ -53,7 +53,7 @@ __global__ void __launch_bounds__(ForwardShape<kMma, kD>::kThreads) attention_fo
     for (int s = static_cast<int>(threadIdx.x); s < kN; s += Shape::kThreads)
       key_terms[s] = p.key_term(head, s0 + s);
     __syncthreads();
-    if (q0 + first >= p.queries) continue;  // nothing to do but to load
+    if (q0 + first >= p.queries) continue;  // this warp only helps to load
 
     Accumulators<kM, kN> z;
     product<kMma, kM, kN, kD>(z, q_tile + first * kStride, k_tile);
@@ -70,7 +70,7 @@ __global__ void __launch_bounds__(ForwardShape<kMma, kD>::kThreads) attention_fo
     float shift[kM][2], shrink[kM][2];
     for_each_row<kM>([&](int m, int r) {
       now[m][r] = warp_max<4>(now[m][r]);
-      // Where no key has taken part yet, exp(-inf - 0) gives the zeros.
+      // If no key has taken part yet, exp(-inf - 0) gives the zeros.
       shift[m][r] = now[m][r] == kMinusInfinity ? 0.0f : now[m][r];
       shrink[m][r] = exp_of_difference(top[m][r], shift[m][r]);
       top[m][r] = now[m][r];
@@ -101,7 +101,7 @@ __global__ void __launch_bounds__(ForwardShape<kMma, kD>::kThreads) attention_fo
     float sum = warp_sum<4>(total[m][r]);
     int q = q0 + first + 16 * m + g + 8 * r;
     if (q >= p.queries) return;
-    // A NaN comes out in both results.
+    // A NaN reaches both results.
     if (lane_id() % 4 == 0 && p.owns_row(head, q))
       p.lse[p.row(head, q)] = sum > 0 ? top[m][r] + math::log(sum) : sum == 0 ? kMinusInfinity : sum;
     if (T* y = p.output(head, q))

@@ -1,4 +1,4 @@
-// Single-source attention over the heads of attention_heads.h: one owner for every row of a result. Scores
+// Single-source attention over the heads of attention_heads.h: every row of a result has one owner. Scores
 // are recomputed wherever they are needed, so that nothing of size queries * keys is stored.
 #pragma once
 
@@ -28,7 +28,7 @@ struct AttentionWeights {
     if (skip == kMinusInfinity<A>) return skip;
     return dot(p.query(head, q), p.key(head, s), p.D) * p.scale + p.pair_term(head, q, s);
   }
-  // Before dropout.
+  // The weight before dropout.
   SACCADE_HD A weight(const Head& head, int q, int s) const {
     A lse = p.lse[p.row(head, q)];
     return lse == kMinusInfinity<A> ? A(0) : std::exp(score(head, q, s) - lse);
@@ -89,7 +89,7 @@ struct AttentionForward {  // i = head * queries + query
   }
 };
 
-// delta and dq of a row.
+// Computes delta and dq of a row.
 template <class Heads>
 struct AttentionQueryGradient {  // i = head * queries + query
   AttentionWeights<Heads> of;

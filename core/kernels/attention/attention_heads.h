@@ -1,18 +1,18 @@
-// Where the rows of attention's heads lie and what is added to their scores. The kernels are written over
-// such a description, so that plain attention (here) and the windows of a map
+// Describes where the rows of attention's heads are and what is added to their scores. The kernels are
+// written over such a description, so that plain attention (here) and the windows of a map
 // (window_attention/window_heads.h) share them: the generic ones (attention_generic.h) and those of the GPU
-// (attention_cuda.h). It has
+// (attention_cuda.h). Its members:
 //   Element; queries, keys, D, Dv, scale, dropout; packs, pairs (which accesses its rows allow on the GPU)
-//   Head, head(index, shared), member(group, i), members(group): a head by number, by place in a group that
-//     shares its bias
-//   query, key, value, dy(head, i): a row or nullptr for zeros
-//   output, dquery, dkey, dvalue(head, i): a row or nullptr where nothing is stored; filler(head, i, part)
+//   Head, head(index, shared), member(group, i), members(group): a head by number, or by position in a group
+//     that shares its bias
+//   query, key, value, dy(head, i): a row, or nullptr for zeros
+//   output, dquery, dkey, dvalue(head, i): a row, or nullptr if nothing is stored; filler(head, i, part)
 //   key_term(head, s): 0, or -inf for keys that take no part; has_pair_terms(), pair_term(head, q, s)
-//   deltas_known: whether delta holds numbers already
-//   row(head, q): its place in lse and delta, which the head writes where owns_row(head, q)
-//   queries_of(head): those behind are no rows of this head; dpairs [groups, queries, keys] or nullptr
-// Scores are scale * dot + key_term + pair_term. Where all keys of a row take no part, lse is -inf. delta of
-// a row is its sum of weight * d(loss)/d(weight), which is also dot(y, dy).
+//   deltas_known: whether delta already holds numbers
+//   row(head, q): its index in lse and delta, which the head writes if owns_row(head, q)
+//   queries_of(head): later rows do not belong to this head; dpairs [groups, queries, keys] or nullptr
+// Scores are scale * dot + key_term + pair_term. If no key of a row takes part, lse is -inf. delta of a row
+// is its sum of weight * d(loss)/d(weight), which is also dot(y, dy).
 #pragma once
 
 #include "core/kernels/attention/attention.h"
@@ -23,7 +23,7 @@ inline namespace SACCADE_SIDE {
 template <class A>
 inline constexpr A kMinusInfinity = -std::numeric_limits<A>::infinity();
 
-// Of heads whose weights are never dropped: their kernels hold no code for it.
+// For heads whose weights are never dropped: their kernels contain no dropout code.
 struct NoDropout {
   static constexpr float probability = 0, factor = 1;
   SACCADE_HD Philox draw(int64_t, int64_t, int64_t) const { return {}; }
@@ -73,7 +73,7 @@ struct AttentionHeads {
   }
   void set_gradients(const Tensor& log_sums, Tensor& deltas, const Tensor& dy_all, Tensor& dq_all,
                      Tensor& dk_all, Tensor& dv_all, Tensor& dbias) {
-    lse = const_cast<A*>(log_sums.data<A>());  // which is only read
+    lse = const_cast<A*>(log_sums.data<A>());  // it is only read
     delta = deltas.data<A>();
     dy_rows = dy_all.data<T>();
     dq = data_or_null<T>(dq_all);
@@ -92,7 +92,7 @@ struct AttentionHeads {
   int64_t count() const { return int64_t{N} * H; }
   int64_t groups() const { return int64_t{bias_n} * bias_h; }
   bool wants_key_gradients() const { return dk || dv; }
-  size_t head_bytes() const { return 0; }  // of shared memory, for a Head
+  size_t head_bytes() const { return 0; }  // shared memory for a Head
 
   struct Head {
     int64_t number, n, h;
@@ -104,7 +104,7 @@ struct AttentionHeads {
         number, n, h,
         bias ? bias + ((bias_n == 1 ? 0 : n) * bias_h + (bias_h == 1 ? 0 : h)) * queries * keys : nullptr};
   }
-  // A group shares a matrix of the bias.
+  // The heads of a group share a matrix of the bias.
   SACCADE_HD bool one_member() const { return (bias_n > 1 || N == 1) && (bias_h > 1 || H == 1); }
   SACCADE_HD int64_t members(int) const { return int64_t{bias_n == 1 ? N : 1} * (bias_h == 1 ? H : 1); }
   SACCADE_HD int64_t member(int group, int64_t i) const {

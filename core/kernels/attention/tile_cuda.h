@@ -1,6 +1,6 @@
 // Small matrix products of a warp on tiles in shared memory, the parts of attention: C = A B^T with both
 // operands in shared memory, and C += P B with P still in the registers of such a product. Three kinds of
-// arithmetic share one layout of the results, so that kernels are written once:
+// arithmetic share one layout of the results, so that kernels are written only once:
 //   kFma   f32 products and sums, as exact as on the CPU
 //   kTf32  f32 tiles rounded to tf32, tensor cores
 //   kBf16  bf16 tiles, tensor cores; P is rounded to bf16
@@ -20,15 +20,15 @@ enum class Mma { kFma, kTf32, kBf16 };
 template <Mma kMma>
 using Stored = std::conditional_t<kMma == Mma::kBf16, bf16, float>;
 
-// Rows of a tile lie one pack apart from a multiple of 128 bytes or 32, so that eight rows' packs are in
-// different banks.
+// The distance of a tile's rows is a multiple of 128 bytes (or 32) plus one pack, so that the packs of eight
+// rows are in different banks.
 template <Mma kMma, int kD>
 inline constexpr int kTileStride = kD + kPackWidth<Stored<kMma>>;
 
 __device__ __forceinline__ int lane_id() { return static_cast<int>(threadIdx.x) % kWarp; }
 __device__ __forceinline__ int warp_id() { return static_cast<int>(threadIdx.x) / kWarp; }
 
-// nvcc 12.4 fails within itself where an alias is of the array directly.
+// nvcc 12.4 crashes if an alias names the array type directly.
 template <int kM, int kTiles>
 struct AccumulatorArray {
   using Type = float[kM][kTiles][4];
@@ -36,7 +36,7 @@ struct AccumulatorArray {
 template <int kM, int kN>
 using Accumulators = typename AccumulatorArray<kM, kN / 8>::Type;
 
-// f(m, j, i) for each element of this lane, and f(m, r) for each of its rows.
+// Calls f(m, j, i) for each element of this lane, and f(m, r) for each of its rows.
 template <int kM, int kN, class F>
 __device__ __forceinline__ void for_each_index(const F& f) {
 #pragma unroll
@@ -58,7 +58,7 @@ __device__ __forceinline__ void clear(Accumulators<kM, kN>& acc) {
   for_each_index<kM, kN>([&](int m, int j, int i) { acc[m][j][i] = 0; });
 }
 
-// f(value, m, i, row, column) for each element of this lane; rows count from the warp's first.
+// Calls f(value, m, i, row, column) for each element of this lane; rows count from the warp's first.
 template <int kM, int kN, class F>
 __device__ __forceinline__ void for_each_element(Accumulators<kM, kN>& acc, const F& f) {
   int g = lane_id() / 4, t = lane_id() % 4;
@@ -74,8 +74,9 @@ __device__ __forceinline__ int out_column(int j) {
   return kMma == Mma::kFma ? 16 * (j / 2) + 4 * t + 2 * (j % 2) : 8 * j + 2 * t;
 }
 
-// kRows rows of up to kD elements to shared memory; row(r) gives the address of one or nullptr for zeros.
-// Columns from D on are zeros. With `packs` rows are read 16 bytes at a time. All threads of the block.
+// Copies kRows rows of up to kD elements to shared memory; row(r) returns the address of one, or nullptr for
+// zeros. Columns from D on are zeros. With `packs` rows are read 16 bytes at a time. All threads of the block
+// must call it.
 template <Mma kMma, int kRows, int kD, class Row>
 __device__ __forceinline__ void load_tile(Stored<kMma>* tile, int D, bool packs, const Row& row) {
   using T = Stored<kMma>;
@@ -160,7 +161,7 @@ __device__ __forceinline__ void product(Accumulators<kM, kN>& acc, const Stored<
   }
 }
 
-// Floats of shared memory that a warp needs to turn P around; tensor cores take it from the registers.
+// Floats of shared memory that a warp needs to rearrange P; tensor cores take it from the registers.
 template <Mma kMma, int kM, int kN>
 inline constexpr int kStageFloats = kMma == Mma::kFma ? 16 * kM*(kN + 4) : 0;
 
@@ -199,8 +200,8 @@ __device__ __forceinline__ void add_product(Accumulators<kM, kD>& acc, const P& 
         }
     }
   } else if constexpr (kMma == Mma::kTf32) {
-    // The order of the keys inside an 8x8 product is free: keys 2t and 2t + 1 take the places t and t + 4, so
-    // that P is used where it lies.
+    // The order of the keys inside an 8x8 product is arbitrary: keys 2t and 2t + 1 take the places t and t +
+    // 4, so that P can be used where it is.
 #pragma unroll
     for (int j = 0; j < kN / 8; ++j) {
       uint32_t x[kM][4];
@@ -241,12 +242,12 @@ __device__ __forceinline__ void add_product(Accumulators<kM, kD>& acc, const P& 
   }
 }
 
-// Rows of P [.., kN] in shared memory are so far apart that neither the stores of store_transposed nor the
-// loads of product_transposed meet in a bank.
+// Rows of P [.., kN] in shared memory are spaced such that neither the stores of store_transposed nor the
+// loads of product_transposed have bank conflicts.
 template <Mma kMma, int kN>
 inline constexpr int kTransposedStride = kN + (kMma == Mma::kBf16 ? 8 : 4);
 
-// The warp's rows of P to shared memory, as factors of product_transposed.
+// Stores the warp's rows of P to shared memory, as factors of product_transposed.
 template <Mma kMma, int kM, int kN>
 __device__ __forceinline__ void store_transposed(Stored<kMma>* rows, const Accumulators<kM, kN>& p) {
   using T = Stored<kMma>;
@@ -266,15 +267,15 @@ __device__ __forceinline__ void store_transposed(Stored<kMma>* rows, const Accum
       }
 }
 
-// Row r of a lane, 0 or 1, in the result of product_transposed; its columns are those of out_column.
+// Returns row r of a lane, 0 or 1, in the result of product_transposed; its columns are those of out_column.
 template <Mma kMma>
 __device__ __forceinline__ int transposed_row(int r) {
   int g = lane_id() / 4;
   return kMma == Mma::kFma ? 2 * g + r : g + 8 * r;
 }
 
-// acc [16, kOut] = P^T B for 16 columns of P from p on; P [kRows, kN] as store_transposed left it, b points
-// at [kRows, kOut] in a tile of kD columns.
+// acc [16, kOut] = P^T B for 16 columns of P from p on; P [kRows, kN] as stored by store_transposed; b points
+// to [kRows, kOut] in a tile of kD columns.
 template <Mma kMma, int kRows, int kN, int kD, int kOut>
 __device__ __forceinline__ void product_transposed(Accumulators<1, kOut>& acc, const Stored<kMma>* p,
                                                    const Stored<kMma>* b) {
@@ -324,8 +325,8 @@ __device__ __forceinline__ void product_transposed(Accumulators<1, kOut>& acc, c
   }
 }
 
-// Row 16m + g + 8r of a second product, times `factor`, to the D elements at `row`; `pairs`: two of them may
-// be written at once.
+// Stores row 16m + g + 8r of a second product, times `factor`, to the D elements at `row`; `pairs`: two of
+// them may be written at once.
 template <Mma kMma, int kM, int kD, class T>
 __device__ __forceinline__ void store_row(T* row, const Accumulators<kM, kD>& acc, int m, int r, int D,
                                           bool pairs, float factor) {

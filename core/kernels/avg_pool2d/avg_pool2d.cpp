@@ -5,9 +5,9 @@
 namespace saccade::kernels {
 namespace {
 
-constexpr int64_t kPoolLanes = 8;  // channels of one item
+constexpr int64_t kPoolLanes = 8;  // channels per item
 
-// One axis: the cells of an output, and the outputs that a cell is in; both are [first, last).
+// One axis: the cells of an output, and the outputs that use a cell; both are [first, last).
 struct PoolAxis {
   int64_t before, after, window;
 

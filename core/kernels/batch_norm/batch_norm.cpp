@@ -7,10 +7,10 @@
 namespace saccade::kernels {
 namespace {
 
-// From the batch's moments (training) or the running ones to mean, rstd and scale; index = channel
+// Computes mean, rstd and scale from the batch's moments (training) or the running ones; index = channel
 template <class A>
 struct Statistics {
-  const double *batch_mean, *m2;  // nullptr: use the running ones
+  const double *batch_mean, *m2;  // nullptr: uses the running ones
   const A* weight;
   A *running_mean, *running_var, *mean, *rstd, *scale;
   int64_t rows;
@@ -36,7 +36,7 @@ struct Statistics {
 // index = channel
 template <class A>
 struct Coefficients {
-  const A *s1, *s2, *weight, *rstd;  // s1 = sum g, s2 = sum g (x - mean); nullptr when no sums are needed
+  const A *s1, *s2, *weight, *rstd;  // s1 = sum g, s2 = sum g (x - mean); nullptr if no sums are needed
   A *scale, *factor, *constant, *dweight, *dbias;
   int64_t rows;
   bool training;

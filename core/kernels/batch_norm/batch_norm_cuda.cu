@@ -1,5 +1,5 @@
-// Batch norm: a group a channel of core/kernels/common/channel_norm_cuda.h,
-// with the running statistics and the activation.
+// Batch norm: core/kernels/common/channel_norm_cuda.h with one group per channel, the running statistics and
+// the activation.
 #include "core/kernels/batch_norm/batch_norm.h"
 
 #include "core/kernels/common/channel_norm_cuda.h"
@@ -23,7 +23,7 @@ struct BatchStatistics {
   }
 };
 
-// With fixed statistics: the running ones.
+// With fixed statistics, uses the running ones.
 __global__ void __launch_bounds__(kColumnThreads)
     fixed_statistics(const float* running_mean, const float* running_var, double eps, float* mean,
                      float* rstd, int64_t columns) {
@@ -33,8 +33,8 @@ __global__ void __launch_bounds__(kColumnThreads)
   rstd[c] = static_cast<float>(1 / std::sqrt(static_cast<double>(running_var[c]) + eps));
 }
 
-// From s1 = sum g and s2 = sum g (x - mean) (null when nobody wants them) to the coefficients of the
-// backward; dweight and dbias may be null.
+// Computes the coefficients of the backward from s1 = sum g and s2 = sum g (x - mean) (null if not needed);
+// dweight and dbias may be null.
 __global__ void __launch_bounds__(kColumnThreads)
     batch_norm_coefficients(const float* s1, const float* s2, const float* weight, const float* rstd,
                             bool training, float rows, float* factor, float* constant, float* dweight,

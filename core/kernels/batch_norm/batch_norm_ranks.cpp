@@ -1,5 +1,5 @@
-// Batch normalisation over the images of several processes: each knows its own columns' moments and sums,
-// and joins those of all.
+// Batch normalisation over the images of several processes: each computes the moments and sums of its own
+// rows and joins those of all.
 #include "core/kernels/batch_norm/batch_norm.h"
 #include "core/kernels/common/channel_norm.h"
 
@@ -47,7 +47,7 @@ struct JoinRanks {
   }
 };
 
-// As the Coefficients of batch_norm.cpp, from s1 and s2 rstd of each process. index = channel
+// Like the Coefficients of batch_norm.cpp, from s1 and s2 rstd of each process. index = channel
 template <class A>
 struct CoefficientsOfAll {
   const A *weight, *rstd, *sums;

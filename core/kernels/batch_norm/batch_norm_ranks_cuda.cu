@@ -1,6 +1,6 @@
-// Batch norm over the images of several processes: what goes over all rows of this one, with the kernels of
-// core/kernels/common/channel_norm_cuda.h. Joining the processes' moments is a few numbers a channel, which
-// is batch_norm_ranks.cpp's.
+// Batch norm over the images of several processes: the passes over all rows of this process, with the kernels
+// of core/kernels/common/channel_norm_cuda.h. Joining the processes' moments takes a few numbers per channel
+// and is done in batch_norm_ranks.cpp.
 #include "core/kernels/batch_norm/batch_norm.h"
 #include "core/kernels/common/channel_norm_cuda.h"
 
@@ -19,7 +19,7 @@ struct OwnMoments {
   }
 };
 
-// As batch_norm_coefficients, from the processes' sums of g and of g (x - mean) rstd, in their order.
+// Like batch_norm_coefficients, from the processes' sums of g and of g (x - mean) rstd, in their order.
 __global__ void __launch_bounds__(kColumnThreads)
     coefficients_of_all(const float* sums, int64_t ranks, const double* rows, const float* weight,
                         const float* rstd, float* factor, float* constant, int64_t columns) {

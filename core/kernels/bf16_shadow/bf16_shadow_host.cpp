@@ -13,11 +13,11 @@ namespace {
 struct Shadows {
   std::mutex mutex;
   std::vector<std::weak_ptr<Storage>> storages;
-  std::vector<kernels::Bf16Chunk> chunks;  // those of the table
+  std::vector<kernels::Bf16Chunk> chunks;  // the chunks in the table
   Tensor table;
 };
 
-// Never destroyed, as the allocator of the GPU.
+// Never destroyed, like the GPU's allocator.
 Shadows& shadows() {
   static auto* shadows = new Shadows;
   return *shadows;
@@ -46,7 +46,7 @@ void refresh(Shadows& all) {
   auto same = [](const kernels::Bf16Chunk& a, const kernels::Bf16Chunk& b) {
     return a.from == b.from && a.to == b.to && a.count == b.count;
   };
-  // The same parameters change in every step of a training: their table is made once.
+  // Every step of a training changes the same parameters, so their table is made only once.
   if (!std::equal(chunks.begin(), chunks.end(), all.chunks.begin(), all.chunks.end(), same)) {
     all.table = kernels::upload_chunks(chunks, Device::kCuda);
     all.chunks = std::move(chunks);

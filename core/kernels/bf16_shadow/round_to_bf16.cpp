@@ -6,7 +6,7 @@
 namespace saccade::kernels {
 namespace {
 
-constexpr int64_t kPart = 8;  // elements of one call: 32 bytes in, 16 out
+constexpr int64_t kPart = 8;  // elements per call: 32 bytes in, 16 out
 
 struct RoundPart {
   const Bf16Chunk* chunks;

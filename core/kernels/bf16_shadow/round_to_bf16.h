@@ -1,4 +1,4 @@
-// Rounding of many tensors in one launch.
+// Rounds many tensors in one launch.
 #pragma once
 
 #include "core/runtime/kernel.h"
@@ -12,8 +12,8 @@ struct Bf16Chunk {
 };
 inline constexpr int64_t kBf16Chunk = 1024;
 
-// to[i] = from[i], rounded to nearest even, of every chunk. The table is u8 and holds the chunks, on the
-// device of what they point to.
+// to[i] = from[i], rounded to nearest even, for every chunk. The table is u8 and holds the chunks, on the
+// device to whose memory they point.
 inline Kernel<void(const Tensor& table)> round_to_bf16{"round_to_bf16"};
 
 }  // namespace saccade::kernels

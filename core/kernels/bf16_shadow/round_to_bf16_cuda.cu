@@ -1,4 +1,4 @@
-// A block of threads a chunk, 16 bytes of bf16 a thread.
+// One block of threads per chunk, 16 bytes of bf16 per thread.
 #include "core/kernels/bf16_shadow/round_to_bf16.h"
 #include "core/kernels/common/chunks.h"
 #include "core/runtime/cuda/block.h"

@@ -60,7 +60,7 @@ struct AffineAddRelu {
   const A *scale, *shift;
   T* y;
   SACCADE_HD void operator()(int64_t i, int64_t c) const {
-    // Rounded as if it had been written.
+    // Rounded as if it had been stored.
     T z = static_cast<T>(static_cast<A>(x[i]) * scale[c] + shift[c]);
     y[i] = static_cast<T>(AddRelu::value(static_cast<A>(z), static_cast<A>(residual[i])));
   }

@@ -1,4 +1,4 @@
-// Frozen batch norm: a thread keeps scale and shift of its columns and walks down the rows.
+// Frozen batch norm: a thread keeps scale and shift of its columns and iterates over the rows.
 #include "core/kernels/channel_affine/channel_affine.h"
 
 #include "core/kernels/common/column_tiles_cuda.h"
@@ -92,7 +92,7 @@ __global__ void __launch_bounds__(kColumnThreads)
   }
 }
 
-// visit<F, T, kPack>(tiles)
+// Calls visit<F, T, kPack>(tiles).
 template <class Visit>
 void dispatch_affine(const Tensor& x, Activation act, bool packs, const Visit& visit) {
   dispatch_packs(x.dtype(), packs, [&]<class T, int kPack>() {

@@ -1,4 +1,4 @@
-// One bilinear sample of an [H, W] map with zeros outside: shared by grid sampling, deformable attention and
+// One bilinear sample of an [H, W] map with zeros outside; shared by grid sampling, deformable attention and
 // sampled position biases.
 #pragma once
 
@@ -11,10 +11,11 @@ namespace saccade::kernels {
 inline namespace SACCADE_SIDE {
 
 // The four cells around pixel position (x, y), where cell (i, j) has its centre at x = j, y = i. Order of the
-// corners: (y0, x0), (y0, x0 + 1), (y0 + 1, x0), (y0 + 1, x0 + 1). A = float or double; I: of the cells.
+// corners: (y0, x0), (y0, x0 + 1), (y0 + 1, x0), (y0 + 1, x0 + 1). A: float or double; I: the type of cell
+// indices.
 template <class A, class I = int64_t>
 struct Bilinear {
-  I x0 = 0, y0 = 0;      // from -1 on
+  I x0 = 0, y0 = 0;      // at least -1
   A fx = 0, fy = 0;      // fractions of x and y
   bool touches = false;  // at least one corner is inside; false for NaN positions
 
@@ -35,7 +36,7 @@ struct Bilinear {
     return touches && x >= 0 && y >= 0 && x < width && y < height ? y * width + x : I(-1);
   }
   SACCADE_HD A weight(int corner) const { return (corner & 1 ? fx : 1 - fx) * (corner >> 1 ? fy : 1 - fy); }
-  // Given d[c] = d(result)/d(weight of corner c), 0 outside: the derivatives by x and y.
+  // Given d[c] = d(result)/d(weight of corner c), 0 outside, returns the derivative by x or y.
   SACCADE_HD A slope_x(const A (&d)[4]) const { return (1 - fy) * (d[1] - d[0]) + fy * (d[3] - d[2]); }
   SACCADE_HD A slope_y(const A (&d)[4]) const { return (1 - fx) * (d[2] - d[0]) + fx * (d[3] - d[1]); }
 };

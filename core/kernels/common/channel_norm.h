@@ -1,5 +1,5 @@
-// What batch norm and group norm share: x seen as [B, S, C] (batch norm: B = 1), statistics per (b, c)
-// gathered in row blocks of fixed size, and y = act((x - mean) * scale + shift) with mean, scale and shift
+// Shared by batch norm and group norm: x viewed as [B, S, C] (batch norm: B = 1), statistics per (b, c)
+// computed in row blocks of fixed size, and y = act((x - mean) * scale + shift) with mean, scale and shift
 // given per (b, c).
 #pragma once
 
@@ -16,7 +16,7 @@ struct NormView {
   SACCADE_HD int64_t tiles() const { return ceil_div(C, kTileColumns); }
 };
 
-// Mean and sum of squared deviations of one block of rows (the second reading comes from the cache).
+// Mean and sum of squared deviations of one block of rows (the second read comes from the cache).
 // index = (b, block, channel tile)
 template <class T>
 struct BlockMoments {

@@ -1,6 +1,7 @@
-// What batch norm and group norm share on the GPU: x seen as [B, S, C], C in groups of `size` channels (batch
-// norm: B = 1, size = 1). Statistics in two stages with means taken before squares, so that a large mean
-// costs no digits; then y = act((x - mean) * scale + shift) with the threads' columns in registers.
+// Shared by batch norm and group norm on the GPU: x viewed as [B, S, C], with C in groups of `size` channels
+// (batch norm: B = 1, size = 1). Statistics take two stages, with means computed before squares, so that a
+// large mean costs no precision; then y = act((x - mean) * scale + shift) with the threads' columns in
+// registers.
 #pragma once
 
 #include "core/kernels/activation/activations.h"
@@ -29,8 +30,8 @@ struct Moments {
   }
 };
 
-// The moments of a run of rows, [B, runs, C] each. A thread joins batches of kBatch rows that it holds in
-// registers, then the levels are joined as a tree.
+// Computes the moments of a run of rows, [B, runs, C] each. A thread joins batches of kBatch rows that it
+// holds in registers, then the levels are joined as a tree.
 template <class T, int kPack>
 __global__ void __launch_bounds__(cuda::kColumnThreads)
     column_moments(cuda::ColumnTiles t, const T* x, float* mean, float* m2) {
@@ -104,7 +105,7 @@ __global__ void __launch_bounds__(cuda::kColumnThreads)
     }
   };
   int64_t group = static_cast<int64_t>(blockIdx.x) * (kColumnThreads / kWidth) + threadIdx.x / kWidth;
-  if (group >= v.B * v.groups) return;  // a whole warp
+  if (group >= v.B * v.groups) return;  // for a whole warp
   int64_t size = v.C / v.groups, items = runs * size,
           at = group / v.groups * runs * v.C + group % v.groups * size;
   int thread = static_cast<int>(threadIdx.x) % kWidth;
@@ -129,14 +130,14 @@ void norm_moments(const NormSizes& v, const T* x, const Finish& finish) {
   Tensor partial = Tensor::empty({2, v.B * t.runs * v.C}, DType::kF32, Device::kCuda);
   float *mean = partial.data<float>(), *m2 = mean + v.B * t.runs * v.C;
   launch("column_moments", &column_moments<T, kPack>, {t.blocks(), kColumnThreads}, t, x, mean, m2);
-  constexpr int64_t kMaxWarpSums = 2 * kWarp;  // sums that a warp takes in two turns
+  constexpr int64_t kMaxWarpSums = 2 * kWarp;  // sums that a warp takes in two rounds
   bool few = t.runs * (v.C / v.groups) <= kMaxWarpSums;
   int64_t blocks = few ? ceil_div(v.B * v.groups, kColumnThreads / kWarp) : v.B * v.groups;
   launch("join_moments", few ? &join_moments<kWarp, Finish> : &join_moments<kColumnThreads, Finish>,
          {blocks, kColumnThreads}, v, t.run, t.runs, mean, m2, finish);
 }
 
-// What a thread knows of its columns.
+// The parameters of a thread's columns.
 template <int kPack>
 struct NormColumns {
   float mean[kPack], scale[kPack], shift[kPack];

@@ -1,4 +1,4 @@
-// Lists of tensors cut into chunks, so that one launch covers them all.
+// Lists of tensors split into chunks, so that one launch covers them all.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace saccade::kernels {
 
-// A list of chunks where the tensors live: u8.
+// Uploads a list of chunks to the tensors' device, as u8.
 template <class Chunk>
 Tensor upload_chunks(const std::vector<Chunk>& chunks, Device device) {
   auto* bytes = reinterpret_cast<const uint8_t*>(chunks.data());
@@ -22,14 +22,14 @@ const Chunk* chunks_of(const Tensor& table) {
   return static_cast<const Chunk*>(table.raw());
 }
 
-// f(begin, count) for each chunk of n elements.
+// Calls f(begin, count) for each chunk of n elements.
 template <class F>
 void for_chunks(int64_t n, int64_t chunk, F&& f) {
   for (int64_t begin = 0; begin < n; begin += chunk) f(begin, std::min(chunk, n - begin));
 }
 
-// Chunk i of a list of `count` tensors is cut out of the one returned;
-// `first` of each is the number of its first chunk.
+// Returns the one of `count` tensors to which chunk i belongs; `first` of each is the index of its first
+// chunk.
 template <class Item>
 SACCADE_HD const Item& item_of(const Item* items, int64_t count, int64_t i) {
   int64_t low = 0;

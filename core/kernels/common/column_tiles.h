@@ -1,5 +1,5 @@
-// Sums over rows of row-major matrices, cut into tiles of kTileRows x kTileColumns: each tile leaves one
-// partial sum a column, and the partials of a column are added in order. The cut depends on the shape only.
+// Sums over rows of row-major matrices, in tiles of kTileRows x kTileColumns: each tile writes one partial
+// sum per column, and the partial sums of a column are added in order. The tiling depends only on the shape.
 #pragma once
 
 #include "core/runtime/launch.h"
@@ -15,8 +15,8 @@ constexpr int64_t kTileColumns = 64;
 inline int64_t tile_rows(int64_t rows) { return ceil_div(rows, kTileRows); }
 inline int64_t tile_columns(int64_t columns) { return ceil_div(columns, kTileColumns); }
 
-// tile.run<kFull>(block, first column, width) for call i of the tiles of [blocks of rows, columns]: a full
-// tile's width is known when it is compiled.
+// Calls tile.run<kFull>(block, first column, width) for index i of the tiles of [blocks of rows, columns]: a
+// full tile's width is known at compile time.
 template <class Tile>
 SACCADE_HD void run_tile(const Tile& tile, int64_t i, int64_t columns) {
   int64_t per = ceil_div(columns, kTileColumns), first = i % per * kTileColumns;

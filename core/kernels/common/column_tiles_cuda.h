@@ -1,6 +1,6 @@
-// Kernels over the columns of row-major matrices [batch, rows, columns]: how threads are laid over them, and
-// sums of columns: every block sums a run of rows, and the last one of a tile adds up the runs. The order
-// depends on the shape only.
+// Kernels over the columns of row-major matrices [batch, rows, columns]: the assignment of threads, and sums
+// of columns: every block sums a run of rows, and the last block of a tile adds up the runs. The order
+// depends only on the shape.
 #pragma once
 
 #include "core/runtime/cuda/block.h"
@@ -10,24 +10,24 @@
 namespace saccade::cuda {
 
 constexpr int kColumnThreads = 256;
-constexpr int64_t kSumBlocks = 1024;  // of sums that a second kernel joins: each leaves a row of partial sums
-constexpr int64_t kTicketBlocks = 384;    // of sums that their last block joins: three a multiprocessor
-constexpr int64_t kApplyBlocks = 4096;    // of kernels that keep nothing
-constexpr int64_t kMaxRowsAtOnce = 1024;  // up to so many, one block sums a whole column
+constexpr int64_t kSumBlocks = 1024;      // for sums that a second kernel joins: each leaves a row of sums
+constexpr int64_t kTicketBlocks = 384;    // for sums that their last block joins: three per multiprocessor
+constexpr int64_t kApplyBlocks = 4096;    // for kernels that keep nothing
+constexpr int64_t kMaxRowsAtOnce = 1024;  // up to this many, one block sums a whole column
 
-// Where a thread stands: its columns, and the rows it takes.
+// A thread's columns and rows.
 struct ColumnPosition {
   int64_t batch, run, column, row, end;
-  int lane, level;  // within the block: side by side, one below the other
+  int lane, level;  // within the block: horizontally, vertically
 };
 
 // A block owns a run of rows of a tile of `lanes` packs of neighbouring columns: a level of threads reads one
-// row's part of the tile, coalesced, and the levels take the rows in turns.
+// row's part of the tile, coalesced, and the levels take turns with the rows.
 struct ColumnTiles {
   int64_t batch, rows, columns, run, runs, tiles;
   int lanes, pack;
 
-  // About `blocks` blocks in all, of at least four rows a thread.
+  // About `blocks` blocks in total, with at least four rows per thread.
   ColumnTiles(int64_t batch_, int64_t rows_, int64_t columns_, int pack_, int64_t blocks = kSumBlocks)
       : batch(batch_), rows(rows_), columns(columns_), lanes(1), pack(pack_) {
     int64_t packs = ceil_div(columns, pack);
@@ -37,7 +37,7 @@ struct ColumnTiles {
     run = std::max<int64_t>(ceil_div(rows, wanted), 4 * (kColumnThreads / lanes));
     runs = ceil_div(rows, run);
   }
-  // The same matrices with all rows in one run and, for that, more levels of threads.
+  // The same matrices with all rows in one run and therefore more levels of threads.
   ColumnTiles in_one_run() const {
     constexpr int kLanes = 8;
     ColumnTiles t = *this;
@@ -52,19 +52,19 @@ struct ColumnTiles {
     int thread = static_cast<int>(threadIdx.x);
     ColumnPosition p;
     p.lane = thread % lanes, p.level = thread / lanes;
-    // Divisions of 32 bits: each of 64 is a function of its own.
+    // 32-bit divisions: each 64-bit division is a function call.
     const unsigned n_tiles = static_cast<unsigned>(tiles), n_runs = static_cast<unsigned>(runs);
     const unsigned tile = blockIdx.x % n_tiles, rest = blockIdx.x / n_tiles;
     p.column = (int64_t{tile} * lanes + p.lane) * pack;
     p.run = rest % n_runs, p.batch = rest / n_runs;
     p.row = p.run * run + p.level;
     p.end = (p.run + 1) * run < rows ? (p.run + 1) * run : rows;
-    if (p.column >= columns) p.row = p.end;  // no columns, no rows
+    if (p.column >= columns) p.row = p.end;  // no columns, so no rows
     return p;
   }
 };
 
-// The sums over the levels of a block, in the threads of level 0. shared: kPack floats a thread.
+// The sums over the levels of a block, in the threads of level 0. shared: kPack floats per thread.
 template <int kPack>
 __device__ __forceinline__ void sum_levels(const ColumnTiles& t, const ColumnPosition& p, float (&sum)[kPack],
                                            float* shared) {
@@ -81,9 +81,9 @@ __device__ __forceinline__ void sum_levels(const ColumnTiles& t, const ColumnPos
 }
 
 // first[b, c] and second[b, c] (s = 0 and 1, either may be null) = scale times the sum over the rows of what
-// values.at(batch, column)(row, sum) adds to sum[s], for kPack columns at once. With more than one run the
-// runs leave partial[s, b, run, c], and the last block of a tile to arrive adds them up.
-// Five blocks a multiprocessor are enough without packs: the compiler would spill registers for more.
+// values.at(batch, column)(row, sum) adds to sum[s], for kPack columns at once. With more than one run, the
+// runs write partial[s, b, run, c], and the last block of a tile to arrive adds them up. Without packs, five
+// blocks per multiprocessor suffice: for more, the compiler would spill registers.
 template <int kPack, int kSums, class Out, class Values>
 __global__ void __launch_bounds__(kColumnThreads, kPack == 1 ? 5 : 0)
     column_sums(ColumnTiles t, Values values, float* partial, unsigned* arrived, double scale, Out* first,
@@ -133,9 +133,9 @@ __global__ void __launch_bounds__(kColumnThreads, kPack == 1 ? 5 : 0)
   }
 }
 
-// Sums the runs of partial [count, runs, columns], times scale, in f64: a warp's lanes side by side over the
-// columns, the warps take the runs in turns. The first `split` results go to `first`, the others to `second`;
-// either may be null.
+// Sums the runs of partial [count, runs, columns], times scale, in f64: a warp's lanes cover neighbouring
+// columns, and the warps take turns with the runs. The first `split` results go to `first`, the others to
+// `second`; either may be null.
 template <class Out>
 __global__ void __launch_bounds__(kColumnThreads)
     join_columns(const float* partial, int64_t runs, int64_t columns, int64_t split, double scale, Out* first,
@@ -168,7 +168,7 @@ void launch_join_columns(const float* partial, int64_t count, int64_t runs, int6
          runs, columns, split, scale, first, second);
 }
 
-// first[b, c] (and second[b, c] with kSums == 2) = scale * the sums over the rows.
+// first[b, c] (and second[b, c] if kSums == 2) = scale * the sums over the rows.
 template <int kPack, int kSums, class Out, class Values>
 void sum_columns(const ColumnTiles& tiles, const Values& values, double scale, Out* first,
                  Out* second = nullptr) {

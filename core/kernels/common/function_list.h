@@ -1,4 +1,4 @@
-// A list of functor types from which a number chooses at run time: the switch is outside every loop.
+// A list of functor types, one of which is chosen by number at run time, outside every loop.
 #pragma once
 
 namespace saccade::kernels {
@@ -6,7 +6,7 @@ namespace saccade::kernels {
 template <class... F>
 struct FunctionList {
   static constexpr int kCount = sizeof...(F);
-  // visit.operator()<F>() of the F at `index`
+  // Calls visit.operator()<F>() for the F at `index`.
   template <class Visit>
   static void visit(int index, Visit&& visit) {
     int i = 0;

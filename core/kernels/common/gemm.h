@@ -1,5 +1,4 @@
-// The plain matrix product that the generic kernels share: one index computes a tile of one row of the
-// result.
+// The plain matrix product shared by the generic kernels: one index computes a tile of one row of the result.
 #pragma once
 
 #include "core/kernels/activation/activations.h"
@@ -20,7 +19,7 @@ struct Gemm {
   int64_t m, n, k;
   int64_t a_batch, a_row, a_column, b_batch, b_row;
   const A* bias = nullptr;
-  Activation act = Activation::kNone;  // one that fuses_into_products
+  Activation act = Activation::kNone;  // must satisfy fuses_into_products
 
   template <bool Full>
   SACCADE_HD void tile(int64_t batch, int64_t row, int64_t first, int64_t width) const {
@@ -54,7 +53,7 @@ struct Gemm {
 template <class T, class C>
 void gemm(const Tensor& a, const Tensor& b, Tensor& c, const acc_t<T>* bias = nullptr,
           Activation act = Activation::kNone) {
-  // A transposed right side is copied once: strided loads would cost more.
+  // A transposed right factor is copied once: strided loads would cost more.
   Tensor right = b.dim(2) == 1 || b.strides()[2] == 1 ? b : b.contiguous();
   Gemm<T, C> f;
   f.a = a.data<T>();

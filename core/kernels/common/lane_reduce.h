@@ -1,6 +1,5 @@
-// Sums and maxima of one run of elements in a fixed number of lanes (element i goes to lane i % Lanes), which
-// compilers turn into vector registers; the lanes are combined as a tree. The order depends on the length
-// only.
+// Sums and maxima of a run of elements in a fixed number of lanes (element i goes to lane i % kLanes), which
+// compilers map to vector registers; the lanes are combined as a tree. The order depends only on the length.
 #pragma once
 
 #include "core/tensor/dtype.h"
@@ -10,7 +9,7 @@
 namespace saccade::kernels {
 inline namespace SACCADE_SIDE {
 
-// sum over i in [0, n) of f(i), in type A
+// The sum over i in [0, n) of f(i), in type A.
 template <class A, int kLanes = 32, class F>
 SACCADE_HD A lane_sum(int64_t n, const F& f) {
   A acc[kLanes];
@@ -25,7 +24,7 @@ SACCADE_HD A lane_sum(int64_t n, const F& f) {
   return acc[0];
 }
 
-// max over i in [0, n) of f(i), n >= 1; NaN when one is NaN
+// The maximum over i in [0, n) of f(i), n >= 1; NaN if one is NaN.
 template <class A, int kLanes = 32, class F>
 SACCADE_HD A lane_max(int64_t n, const F& f) {
   A acc[kLanes];

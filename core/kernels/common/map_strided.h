@@ -1,5 +1,5 @@
-// map_strided(loop, f, y, x...) makes y[i] = f(x[i]...) with strides and broadcasting: tensor 0 of the loop
-// is y, the others are the x in their order. y may be one of the x; f is as in map_each
+// map_strided(loop, f, y, x...) computes y[i] = f(x[i]...) with strides and broadcasting: tensor 0 of the
+// loop is y, the others are the x in order. y may be one of the x; f is as in map_each
 // (core/runtime/launch.h).
 #pragma once
 
@@ -18,9 +18,9 @@
 namespace saccade::kernels {
 inline namespace SACCADE_SIDE {
 
-// f(offsets, rows, n) on the CPU's threads, for blocks of `rows` neighbours along the last axis but one: n
-// elements of each tensor t in a row, the first one at offsets[t]. Long rows are cut,
-// so that every thread has work.
+// Calls f(offsets, rows, n) on the CPU's threads, for blocks of `rows` neighbours along the last axis but
+// one: n elements of each tensor t per row, the first one at offsets[t]. Long rows are split, so that every
+// thread has work.
 template <int Count, class F>
 void for_blocks(const StridedLoop<Count>& loop, const F& f) {
   constexpr int64_t kPart = 16384;
@@ -56,7 +56,7 @@ void for_blocks(const StridedLoop<Count>& loop, const F& f) {
   parallel_for(loop.rows() * parts, std::max<int64_t>(1, kPart * parts / inner), run);
 }
 
-// A row of an x: its elements side by side (kStep 1), always the same one (0), or any step apart (kAnyStep).
+// A row of an x: contiguous (kStep 1), one repeated element (0), or elements with any stride (kAnyStep).
 template <class X>
 constexpr int kAnyStep = -1;
 template <int kStep, class X>
@@ -73,8 +73,7 @@ struct Row<0, X> {
   X operator[](int64_t) const { return value; }
 };
 
-// f<steps of the x...>(number) for each combination of steps that has a loop of its own;
-// y is dense in all of them.
+// Calls f<steps of the x...>(number) for each combination of steps that has its own loop; y is dense in all.
 template <class T, size_t kInputs, class F>
 void for_dense_cases(const F& f) {
   if constexpr (kInputs == 0) {
@@ -84,7 +83,7 @@ void for_dense_cases(const F& f) {
     f.template operator()<0>(1);
   } else if constexpr (kInputs == 2) {
     f.template operator()<1, 1>(0);
-    if constexpr (std::is_same_v<T, double>) return;  // for tests: not worth more code
+    if constexpr (std::is_same_v<T, double>) return;  // only used in tests: not worth more code
     f.template operator()<1, 0>(1);
     f.template operator()<0, 1>(2);
   } else {
@@ -102,7 +101,7 @@ void map_rows(const StridedLoop<1 + sizeof...(X)>& loop, const F& function, T* y
     if (loop.step(0) == 1 && (... && (loop.step(I + 1) == kSteps))) chosen = number;
   });
   for_blocks(loop, [=, &loop](const int64_t* offsets, int64_t rows, int64_t n) {
-    // body(row of y, row of x...)
+    // Calls body(row of y, row of x...) for each row.
     auto with_rows = [&]<int... kSteps>(const auto& body) {
       for (int64_t r = 0; r < rows; ++r)
         body(y + offsets[0] + r * loop.row_step(0),

@@ -1,5 +1,5 @@
-// map_strided of core/kernels/common/map_strided.h on the GPU: one pack of the innermost axis per thread
-// where every tensor is contiguous along it or broadcast, one element otherwise.
+// map_strided of core/kernels/common/map_strided.h on the GPU: one pack of the innermost axis per thread if
+// every tensor is contiguous along it or broadcast, otherwise one element.
 #pragma once
 
 #include "core/kernels/common/strided.h"
@@ -7,7 +7,7 @@
 
 namespace saccade::cuda {
 
-// kPack elements from p on, or kPack times the one at p.
+// Loads kPack elements from p on, or repeats the one at p kPack times.
 template <int kPack, class T>
 __device__ __forceinline__ Pack<T, kPack> load_or_repeat(const T* p, bool repeat) {
   if (!repeat) return load_pack<kPack>(p);

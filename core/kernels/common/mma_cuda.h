@@ -1,7 +1,6 @@
-// The tensor cores as PTX gives them to one warp (sm_80 and later): D = A B + D with A of 16 rows and B of 8
-// columns, and the loads that fetch their operands from shared memory. All 32 lanes take part. The layout of
-// the registers (PTX ISA, "Matrix Fragments for mma.m16n8k16" and ".m16n8k8"), with g = lane / 4, t = lane %
-// 4:
+// The tensor cores as PTX offers them to one warp (sm_80 and later): D = A B + D with A of 16 rows and B of 8
+// columns, and the loads of their operands from shared memory. All 32 lanes take part. The layout of the
+// registers (PTX ISA, "Matrix Fragments for mma.m16n8k16" and ".m16n8k8"), with g = lane / 4, t = lane % 4:
 //   d[i]  row g + 8 (i / 2), column 2t + i % 2
 //   bf16  a[i] rows g + 8 (i % 2), columns 2t, 2t + 1 of the half i / 2;  b[i] rows 2t, 2t + 1 of the half i,
 //         column g
@@ -32,7 +31,7 @@ void load_matrices(uint32_t (&x)[4], const bf16* row, const char* file = __built
 inline uint32_t pack_bf16(float low, float high) {
   return bf16(low).bits | static_cast<uint32_t>(bf16(high).bits) << 16;
 }
-// To 10 bits of mantissa, ties away from zero.
+// Rounds to 10 bits of mantissa, ties away from zero.
 inline float round_tf32(float x) {
   auto bits = std::bit_cast<uint32_t>(x);
   return (bits & 0x7F800000u) == 0x7F800000u ? x : std::bit_cast<float>((bits + 0x1000u) & ~0x1FFFu);
@@ -54,8 +53,8 @@ __device__ __forceinline__ void mma_tf32(float (&d)[4], const uint32_t (&a)[4], 
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
-// Four 8x8 matrices of bf16: lane i names row i % 8 of matrix i / 8 (16 bytes, aligned); x[i] holds elements
-// 2t, 2t + 1 of row g of matrix i, or of its transpose.
+// Loads four 8x8 matrices of bf16: lane i names row i % 8 of matrix i / 8 (16 bytes, aligned); x[i] gets
+// elements 2t, 2t + 1 of row g of matrix i, or of its transpose.
 template <bool kTransposed>
 __device__ __forceinline__ void load_matrices(uint32_t (&x)[4], const bf16* row) {
   auto address = static_cast<uint32_t>(__cvta_generic_to_shared(row));

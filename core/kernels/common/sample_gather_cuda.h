@@ -1,7 +1,7 @@
-// Forward and the gradients of points: the kernels that read the maps. kLanes threads take a row (a query and
-// head), each of them kPack neighbouring channels, so a corner of a head of 32 is one line of 128 bytes in
-// f32. Positions and weights are computed once a row, the points dealt out to its lanes, and passed on
-// through shared memory; the corners outside the map are not read.
+// Forward and the gradients of points: the kernels that read the maps. kLanes threads process a row (a query
+// and head), kPack neighbouring channels each, so a corner of a head of 32 is one line of 128 bytes in f32.
+// Positions and weights are computed once per row, with the points distributed over its lanes, and shared
+// through shared memory; corners outside the map are not read.
 #pragma once
 
 #include "core/kernels/common/samples_cuda.h"
@@ -11,9 +11,9 @@ namespace saccade::cuda {
 
 constexpr int kGatherThreads = 128;
 constexpr int kGatherWarps = kGatherThreads / kWarp;
-constexpr int kSlabPitch = kSlab + 1;  // of a row in shared memory: rows are in different banks
+constexpr int kSlabPitch = kSlab + 1;  // of a row in shared memory: puts rows in different banks
 
-// Zeros for the corners outside.
+// Loads the four corners; those outside are zeros.
 template <int kPack, class T>
 __device__ __forceinline__ void load_corners(const T* map, const SampleCorners& c, float (&v)[4][kPack]) {
 #pragma unroll
@@ -28,7 +28,7 @@ __device__ __forceinline__ void load_corners(const T* map, const SampleCorners& 
 template <class T, int kPack, int kLanes, class Source>
 __global__ void __launch_bounds__(kGatherThreads, 5)
     gather_samples(Source source, SampleShape s, QueryOrder order, const T* __restrict__ value, T* y) {
-  constexpr int kRows = kWarp / kLanes;  // of a warp
+  constexpr int kRows = kWarp / kLanes;  // rows per warp
   SACCADE_SHARED(SampleCorners, corners, kGatherWarps * kRows * kSlabPitch);
   int warp = static_cast<int>(threadIdx.x) / kWarp, lane = static_cast<int>(threadIdx.x) % kWarp;
   int sub = lane % kLanes, n = static_cast<int>(blockIdx.y) / s.M, m = static_cast<int>(blockIdx.y) % s.M;
@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(kGatherThreads, 5)
   }
 }
 
-// p[0..kCount) += v without an order: the last bits differ from run to run. One access of 16 bytes on sm_90.
+// p[0..kCount) += v in no fixed order: the last bits differ from run to run. One access of 16 bytes on sm_90.
 template <int kCount>
 __device__ __forceinline__ void add_unordered(float* p, const float (&v)[kCount]) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
@@ -87,8 +87,8 @@ __device__ __forceinline__ void add_unordered(float* p, const float (&v)[kCount]
   for (int i = kVectors; i < kCount; ++i) atomicAdd(p + i, v[i]);
 }
 
-// The sums of four values over kLanes lanes: lane `sub` gets that of value corner_of_lane(sub). Half of the
-// lanes take over half of the values each time, which needs 3 shuffles and not 8 for four lanes.
+// The sums of four values over kLanes lanes: lane `sub` gets that of value corner_of_lane(sub). In each step
+// half of the lanes take over half of the values, which needs 3 shuffles instead of 8 for four lanes.
 template <int kLanes>
 __device__ __forceinline__ int corner_of_lane(int sub) {
   return (sub & kLanes / 2 ? 2 : 0) + (sub & kLanes / 4 ? 1 : 0);
@@ -108,8 +108,8 @@ struct alignas(16) CornerDots {
   float x[4];  // dy . corner
 };
 
-// The gradients of points, by Source::finish; with kUnordered also that of the maps, by float atomics. All
-// channels of a row are summed by its lanes. Grid: (groups of queries, heads of images).
+// The gradients of points, through Source::finish; with kUnordered also that of the maps, by float atomics.
+// The lanes of a row sum all its channels. Grid: (groups of queries, heads of images).
 template <class T, int kPack, int kLanes, bool kUnordered, class Source>
 __global__ void __launch_bounds__(kGatherThreads, 5)
     gather_point_gradients(Source source, typename Source::Gradients gradients, SampleShape s,
@@ -176,7 +176,7 @@ __global__ void __launch_bounds__(kGatherThreads, 5)
   }
 }
 
-// Calls f.operator()<kPack, kLanes>() for rows of D channels: packs of 16 bytes where they fit.
+// Calls f.operator()<kPack, kLanes>() for rows of D channels, with packs of 16 bytes if `packs`.
 template <class T, class F>
 void dispatch_rows(int D, bool packs, F&& f) {
   constexpr int kWidest = kPackWidth<T>;
@@ -200,7 +200,7 @@ void launch_gather(const Source& source, const SampleShape& s, const Tensor& val
   });
 }
 
-// unordered: f32 like value and zero, or undefined.
+// unordered: f32, shaped like value and zero, or undefined.
 template <class T, class Source>
 void launch_point_gradients(const Source& source, const typename Source::Gradients& gradients,
                             const SampleShape& s, const Tensor& value, const Tensor& dy, Tensor& unordered) {

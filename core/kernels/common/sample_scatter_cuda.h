@@ -1,16 +1,16 @@
-// The gradient of the maps without atomics on floats: every element is added by one owner in one order, that
-// of the queries and points.
+// The gradient of the maps without float atomics: one owner sums every element in a fixed order, that of the
+// queries and points.
 //
-//   1. Each level is cut into tiles of 8 x 8 cells, and a point belongs to the tile of its upper left corner.
-//      count_samples counts, for every chunk of queries (one warp), its points a tile.
-//   2. scan_chunks and scan_tiles turn the counts into places: by tile, then by chunk.
-//   3. place_samples writes the points (query, position, weight) to their places. Inside a chunk a warp takes
-//      them 32 at a time in order, and a lane's rank among those of the same tile is the number of them
+//   1. Each level is divided into tiles of 8 x 8 cells, and a point belongs to the tile of its upper left
+//      corner. count_samples counts, for every chunk of queries (one warp), its points per tile.
+//   2. scan_chunks and scan_tiles turn the counts into positions: by tile, then by chunk.
+//   3. place_samples writes the points (query, position, weight) to these positions. Inside a chunk a warp
+//      takes them 32 at a time in order, and a lane's rank among those of the same tile is the number of them
 //      before it, so the list of a tile is sorted by query and point: a stable counting sort.
-//   4. add_tiles gives a block a segment of a tile's list. It sorts it by cell in shared memory, again
+//   4. add_tiles gives a block a segment of a tile's list. The block sorts it by cell in shared memory, again
 //      stably; then the points of each cell are read once, by kTileLanes threads that hold the channels and
-//      four sums, one for each corner. Corner after corner these are added to the 9 x 9 cells that the points
-//      touch: two cells' sums never meet in one at the same time, so nothing is atomic.
+//      four sums, one for each corner. One corner after another, these are added to the 9 x 9 cells that the
+//      points touch: two cells never add to the same sum at the same time, so nothing is atomic.
 //   5. sum_tiles adds, for each cell of the maps, the segments of its tile and of the tiles whose last row or
 //      column it is.
 #pragma once
@@ -22,7 +22,7 @@
 
 namespace saccade::cuda {
 
-// parts [images * M, segments, 81, D]. Grid: (segments, heads of images). kPack channels a thread, 4 or 1.
+// parts [images * M, segments, 81, D]. Grid: (segments, heads of images). kPack channels per thread, 4 or 1.
 // Long, since its two halves, sorting the segment and summing it, share the block's shared memory.
 template <class T, int kPack>
 __global__ void __launch_bounds__(kTileThreads)
@@ -30,7 +30,7 @@ __global__ void __launch_bounds__(kTileThreads)
               const int* __restrict__ starts, const int* __restrict__ segments, const T* __restrict__ dy,
               float* __restrict__ parts) {
   constexpr int kChannels = kTileLanes * kPack, kGroups = kTileThreads / kTileLanes;
-  SACCADE_SHARED(SampleRecord, list, kSegment);  // by cell, with positions in it
+  SACCADE_SHARED(SampleRecord, list, kSegment);  // by cell, with positions relative to it
   SACCADE_SHARED(uint8_t, cells, kSegment);
   SACCADE_SHARED(int, places, kTileCells* kTileWarps);  // by cell, then by warp
   SACCADE_SHARED(int, scratch, kTileWarps);
@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(kTileThreads)
   const int* first = segments + head * (t.count + 1);
   if (segment >= first[t.count]) return;
   int tile = 0;
-  for (int end = t.count; end - tile > 1;) {  // the last tile whose first segment is not behind this one
+  for (int end = t.count; end - tile > 1;) {  // the last tile whose first segment is not after this one
     int middle = (tile + end) / 2;
     (first[middle] <= segment ? tile : end) = middle;
   }
@@ -53,11 +53,11 @@ __global__ void __launch_bounds__(kTileThreads)
   int count = starts[head * (t.count + 1) + tile + 1] - begin;
   if (count > kSegment) count = kSegment;
 
-  // A stable counting sort by cell; each warp has its own part of the list and its own counters.
+  // A stable counting sort by cell; each warp has a separate part of the list and separate counters.
   int tid = static_cast<int>(threadIdx.x), lane = tid % kWarp, warp = tid / kWarp;
   for (int i = tid; i < kTileCells * kTileWarps; i += kTileThreads) places[i] = 0;
   records += head * s.Q * s.K + begin;
-  int per_warp = (count + kTileThreads - 1) / kTileThreads * kWarp;  // of a warp
+  int per_warp = (count + kTileThreads - 1) / kTileThreads * kWarp;  // points per warp
   int i_end = (warp + 1) * per_warp < count ? (warp + 1) * per_warp : count;
   __syncthreads();
   for (int i0 = warp * per_warp; i0 < i_end; i0 += kWarp) {
@@ -86,7 +86,7 @@ __global__ void __launch_bounds__(kTileThreads)
     __syncwarp();
     if (cell >= 0) {
       if (rank == 0) places[cell * kTileWarps + warp] = place + __popc(same);
-      SampleRecord r = records[i];  // from the L1 this time
+      SampleRecord r = records[i];  // from the L1 cache this time
       r.x -= std::floor(r.x);
       r.y -= std::floor(r.y);
       list[place] = r;
@@ -94,7 +94,7 @@ __global__ void __launch_bounds__(kTileThreads)
     __syncwarp();
   }
 
-  // Now the last counter of a cell is the end of its list.
+  // At this point the last counter of a cell is the end of its list.
   int sub = tid % kTileLanes, row_bytes = s.M * s.D * static_cast<int>(sizeof(T));
   for (int d0 = 0; d0 < s.D; d0 += kChannels) {
     int d = d0 + sub * kPack;
@@ -143,7 +143,7 @@ __global__ void __launch_bounds__(kTileThreads)
   }
 }
 
-// dvalue [images, S, M, D] from the parts; a thread has kPack channels of a cell. Grid: (blocks of them,
+// dvalue [images, S, M, D] from the parts; a thread has kPack channels of a cell. Grid: (blocks of threads,
 // heads of images).
 template <class T, int kPack>
 __global__ void __launch_bounds__(kGridThreads)
@@ -157,14 +157,14 @@ __global__ void __launch_bounds__(kGridThreads)
   int level = s.levels.count - 1;
   while (cell < s.levels.start[level]) --level;
   cell -= s.levels.start[level];
-  // As the lower right corner of a point the cell has this position.
+  // The cell's position as the lower right corner of a point.
   int y = cell / s.levels.width[level], x = cell - y * s.levels.width[level] + 1;
   ++y;
   const int* first = segments + head * (t.count + 1);
   float sum[kPack] = {};
   for (int c = 0; c < 4; ++c) {
     bool left = (c & 1) == 0,
-         above = (c >> 1) == 0;  // the tile before, which has the cell in its last column
+         above = (c >> 1) == 0;  // the previous tile, whose last column or row holds the cell
     if ((left && x % kTile != 0) || (above && y % kTile != 0)) continue;
     int tile = t.first[level] + (y / kTile - above) * t.columns[level] + x / kTile - left;
     int vx = left ? kTile : x % kTile, vy = above ? kTile : y % kTile;
@@ -182,7 +182,7 @@ __global__ void __launch_bounds__(kGridThreads)
   store_pack(dvalue + s.map(image, m) + static_cast<int64_t>(token) * s.M * s.D + d, out);
 }
 
-// Whether scatter_samples takes the shape: a warp counts all tiles in shared memory.
+// Returns whether scatter_samples supports the shape: a warp counts all tiles in shared memory.
 inline bool scatter_fits(const SampleShape& s) {
   constexpr int kMaxTiles = 8192;
   return SampleTiles::of(s).count <= kMaxTiles;
@@ -193,7 +193,7 @@ template <class T, class Source>
 void scatter_samples(const Source& source, const SampleShape& s, const Tensor& dy, Tensor& dvalue) {
   SampleTiles t = SampleTiles::of(s);
   int64_t points = int64_t{s.Q} * s.K, part = int64_t{t.segments} * kTileValues * s.D;
-  // Scratch memory is bounded by taking some images at a time.
+  // Processing a few images at a time bounds the scratch memory.
   constexpr int64_t kScratchBytes = int64_t{512} << 20;
   int64_t image_bytes = s.M * (points * static_cast<int64_t>(sizeof(SampleRecord)) + part * 4);
   auto step = static_cast<int>(std::clamp<int64_t>(kScratchBytes / image_bytes, 1, s.N));
@@ -229,8 +229,8 @@ void scatter_samples(const Source& source, const SampleShape& s, const Tensor& d
   }
 }
 
-// The gradients of points where they are wanted, by points(unordered), and dvalue where it is defined:
-// without determinism `points` adds to it as well, by float atomics, in a tensor that is undefined otherwise.
+// Computes the gradients of points, if wanted, by points(unordered), and dvalue if it is defined. Without
+// determinism `points` also adds dvalue, by float atomics, to `unordered`, which is undefined otherwise.
 template <class T, class Source, class Points>
 void samples_backward(const Source& source, bool points_wanted, const SampleShape& s, const Tensor& dy,
                       Tensor& dvalue, const Points& points) {

@@ -1,4 +1,4 @@
-// The points of rows of samples sorted by tiles of cells: steps 1 to 3 of sample_scatter_cuda.h.
+// Sorts the points of rows of samples by tiles of cells: steps 1 to 3 of sample_scatter_cuda.h.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 namespace saccade::cuda {
 
 constexpr int kTile = 8, kTileCells = kTile * kTile;
-constexpr int kTileSide = kTile + 1, kTileValues = kTileSide * kTileSide;  // what its points touch
+constexpr int kTileSide = kTile + 1, kTileValues = kTileSide * kTileSide;  // cells that its points touch
 constexpr int kSegment = 2048;                                             // points that a block adds
 constexpr int kTileThreads = 256, kTileWarps = kTileThreads / kWarp;
 constexpr int kTileLanes = 8;
@@ -17,9 +17,9 @@ constexpr int kGridThreads = 256;
 // The tiles of all levels, over the positions of upper left corners, which start at -1.
 struct SampleTiles {
   int columns[SampleLevels::kMax] = {}, first[SampleLevels::kMax + 1] = {};
-  int count = 0;              // of one image and head
+  int count = 0;              // tiles of one image and head
   int chunk = 0, chunks = 0;  // queries of one warp of count_samples and place_samples
-  int segments = 0;           // the most that one image and head can have
+  int segments = 0;           // the maximum for one image and head
 
   static SampleTiles of(const SampleShape& s) {
     SampleTiles t;
@@ -66,9 +66,9 @@ __global__ void __launch_bounds__(kWarp)
   for (int b = lane; b < t.count; b += kWarp) out[b] = histogram[b];
 }
 
-// Each count becomes the number of points of its tile in the chunks before; totals [images * M, tiles]. A
-// block has kWarp tiles of a head, and each of its kScanRuns warps a run of the chunks, so that there are
-// threads enough. Grid: (runs of kWarp tiles, heads of images).
+// Replaces each count by the number of points of its tile in the previous chunks; totals [images * M, tiles].
+// A block has kWarp tiles of a head, and each of its kScanRuns warps has a run of the chunks, so that there
+// are enough threads. Grid: (runs of kWarp tiles, heads of images).
 constexpr int kScanRuns = 8;
 template <int kThreads>
 __global__ void __launch_bounds__(kThreads) scan_chunks(int tiles, int chunks, int* counts, int* totals) {
@@ -97,7 +97,7 @@ __global__ void __launch_bounds__(kThreads) scan_chunks(int tiles, int chunks, i
   }
 }
 
-// The sum over the threads before this one of a block of kTileThreads, and over all in `total`.
+// Returns the sum over the previous threads of a block of kTileThreads; `total` becomes the sum over all.
 __device__ __forceinline__ int block_exclusive_sum(int value, int* scratch, int& total) {
   int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
   int sum = value;
@@ -118,7 +118,7 @@ __device__ __forceinline__ int block_exclusive_sum(int value, int* scratch, int&
   return before + sum - value;
 }
 
-// starts and segments [images * M, tiles + 1]: each tile's first point and first segment. A block has one
+// starts and segments [images * M, tiles + 1]: each tile's first point and first segment. Each block has one
 // head of an image.
 template <int kThreads>
 __global__ void __launch_bounds__(kThreads)
@@ -138,8 +138,8 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// records [images * M, Q * K], by tile, then in the order of queries and points. Grid as count_samples;
-// dynamic shared memory for the places of all tiles.
+// records [images * M, Q * K], by tile, then in the order of queries and points. Same grid as count_samples;
+// dynamic shared memory for the positions of all tiles.
 template <class Source>
 __global__ void __launch_bounds__(kWarp)
     place_samples(Source source, SampleShape s, SampleTiles t, int first_image,
@@ -152,7 +152,7 @@ __global__ void __launch_bounds__(kWarp)
   for (int b = lane; b < t.count; b += kWarp) next[b] = starts[head * (t.count + 1) + b] + before[b];
   records += head * s.Q * s.K;
   int q_end = (chunk + 1) * t.chunk < s.Q ? (chunk + 1) * t.chunk : s.Q;
-  // Point k of query q; all lanes call it, those without a point with tile < 0.
+  // Places point k of query q; all lanes call it, those without a point with tile < 0.
   auto place = [&](const SamplePosition<float>& p, int q, float weight, int tile) {
     unsigned same = __match_any_sync(kAllLanes, tile);
     int rank = __popc(same & ((1u << lane) - 1));
@@ -166,7 +166,7 @@ __global__ void __launch_bounds__(kWarp)
   };
   constexpr int kK = Source::kK;
   if constexpr (kK > 0 && kWarp % (kK > 0 ? kK : 1) == 0) {
-    // The lanes of a query work out its weights together.
+    // The lanes of a query compute its weights together.
     __syncwarp();
 #pragma unroll 2
     for (int q0 = chunk * t.chunk; q0 < q_end; q0 += kWarp / kK) {
@@ -178,7 +178,7 @@ __global__ void __launch_bounds__(kWarp)
     }
   } else {
     SACCADE_SHARED(typename Source::Weights, weights, kWarp);
-    // The weights of 32 queries, then their points.
+    // First the weights of 32 queries, then their points.
     for (int q0 = chunk * t.chunk; q0 < q_end; q0 += kWarp) {
       int queries = q_end - q0 < kWarp ? q_end - q0 : kWarp;
       if (lane < queries) weights[lane] = source.template weights<1>(s, s.row(n, q0 + lane, m), 0);

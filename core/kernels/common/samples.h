@@ -1,16 +1,16 @@
-// Rows of bilinear samples: what deformable attention and grid sampling have in common. Row (n, q, m) looks
-// at K points of the maps of image n and head m; a point has a position on one level and a weight. Where the
-// points lie and what becomes of their gradients is said by a Source (MsDeformSource, GridSource), which has
-//   Value = float or double, of the coordinates and sums
-//   kK = K where it is known to the compiler, else 0
+// Rows of bilinear samples, shared by deformable attention and grid sampling. Row (n, q, m) samples K points
+// of the maps of image n and head m; a point has a position on one level and a weight. A Source
+// (MsDeformSource, GridSource) defines where the points are and how their gradients are used. Its members:
+//   Value = float or double, the type of coordinates and sums
+//   kK = K if it is known at compile time, else 0
 //   locate(s, row, k): the point's `at`, its position `x`, `y` in cells and its `level`
-//   weights<kLanes>(s, row, sub): by the kLanes threads of a row together, each with its `sub`; of(k) of the
-//     result is the weight of point k
+//   weights<kLanes>(s, row, sub): called by the kLanes threads of a row together, each with its `sub`; of(k)
+//     of the result is the weight of point k
 //   point_gradient(gradients, s, row, k, weight, dots, sums), dots: dy times the vectors of the corners; then
 //     finish<kLanes>(gradients, s, row, valid, sub, weights, sums)
 // The kernels are in samples_generic.h and, for the GPU, in sample_gather_cuda.h and sample_scatter_cuda.h. A
-// position is computed in one way only, with explicit fused products: kernels that meet it again must find it
-// in the same cell, to the bit.
+// position is always computed in the same way, with explicit fused products: kernels that compute it again
+// must find it in the same cell, to the bit.
 #pragma once
 
 #include "core/kernels/common/bilinear.h"
@@ -21,7 +21,7 @@
 namespace saccade::kernels {
 inline namespace SACCADE_SIDE {
 
-constexpr int kSlab = 16;  // points of a row that the threads of a GPU locate at a time
+constexpr int kSlab = 16;  // points of a row that GPU threads locate at a time
 
 // FeatureLevels in 32 bits, for kernels.
 struct SampleLevels {
@@ -37,7 +37,7 @@ struct SampleLevels {
   }
 };
 
-// A query among all images, and the row of one of its heads.
+// A query's index among all images, and the row of one of its heads.
 struct SampleRow {
   int64_t query, row;
   int n, q, m;
@@ -59,11 +59,11 @@ struct SampleShape {
     int64_t query = static_cast<int64_t>(n) * Q + q;
     return {query, query * M + m, n, q, m};
   }
-  // Number i by image, head and query: neighbours read the same maps.
+  // Row number i, ordered by image, head and query: neighbours read the same maps.
   SACCADE_HD SampleRow row(int64_t i) const {
     return row(static_cast<int>(i / Q / M), static_cast<int>(i % Q), static_cast<int>(i / Q % M));
   }
-  // The vector of head m at the first token of image n.
+  // The index of head m's vector at the first token of image n.
   SACCADE_HD int64_t map(int n, int m) const { return (static_cast<int64_t>(n) * levels.tokens * M + m) * D; }
 };
 
@@ -82,8 +82,8 @@ template <class A>
 struct Two {
   A x, y;
 };
-// How a Source reads and writes pairs and adds over the threads of a row; LaneAccess (samples_cuda.h) is the
-// other way.
+// A Source uses this to read and write pairs and to add over the threads of a row; LaneAccess
+// (samples_cuda.h) is the alternative.
 struct ThreadAccess {
   template <class A>
   SACCADE_HD static Two<A> load(const A* p) {

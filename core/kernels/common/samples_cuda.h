@@ -1,4 +1,4 @@
-// What the kernels over rows of samples (samples.h) share on the GPU.
+// Shared by the GPU kernels over rows of samples (samples.h).
 #pragma once
 
 #include "core/kernels/common/samples.h"
@@ -10,7 +10,7 @@ using kernels::SampleLevels, kernels::SamplePosition, kernels::SampleRow, kernel
     kernels::kSlab;
 using SamplePoint = kernels::Bilinear<float, int>;
 
-// Pairs in one access, and sums over the lanes of a row.
+// Moves pairs in one access, and sums over the lanes of a row.
 struct LaneAccess {
   static __device__ __forceinline__ kernels::Two<float> load(const float* p) {
     auto v = load_pack<2>(p);
@@ -31,20 +31,20 @@ struct LaneAccess {
   }
 };
 
-// Whether the kernels' 32-bit indices, within an image and within a head's points, are wide enough.
+// Returns whether 32-bit indices, within an image and within a head's points, suffice for the kernels.
 inline bool indices_fit(int64_t N, int64_t Q, int64_t M, int64_t D, int64_t K, int64_t S) {
   constexpr int64_t kLimit = int64_t{1} << 30;
   return S < kLimit && M < kLimit && D < kLimit && Q < kLimit && K < kLimit && S * M < kLimit &&
          S * M * D < kLimit && Q * K < kLimit && N * M < 65536;
 }
 
-// A point ready to be read: per corner an offset from the head's first vector, -1 outside, and its weight
-// times the point's, 0 outside.
+// A point ready to be read: per corner an offset from the head's first vector, -1 outside, and the corner's
+// weight times the point's, 0 outside.
 struct alignas(16) SampleCorners {
   int offset[4];
   float weight[4];
 
-  // stride: from cell to cell.
+  // stride: the distance between cells.
   static __device__ __forceinline__ SampleCorners of(const SamplePosition<float>& p, float weight,
                                                      const SampleLevels& levels, int stride) {
     SampleCorners out;
@@ -57,9 +57,9 @@ struct alignas(16) SampleCorners {
   }
 };
 
-// Which queries a block takes: kQueries that are near one another, so that they read the same lines. Where
-// the queries are the cells of the maps (an encoder) these are 8 x 8 cells of a level, otherwise neighbours
-// in order.
+// The queries that a block takes: kQueries queries close to each other, so that they read the same lines. If
+// the queries are the cells of the maps (an encoder), these are 8 x 8 cells of a level, otherwise consecutive
+// ones.
 struct QueryOrder {
   static constexpr int kQueries = 64, kSide = 8;
   int Q = 0, per_group = kQueries, groups = 0;
@@ -87,7 +87,7 @@ struct QueryOrder {
   // The queries of one block.
   struct Group {
     int first, pitch, columns, rows, end;
-    // Number i of per_group, -1 when there is none.
+    // Number i of per_group, or -1 if there is none.
     __device__ __forceinline__ int query(int i) const {
       int x = i % kSide, y = i / kSide, q = first + y * pitch + x;
       return x < columns && y < rows && q < end ? q : -1;

@@ -1,5 +1,5 @@
-// Single-source kernels over the rows of samples of a Source (samples.h). One index owns what it writes, so
-// there are no atomics and no order to depend on.
+// Single-source kernels over the rows of samples of a Source (samples.h). Each index owns what it writes, so
+// there are no atomics and the result does not depend on an order.
 #pragma once
 
 #include "core/kernels/common/samples.h"
@@ -9,9 +9,9 @@
 namespace saccade::kernels {
 inline namespace SACCADE_SIDE {
 
-constexpr int kSampleChannels = 32;  // accumulated at a time, and those of an owner of maps
+constexpr int kSampleChannels = 32;  // accumulated at a time; also those of an owner of maps
 
-// The corners of a point: vectors, nullptr outside, and their weights times the point's.
+// The corners of a point: vectors, nullptr outside, and their weights times the point's weight.
 template <class V, class A>
 struct SampleVectors {
   V* v[4];
@@ -27,7 +27,7 @@ struct SampleVectors {
       weight[c] = p.at.weight(c) * point_weight;
     }
   }
-  // f(d, weighted sum of element d of the vectors)
+  // Calls f(d, weighted sum of element d of the vectors) for each d.
   template <class F>
   SACCADE_HD void each(int count, const F& f) const {
     if (v[0] && v[1] && v[2] && v[3]) {
@@ -112,7 +112,7 @@ struct ScatterRows {
   Source source;
   SampleShape s;
   const T* dy;
-  A* dvalue;  // zero
+  A* dvalue;  // initially zero
   int blocks;
   SACCADE_HD void operator()(int64_t i) const {
     int n = static_cast<int>(i / blocks / s.M), m = static_cast<int>(i / blocks % s.M);
@@ -138,7 +138,7 @@ void gather_rows(const Source& source, const SampleShape& s, const Tensor& value
   for_each(s.rows(), GatherRow<T, Source>{source, s, value.data<T>(), y.data<T>()}, int64_t{s.K} * s.D * 4);
 }
 
-// The gradients of points where they are wanted, and dvalue where it is defined.
+// Computes the gradients of points, if wanted, and dvalue if it is defined.
 template <class T, class Source>
 void samples_backward(const Source& source, const typename Source::Gradients& gradients, bool points_wanted,
                       const SampleShape& s, const Tensor& value, const Tensor& dy, Tensor& dvalue) {

@@ -1,4 +1,4 @@
-// Products of small matrices that stay in the cache, on one thread: for attention, where a library call per
+// Single-threaded products of small matrices that stay in the cache: for attention, where a library call per
 // head and block would cost more than the product.
 #pragma once
 
@@ -8,14 +8,14 @@
 
 namespace saccade::cpu {
 
-// Rows and vectors of the register tile: as many sums as the registers hold.
+// Rows and vectors of the register tile: it has as many sums as fit the registers.
 #ifdef __AVX512F__
 inline constexpr int kTileRows = 6, kTileVectors = 4;
 #else
 inline constexpr int kTileRows = 6, kTileVectors = 1;
 #endif
 
-// sum[i] = a[i][k * ak] times row k of b [K, kVectors * kLanes], summed over k in order: a register tile.
+// A register tile: sum[i] = a[i][k * ak] times row k of b [K, kVectors * kLanes], summed over k in order.
 template <int kRows, int kVectors>
 inline void sum_tile(int64_t K, const float* const (&a)[kRows], int64_t ak, const float* b, int64_t bk,
                      Floats (&sum)[kRows][kVectors]) {
@@ -50,7 +50,7 @@ inline void gemm_tile(int64_t K, const float* a, int64_t ai, int64_t ak, const f
 #pragma GCC unroll 4
     for (int j = 0; j < kVectors; ++j) {
       float* to = c + i * ci + j * kLanes;
-      store(to, kAdd ? load(to) + sum[i][j] : sum[i][j]);  // a sum of sums rounds less
+      store(to, kAdd ? load(to) + sum[i][j] : sum[i][j]);  // a sum of sums has less rounding error
     }
 }
 
@@ -65,7 +65,7 @@ inline void gemm_columns(int64_t I, int64_t K, const float* a, int64_t ai, int64
 }
 
 // c[i * ci + j] (+)= sum over k < K of a[i * ai + k * ak] * b[k * bk + j] for i < I, j < J; J is a multiple
-// of 16. Every sum runs over k in order, whatever the tiles; what c holds is added to it at the end.
+// of 16. Every sum is over k in order, whatever the tiles; the previous value of c is added at the end.
 template <bool kAdd>
 void small_gemm(int64_t I, int64_t J, int64_t K, const float* a, int64_t ai, int64_t ak, const float* b,
                 int64_t bk, float* c, int64_t ci) {

@@ -1,4 +1,4 @@
-// Index arithmetic for strided tensors: the shape is first merged to as few axes as the strides allow.
+// Index arithmetic for strided tensors: the shape is first merged into as few axes as the strides allow.
 #pragma once
 
 #include "core/tensor/hd.h"
@@ -7,7 +7,7 @@
 namespace saccade::kernels {
 inline namespace SACCADE_SIDE {
 
-// `Count` tensors walked together in row-major order of one shape. Broadcast axes have stride 0.
+// `Count` tensors traversed together in row-major order of one shape. Broadcast axes have stride 0.
 template <int Count>
 struct StridedLoop {
   int rank = 0;
@@ -51,7 +51,7 @@ struct StridedLoop {
   }
 };
 
-// y, and each x broadcast to its shape.
+// A loop over y and each x, broadcast to y's shape.
 template <class... X>
 StridedLoop<1 + sizeof...(X)> loop_over(const Tensor& y, const X&... x) {
   [[maybe_unused]] auto strides_of = [&](const Tensor& t) {

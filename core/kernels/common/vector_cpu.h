@@ -36,12 +36,12 @@ inline Ints load(const int32_t* p) {
 }
 inline void store(float* p, Floats v) { std::memcpy(p, &v, sizeof v); }
 inline void store(int32_t* p, Ints v) { std::memcpy(p, &v, sizeof v); }
-inline Floats broadcast(float x) { return x - Floats{}; }  // 0 + x would cost an addition, for -0
+inline Floats broadcast(float x) { return x - Floats{}; }  // 0 + x would cost an addition because of -0
 inline Floats to_floats(Ints x) { return __builtin_convertvector(x, Floats); }
 inline Ints to_ints(Floats x) { return __builtin_convertvector(x, Ints); }  // towards zero
 inline Floats bits_to_floats(Ints x) { return reinterpret_cast<Floats>(x); }
 inline Ints bits_of(Floats x) { return reinterpret_cast<Ints>(x); }
-// One instruction each; g++ 12 makes five of the portable form. (The unmasked forms warn there.)
+// One instruction each; g++ 12 makes five of the portable form. (The unmasked forms cause warnings there.)
 inline Ints widen(const uint16_t* p) {
   auto x = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
   return reinterpret_cast<Ints>(_mm512_maskz_cvtepu16_epi32(0xFFFF, x));
@@ -56,7 +56,7 @@ inline void narrow(uint16_t* p, Ints x) {
 }
 inline Floats select(Ints mask, Floats a, Floats b) { return mask ? a : b; }  // lanes of mask: -1 or 0
 inline Ints select(Ints mask, Ints a, Ints b) { return mask ? a : b; }
-// The even and the odd ones of the 32 numbers a, b; and back.
+// The even and the odd elements of the 32 numbers a, b, and the reverse.
 inline Floats even(Floats a, Floats b) {
   return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
 }
@@ -72,7 +72,7 @@ inline Floats interleave_high(Floats a, Floats b) {
 using Eight = float __attribute__((vector_size(32)));
 inline Eight low_half(Floats x) { return __builtin_shufflevector(x, x, 0, 1, 2, 3, 4, 5, 6, 7); }
 inline Eight high_half(Floats x) { return __builtin_shufflevector(x, x, 8, 9, 10, 11, 12, 13, 14, 15); }
-// Lane k of the result is the sum of x[k]: sixteen sums for 45 instructions.
+// Lane k of the result is the sum of x[k]: sixteen sums with 45 instructions.
 inline Floats sums(const Floats (&x)[kLanes]) {
   Floats a[8], b[4], c[2];
   for (int i = 0; i < 8; ++i)
@@ -126,7 +126,7 @@ using Floats = Pair<float>;
 using Ints = Pair<int32_t>;
 using Halves = uint16_t __attribute__((vector_size(16)));
 
-// Half by half: GCC copies a whole Pair in smaller pieces, through memory.
+// Half by half, since GCC would copy a whole Pair in smaller pieces, through memory.
 template <class E>
 inline Pair<E> load(const E* p) {
   Pair<E> v;
@@ -202,7 +202,7 @@ inline Floats sums(const Floats (&x)[kLanes]) { return {sums_of_eight(x), sums_o
 
 inline Ints load(const uint8_t* p) { return widen(p); }
 inline Floats load(const bf16* p) { return bits_to_floats(widen(&p->bits) << 16); }
-// Rounds to nearest even, as the bf16 type does; a NaN stays a NaN. (The instruction takes subnormals as 0.)
+// Rounds to nearest even, as the bf16 type does, and keeps NaNs. (The instruction treats subnormals as 0.)
 inline void store(bf16* p, Floats v) {
 #ifdef __AVX512BF16__
   auto rounded_by_cpu = _mm512_cvtneps_pbh(reinterpret_cast<__m512>(v));
@@ -213,7 +213,7 @@ inline void store(bf16* p, Floats v) {
   Ints rounded = (u + 0x7FFF + ((u >> 16) & 1)) >> 16, nan = (u >> 16) | 0x40;
   narrow(&p->bits, select(v == v, rounded, nan));
 }
-// The first `count` elements, of which at most kLanes count, followed by zeros.
+// Loads the first `count` elements (at most kLanes), followed by zeros.
 template <class T>
 inline Floats load_some(const T* p, int64_t count) {
   if (count >= kLanes) return load(p);
@@ -250,13 +250,13 @@ inline float maximum(Floats v) {
   return x[0] > x[1] ? x[0] : x[1];
 }
 
-// Largest integer not above x, for |x| < 2^31.
+// The largest integer not above x, for |x| < 2^31.
 inline Ints floor_to_int(Floats x) {
   Ints t = to_ints(x);
   return t + (to_floats(t) > x);  // a true comparison is -1
 }
 
-// e^x to about 1e-7 relative; 0 below -87, saturates above 88; a NaN stays a NaN.
+// e^x with a relative error of about 1e-7; 0 below -87, saturates above 88, keeps NaNs.
 inline Floats exp(Floats x) {
   Floats y = select(x < -87.0f, broadcast(-87.0f), x);
   y = select(y > 88.0f, broadcast(88.0f), y);

@@ -28,9 +28,9 @@ struct Geometry {
         groups(p.groups) {}
   SACCADE_HD int64_t group_in() const { return C / groups; }
   SACCADE_HD int64_t group_out() const { return O / groups; }
-  // Input row read by output row `o` under window row `r`; outside [0, H) in the padding.
+  // The input row that output row `o` reads at window row `r`; outside [0, H) in the padding.
   SACCADE_HD int64_t input(int64_t o, int64_t r) const { return o * stride - padding + r * dilation; }
-  // Output row whose window row `r` is on input row `h`, or -1.
+  // The output row whose window row `r` is at input row `h`, or -1.
   SACCADE_HD int64_t output(int64_t h, int64_t r, int64_t limit) const {
     int64_t t = h + padding - r * dilation;
     if (t < 0 || t % stride != 0) return -1;
@@ -161,7 +161,7 @@ void forward_generic(const Tensor& x, const Tensor& w, const Tensor& bias, const
   });
 }
 
-// On the CPU, too: no library there adds the residual on the way.
+// Also used on the CPU, where no library fuses the residual.
 void add_relu_generic(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& residual,
                       const ConvParams& p, Tensor& y) {
   conv2d_forward(x, w, bias, p, Activation::kNone, y);

@@ -10,26 +10,26 @@ struct ConvParams {
   int64_t stride = 1, padding = 0, dilation = 1, groups = 1;
 };
 
-// Output size along one axis; not positive when the window does not fit.
+// The output size along one axis; not positive if the window does not fit.
 inline int64_t conv_output_size(int64_t size, int64_t window, const ConvParams& p) {
   int64_t room = size + 2 * p.padding - p.dilation * (window - 1) - 1;
   return room < 0 ? 0 : room / p.stride + 1;
 }
 
-// The weight in the order that the kernels below read: on the GPU [O, R, S, C / groups],
-// which cuDNN wants. Itself where it is so.
+// Returns the weight in the order that the kernels below read: on the GPU [O, R, S, C / groups], which cuDNN
+// wants. Returns the weight itself if it already has that order.
 inline Tensor conv_weight_in_order(const Tensor& w) {
   if (w.device() == Device::kCpu || w.dim(1) == 1 || w.dim(2) * w.dim(3) == 1) return w.contiguous();
   return w.permute({0, 2, 3, 1}).contiguous().permute({0, 3, 1, 2});
 }
 
-// All contiguous; x [N, H, W, C], w, y [N, OH, OW, O] and their gradients share one floating dtype T; bias
-// [O] (or undefined) and dw have acc_t<T>. act is one that fuses_into_products. On the GPU w may have any
-// strides where it has several input channels and a window; there those of [O, R, S, C] cost nothing.
+// All contiguous; x [N, H, W, C], w, y [N, OH, OW, O] and their gradients have one floating dtype T; bias [O]
+// (or undefined) and dw have acc_t<T>. act must satisfy fuses_into_products. On the GPU w may have any
+// strides if it has several input channels and a window; then those of [O, R, S, C] cost nothing.
 inline Kernel<void(const Tensor& x, const Tensor& w, const Tensor& bias, const ConvParams& p, Activation act,
                    Tensor& y)>
     conv2d_forward{"conv2d_forward"};
-// y = relu(convolution + bias + residual), residual like y
+// y = relu(convolution + bias + residual), where residual is like y.
 inline Kernel<void(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& residual,
                    const ConvParams& p, Tensor& y)>
     conv2d_add_relu{"conv2d_add_relu"};

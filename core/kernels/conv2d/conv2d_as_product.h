@@ -1,4 +1,4 @@
-// 1x1 convolutions of stride 1 are matrix products over the pixels.
+// 1x1 convolutions of stride 1 as matrix products over the pixels.
 #pragma once
 
 #include "core/kernels/conv2d/conv2d.h"

@@ -1,6 +1,6 @@
-// Convolutions: 1x1 ones of stride 1 are matrix products over the pixels, all others take the route that
-// core/kernels/matmul/routes_cpu.h says. With oneDNN activations stay [N, H, W, C], the weights take the
-// layout that the primitive asks for.
+// Convolutions: 1x1 ones of stride 1 are matrix products over the pixels, all others take the route chosen in
+// core/kernels/matmul/routes_cpu.h. With oneDNN, activations stay [N, H, W, C], and the weights take the
+// layout that the primitive requests.
 #include "core/kernels/conv2d/conv2d.h"
 
 #include <algorithm>
@@ -17,8 +17,8 @@
 namespace saccade::cpu {
 namespace {
 
-// What a strided 1x1 convolution reads, as a map of its own: x [N, H, W, C] at every stride-th row and
-// column, [N, rows and columns of y, C].
+// The input of a strided 1x1 convolution as a separate map: x [N, H, W, C] at every stride-th row and column,
+// [N, rows and columns of y, C].
 Tensor gathered(const Tensor& x, const Tensor& y, int64_t stride) {
   const int64_t H = x.dim(1), W = x.dim(2), rows = y.dim(1), columns = y.dim(2);
   Tensor out = Tensor::empty({x.dim(0), rows, columns, x.dim(3)}, x.dtype());
@@ -36,7 +36,7 @@ Tensor gathered(const Tensor& x, const Tensor& y, int64_t stride) {
   return out;
 }
 
-// dx [N, H, W, C]: the gradient of what was gathered, and zeros.
+// dx [N, H, W, C]: the gradient of the gathered pixels, and zeros between them.
 void spread(const Tensor& gradient, int64_t stride, Tensor& dx) {
   const int64_t H = dx.dim(1), W = dx.dim(2), rows = gradient.dim(1), columns = gradient.dim(2);
   const size_t bytes = static_cast<size_t>(dx.dim(3)) * size_of(dx.dtype());
@@ -63,10 +63,10 @@ void spread(const Tensor& gradient, int64_t stride, Tensor& dx) {
   });
 }
 
-// Weight gradient of a depthwise convolution, sixteen channels at a time. oneDNN 2 is slow there: in bf16 its
-// one for a 5 x 5 kernel takes longer than the rest of a deformable attention layer.
-// dw [C, 1, R, S] from dy [N, OH, OW, C] and x [N, H, W, C]. Each channel's sums have one owner and one
-// order: first along a row of the output, then over rows and images.
+// The weight gradient of a depthwise convolution, sixteen channels at a time. oneDNN 2 is slow here: in bf16
+// its gradient for a 5 x 5 kernel takes longer than the rest of a deformable attention layer. dw [C, 1, R, S]
+// from dy [N, OH, OW, C] and x [N, H, W, C]. Each channel's sums have one owner and one order: first along a
+// row of the output, then over rows and images.
 template <class T>
 void depthwise_backward_weight(const Tensor& dy, const Tensor& x, const kernels::ConvParams& p, Tensor& dw) {
   int64_t N = x.dim(0), H = x.dim(1), W = x.dim(2), C = x.dim(3), OH = dy.dim(1), OW = dy.dim(2);
@@ -87,7 +87,7 @@ void depthwise_backward_weight(const Tensor& dy, const Tensor& x, const kernels:
           if (y < 0 || y >= H) continue;
           const T* line = from_x + (row / OH * H + y) * W * C + c0;
           for (int64_t s = 0; s < S; ++s) {
-            int64_t shift = s * p.dilation - p.padding;  // of the input's column against stride * output's
+            int64_t shift = s * p.dilation - p.padding;  // the input's column minus stride * the output's
             int64_t first = shift < 0 ? (-shift + p.stride - 1) / p.stride : 0;
             int64_t last = W > shift ? std::min(OW, (W - shift - 1) / p.stride + 1) : 0;
             Floats sum{};
@@ -119,8 +119,8 @@ using cpu::Pass;
 
 constexpr auto kDirect = dnnl::algorithm::convolution_direct;
 
-// Descriptions of one convolution: the caller's layouts, and the weights' for a primitive (`w_any`), which
-// chooses it. `_low` is of the activations' dtype, weights may differ (f32 gradients).
+// Descriptors of one convolution: the caller's layouts, and the weights' layout for a primitive (`w_any`),
+// which chooses it. `_low` has the activations' dtype; weights may differ (f32 gradients).
 struct Descs {
   Desc x, y, w, w_any, w_any_low;
   Dims stride, dilation, padding;
@@ -155,7 +155,7 @@ dnnl::convolution_forward::primitive_desc forward_desc(const Descs& d, const Des
                                               d.padding);
 }
 
-// The factors are widened, the result is rounded once.
+// The factors are widened, and the result is rounded once.
 bool must_widen(const Tensor& x) { return x.dtype() == DType::kBF16 && cpu::widens_bf16(); }
 Tensor widened(const Tensor& t) { return t.to(DType::kF32); }
 
@@ -238,8 +238,8 @@ void backward_weight_cpu(const Tensor& dy, const Tensor& x, const ConvParams& p,
   });
 }
 
-// oneDNN's weight gradient of a strided 1x1 convolution of few channels writes past the end of its scratch
-// memory (uxlfoundation/oneDNN#6035): below 16 of them on machines with AVX-512, below 8 on those with AVX2.
+// oneDNN's weight gradient of a strided 1x1 convolution with few channels writes past the end of its scratch
+// memory (uxlfoundation/oneDNN#6035): below 16 channels on machines with AVX-512, below 8 with AVX2.
 bool takes_backward_weight(const Tensor& dy, const Tensor& x, const ConvParams& p, const Tensor& dw) {
   constexpr int64_t kFewChannels = 16;
   const bool overflows = dw.dim(2) == 1 && dw.dim(3) == 1 && p.stride > 1 && x.dim(3) < kFewChannels;

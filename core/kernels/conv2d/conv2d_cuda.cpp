@@ -1,6 +1,6 @@
-// Convolutions on the GPU: 1x1 ones are matrix products (strided ones of the pixels that they read),
-// depthwise ones have kernels of their own, the others go to cuDNN. What cuDNN has no repeatable engine for
-// takes the generic kernel.
+// Convolutions on the GPU: 1x1 ones are matrix products (strided ones over the pixels that they read),
+// depthwise ones have separate kernels, the others go to cuDNN. Those without a reproducible cuDNN engine use
+// the generic kernel.
 #include "core/kernels/conv2d/conv2d.h"
 
 #include "core/kernels/bf16_shadow/bf16_shadow.h"
@@ -14,7 +14,7 @@
 namespace saccade::kernels {
 namespace {
 
-// Weights as [O, R, S, C / groups].
+// Returns weights as [O, R, S, C / groups].
 Tensor channels_last(const Tensor& w) { return w.permute({0, 2, 3, 1}).contiguous(); }
 
 cuda::ConvProblem problem_of(cuda::ConvPass pass, const Tensor& x, const Shape& w, const Tensor& y,
@@ -29,8 +29,8 @@ cuda::ConvProblem problem_of(cuda::ConvPass pass, const Tensor& x, const Shape& 
   return q;
 }
 
-// Runs the plan, if there is one. What begins where no plan may read or write, such as a level's part of the
-// rows of many, goes there by a copy.
+// Runs the plan, if there is one. Tensors that begin at an address that no plan may access, such as a level's
+// part of the rows of all levels, go through a copy.
 bool run(const cuda::ConvProblem& q, const Tensor& x, const Tensor& w, const Tensor& y,
          const Tensor& bias = {}, const Tensor& residual = {}) {
   auto plan = cuda::conv_plan(q);
@@ -49,7 +49,7 @@ bool run(const cuda::ConvProblem& q, const Tensor& x, const Tensor& w, const Ten
   return true;
 }
 
-// The pixels of x that a strided 1x1 convolution reads, one for each of y's.
+// Returns the pixels of x that a strided 1x1 convolution reads, one for each of y's.
 Tensor pixels_read(const Tensor& x, const Tensor& y, int64_t stride) {
   Tensor picked = Tensor::empty({x.dim(0), y.dim(1), y.dim(2), x.dim(3)}, x.dtype(), x.device());
   cuda::pick_pixels(x, stride, picked);
@@ -61,8 +61,8 @@ void note(const char* name, const Tensor& x, const Shape& w, const ConvParams& p
                                    x.shape(), w, p.stride, p.dilation, p.groups));
 }
 
-// y = act(convolution + bias), or of a residual act(convolution + residual + bias), by cuDNN: in one where it
-// has an engine for that, else in two. False where it has none for the convolution itself.
+// y = act(convolution + bias), or with a residual act(convolution + residual + bias), by cuDNN: in one step
+// if it has an engine for that, otherwise in two. Returns false if it has none for the convolution itself.
 bool run_cudnn(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& residual,
                const ConvParams& p, Activation act, Tensor& y) {
   auto q = problem_of(cuda::ConvPass::kForward, x, w.shape(), y, p);
@@ -70,7 +70,7 @@ bool run_cudnn(const Tensor& x, const Tensor& w, const Tensor& bias, const Tenso
   q.bias = bias.defined(), q.residual = residual.defined(), q.relu = act == Activation::kRelu;
   // Engines add a bias of the result's dtype: in bf16 it is rounded, as the weights are.
   const Tensor added = q.bias && q.dtype == DType::kBF16 ? in_bf16(bias) : bias;
-  // Nothing is fused where there is no bias, and the library takes 200 ms to say so
+  // Without a bias nothing is fused, and the library would take 200 ms to say so
   // (tests/cudnn/conv_plans.cpp).
   if ((q.bias || !q.fuses()) && run(q, x, packed, y, added, residual)) return true;
   if (!q.fuses()) return false;
@@ -120,8 +120,8 @@ void backward_weight_cuda(const Tensor& dy, const Tensor& x, const ConvParams& p
   if (is_strided_product(dw.shape(), p))
     return backward_weight_as_product(dy, pixels_read(x, dy, p.stride), dw);
   if (cuda::is_depthwise(dw.shape(), p)) return cuda::depthwise_backward_weight(dy, x, p, dw);
-  // No engine writes f32 sums of bf16 products: the sums are f32, the result is rounded to bf16 once and then
-  // widened.
+  // No engine writes f32 sums of bf16 products: the sums are f32, and the result is rounded to bf16 once and
+  // then widened.
   Tensor packed = Tensor::empty({dw.dim(0), dw.dim(2), dw.dim(3), dw.dim(1)}, x.dtype(), dw.device());
   if (!run(problem_of(cuda::ConvPass::kWeight, x, dw.shape(), dy, p), x, packed, dy)) {
     note("conv2d_backward_weight", x, dw.shape(), p);

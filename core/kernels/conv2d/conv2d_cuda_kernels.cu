@@ -1,5 +1,5 @@
-// What follows a convolution that has no engine for it, and the pixels of strided 1x1 ones: a thread moves 16
-// bytes of channels of the tensor that is written.
+// The epilogue of convolutions without an engine for it, and the pixels of strided 1x1 ones: a thread moves
+// 16 bytes of channels of the output tensor.
 #include "core/kernels/conv2d/conv2d_cuda_kernels.h"
 
 #include "core/runtime/cuda/block.h"
@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// Residual, bias and ReLU.
+// Adds residual and bias, and applies ReLU.
 template <class T, int V>
 __global__ void __launch_bounds__(kThreads)
     conv_bias_relu(int64_t packs, unsigned in_row, const float* bias, const T* residual, bool relu, T* y) {
@@ -29,13 +29,13 @@ __global__ void __launch_bounds__(kThreads)
   store_pack(y + i * V, value);
 }
 
-// The pixel (h, w) of image n in a grid, and the pack of its channels.
+// A grid of pixels, with `packs` packs of channels per pixel.
 struct Grid {
   int height, width, packs;
 };
 
-// to[n, h, w] = from[n, h * up / down, w * up / down] where that is a pixel of `from`, else 0;
-// one of up and down is 1.
+// to[n, h, w] = from[n, h * up / down, w * up / down] if that is a pixel of `from`, else 0; one of up and
+// down is 1.
 template <class T, int V>
 __global__ void __launch_bounds__(kThreads)
     move_pixels(const T* from, Grid source, T* to, Grid target, int64_t packs, int up, int down) {

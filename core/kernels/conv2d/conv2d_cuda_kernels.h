@@ -1,4 +1,4 @@
-// The GPU's own kernels for convolutions, of f32 and bf16 with sums in f32. Operands as in conv2d.h.
+// Our own GPU kernels for convolutions, of f32 and bf16 with sums in f32. Operands are as in conv2d.h.
 #pragma once
 
 #include "core/kernels/activation/activations.h"
@@ -7,8 +7,8 @@
 
 namespace saccade::cuda {
 
-// Depthwise convolutions: every channel has a window of its own (groups == C == O). Whether this weight is
-// one of theirs, with a window that fits shared memory.
+// Depthwise convolutions: every channel has its own window (groups == C == O). Returns whether this weight
+// belongs to one, with a window that fits shared memory.
 bool is_depthwise(const Shape& w, const kernels::ConvParams& p);
 
 void depthwise_forward(const Tensor& x, const Tensor& w, const Tensor& bias, const kernels::ConvParams& p,
@@ -16,14 +16,14 @@ void depthwise_forward(const Tensor& x, const Tensor& w, const Tensor& bias, con
 void depthwise_backward_data(const Tensor& dy, const Tensor& w, const kernels::ConvParams& p, Tensor& dx);
 void depthwise_backward_weight(const Tensor& dy, const Tensor& x, const kernels::ConvParams& p, Tensor& dw);
 
-// y [..., C], f32 or bf16, becomes act(y + residual + bias); bias [C] f32 or undefined, residual like y or
-// undefined, act kNone or kRelu.
+// Replaces y [..., C], f32 or bf16, by act(y + residual + bias); bias [C] f32 or undefined, residual like y
+// or undefined, act kNone or kRelu.
 void conv_epilogue(const Tensor& bias, const Tensor& residual, Activation act, Tensor& y);
 
-// Every stride-th pixel: what a strided 1x1 convolution reads, so that it is a matrix product as well.
-// x [N, H, W, C], f32 or bf16 -> y [N, OH, OW, C]: y[n, h, w] = x[n, stride h, stride w]
+// Copies every stride-th pixel, which are those that a strided 1x1 convolution reads, so that it is a matrix
+// product too. x [N, H, W, C], f32 or bf16 -> y [N, OH, OW, C]: y[n, h, w] = x[n, stride h, stride w]
 void pick_pixels(const Tensor& x, int64_t stride, Tensor& y);
-// Back: x[n, stride h, stride w] = y[n, h, w], and 0 between them.
+// The reverse: x[n, stride h, stride w] = y[n, h, w], and 0 between them.
 void spread_pixels(const Tensor& y, int64_t stride, Tensor& x);
 
 }  // namespace saccade::cuda

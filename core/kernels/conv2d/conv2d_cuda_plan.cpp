@@ -16,7 +16,7 @@ cudnnDataType_t type_of(DType dtype) {
   return dtype == DType::kBF16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT;
 }
 
-// cuDNN names sizes in the order of [N, C, H, W]; the strides say how they lie.
+// cuDNN names sizes in the order [N, C, H, W]; the strides define the layout.
 using Sizes = std::array<int64_t, 4>;
 
 CudnnDescriptor tensor(Uid uid, DType dtype, const Sizes& nchw, bool is_virtual = false) {
@@ -33,7 +33,7 @@ CudnnDescriptor tensor(Uid uid, DType dtype, const Sizes& nchw, bool is_virtual 
 
 }  // namespace
 
-// The operations of a problem: a convolution and, forward, what follows it. Owns what the graph names.
+// The operations of a problem: a convolution and, in forward, its epilogue. Owns the graph's descriptors.
 class ConvPlanner::Graph {
  public:
   std::vector<CudnnDescriptor> parts, operations;
@@ -57,7 +57,7 @@ class ConvPlanner::Graph {
            CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA},
           x, w, sum, convolution);
       const CudnnDescriptor* last = &sum;
-      // Engines take the residual before the bias, and both in the dtype of y alone.
+      // Engines require the residual before the bias, and both only in the dtype of y.
       if (q.residual) {
         const auto& residual = keep(tensor(kResidual, q.dtype, image));
         const auto& added = q.bias || q.relu ? keep(tensor(kAdded, DType::kF32, image, true)) : y;
@@ -109,7 +109,7 @@ class ConvPlanner::Graph {
     return std::move(c.finalize());
   }
 
-  // The three passes differ in the names of their attributes only: x, w, y, convolution, alpha, beta.
+  // The three passes differ only in the names of their attributes: x, w, y, convolution, alpha, beta.
   void operation(cudnnBackendDescriptorType_t type, const std::array<cudnnBackendAttributeName_t, 6>& names,
                  const CudnnDescriptor& x, const CudnnDescriptor& w, const CudnnDescriptor& y,
                  const CudnnDescriptor& convolution) {
@@ -134,12 +134,12 @@ class ConvPlanner::Graph {
 
 namespace {
 
-// Whether an engine with these notes may be taken.
+// Returns whether an engine with these notes may be used.
 bool acceptable(const ConvProblem& q, const std::vector<cudnnBackendNumericalNote_t>& notes) {
   const bool exact = q.dtype == DType::kF32 && q.math == MathMode::kExact;
   return std::none_of(notes.begin(), notes.end(), [&](cudnnBackendNumericalNote_t note) {
     switch (note) {
-      case CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC:             // sums in the order of arrival
+      case CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC:             // sums in order of arrival
       case CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION:  // sums in less than f32
         return true;
       case CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP:
@@ -150,7 +150,7 @@ bool acceptable(const ConvProblem& q, const std::vector<cudnnBackendNumericalNot
   });
 }
 
-// The first `most` descriptors that an attribute names, copied into new ones.
+// Returns the first `most` descriptors of an attribute, copied into new ones.
 std::vector<CudnnDescriptor> children(const CudnnDescriptor& parent, cudnnBackendAttributeName_t name,
                                       cudnnBackendDescriptorType_t type, int64_t most) {
   std::vector<CudnnDescriptor> found;
@@ -161,12 +161,12 @@ std::vector<CudnnDescriptor> children(const CudnnDescriptor& parent, cudnnBacken
   return found;
 }
 
-constexpr int64_t kMaxKnobs = 64;  // of an engine; cuDNN 9.19 knows 44 types
+constexpr int64_t kMaxKnobs = 64;  // per engine; cuDNN 9.19 knows 44 types
 
 ConvEngine engine_of(const CudnnDescriptor& configuration, const CudnnDescriptor& engine) {
   ConvEngine e;
   e.index = engine.values<int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1).at(0);
-  // Asked for the number of knobs, cuDNN says 0: there has to be room for them.
+  // When asked for the number of knobs, cuDNN answers 0, so there must be room for the maximum.
   for (const CudnnDescriptor& knob : children(configuration, CUDNN_ATTR_ENGINECFG_KNOB_CHOICES,
                                               CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, kMaxKnobs))
     e.knobs.emplace_back(
@@ -175,7 +175,7 @@ ConvEngine engine_of(const CudnnDescriptor& configuration, const CudnnDescriptor
   return e;
 }
 
-// Never destroyed, as the handle.
+// Never destroyed, like the handle.
 LruCache<std::optional<ConvPlan>>& plans() {
   static auto* plans = new LruCache<std::optional<ConvPlan>>(kConvPlanCapacity);
   return *plans;
@@ -223,7 +223,7 @@ std::optional<ConvPlan> ConvPlanner::plan_of(const CudnnDescriptor& configuratio
   CudnnDescriptor plan(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
   plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configuration);
   name_device(plan, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, CUDNN_ATTR_EXECUTION_PLAN_HANDLE);
-  if (plan.try_finalize() != CUDNN_STATUS_SUCCESS) return {};  // not this shape, or not on this GPU
+  if (plan.try_finalize() != CUDNN_STATUS_SUCCESS) return {};  // not for this shape, or not on this GPU
   ConvPlan made(std::move(plan));
   made.workspace_bytes_ =
       made.plan_.values<int64_t>(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1).at(0);
@@ -253,7 +253,7 @@ std::optional<ConvPlan> ConvPlanner::plan_of(const ConvEngine& e, const Graph& g
   return plan_of(configuration);
 }
 
-// Shows what the heuristic gives for a problem, best first, until enough(choice).
+// Passes the heuristic's choices for a problem to enough(choice), best first, until it returns true.
 template <class F>
 void ConvPlanner::each_choice(const ConvProblem& problem, const Graph& graph, F&& enough) {
   ++heuristics_;
@@ -262,7 +262,7 @@ void ConvPlanner::each_choice(const ConvProblem& problem, const Graph& graph, F&
     heuristic.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph.graph);
     heuristic.set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, mode);
     name_device(heuristic, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP);
-    if (heuristic.try_finalize() != CUDNN_STATUS_SUCCESS) continue;  // no engine knows such a graph
+    if (heuristic.try_finalize() != CUDNN_STATUS_SUCCESS) continue;  // no engine supports such a graph
     for (const CudnnDescriptor& configuration :
          children(heuristic, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR,
                   heuristic.get_into(CUDNN_ATTR_ENGINEHEUR_RESULTS, {}))) {
@@ -312,9 +312,9 @@ std::optional<ConvPlan> ConvPlanner::make(const ConvProblem& problem) {
   }
   if (engine)
     if (std::optional<ConvPlan> plan = plan_of(*engine, graph)) return plan;
-  // What cannot be fused at one size cannot at another; the caller runs it in two.
+  // A problem that cannot be fused at one size cannot at another; the caller runs it in two steps.
   if (!engine && problem.fuses()) return {};
-  // An engine that is not for this size.
+  // The engine does not support this size.
   if (std::optional<ConvChoice> choice = choose(problem, graph)) return std::move(choice->plan);
   return {};
 }

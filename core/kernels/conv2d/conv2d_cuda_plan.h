@@ -1,5 +1,5 @@
-// Convolutions as cuDNN runs them: one operation graph a problem, on the first engine of cuDNN's heuristic
-// whose results repeat. Nothing is timed. An engine that was found once is used for other sizes too.
+// Convolutions through cuDNN: one operation graph per problem, on the first engine of cuDNN's heuristic whose
+// results are reproducible. Nothing is timed. An engine that was found once is used for other sizes too.
 #pragma once
 
 #include <atomic>
@@ -18,14 +18,14 @@
 
 namespace saccade::cuda {
 
-// Of every pointer, in bytes.
+// The alignment of every pointer, in bytes.
 constexpr int64_t kConvAlignment = 16;
 
 enum class ConvPass : uint8_t { kForward, kData, kWeight };
 
-// Everything that a plan depends on. Activations are [N, H, W, C]. Weights and their gradients are laid out
-// as [O, R, S, C / groups]: the engines for activations in this order, on tensor cores above all, read
-// weights in the same order, and transposing a weight is cheap next to its product.
+// Everything on which a plan depends. Activations are [N, H, W, C]. Weights and their gradients are laid out
+// as [O, R, S, C / groups]: the engines for activations in this order, especially on tensor cores, read
+// weights in the same order, and transposing a weight is cheap compared with its product.
 struct ConvProblem {
   ConvPass pass;
   DType dtype;    // f32 or bf16, of all tensors
@@ -38,14 +38,14 @@ struct ConvProblem {
   bool fuses() const { return bias || residual || relu; }
 
   CacheKey key() const;
-  // The size for which an engine is chosen that then serves all sizes near this one: the same batch, and a
-  // square of about as many pixels. Choosing by it, not by the first size that comes, makes a run that was
-  // resumed choose as the whole one did.
+  // The size for which an engine is chosen that is then used for all similar sizes: the same batch, and a
+  // square of about as many pixels. It does not depend on which size comes first, so a resumed run makes the
+  // same choices as an uninterrupted one.
   ConvProblem typical() const;
 };
 
-// Those of a problem; the one that the pass computes is written. The bias [O] and the residual, like y, are
-// null where there are none.
+// The tensors of a problem; the pass writes the one that it computes. The bias [O] and the residual, like y,
+// are null if there are none.
 struct ConvTensors {
   const void *x, *w, *y, *bias = nullptr, *residual = nullptr;
 };
@@ -74,19 +74,19 @@ struct ConvChoice {
   ConvPlan plan;
 };
 
-// Makes plans for one GPU. Asking the heuristic takes milliseconds, so it is asked once for many sizes.
+// Makes plans for one GPU. A query of the heuristic takes milliseconds, so its answer is used for many sizes.
 class ConvPlanner {
  public:
   ConvPlanner() = default;  // for our GPU
-  // For one that need not be there, as cuDNN's JSON describes it: plans cannot be run.
+  // For a GPU that need not be present, described by cuDNN's JSON: plans cannot be run.
   explicit ConvPlanner(const std::string& device);
 
-  // No value when no engine does it: deterministically, in the wanted precision, within the workspace bound.
+  // No value if no engine does it deterministically, in the given precision and within the workspace limit.
   std::optional<ConvPlan> make(const ConvProblem& problem);
-  // The first `most` of the engines that make() chooses from, best first by the heuristic:
-  // what a benchmark times.
+  // Returns the first `most` of the engines from which make() chooses, best first by the heuristic, for
+  // benchmarks to time.
   std::vector<ConvChoice> choices(const ConvProblem& problem, size_t most);
-  // How often the heuristic was asked.
+  // The number of queries of the heuristic.
   int64_t heuristics() const { return heuristics_; }
 
  private:
@@ -105,7 +105,7 @@ class ConvPlanner {
   std::atomic<int64_t> heuristics_{0};
 };
 
-// The cached plan of the problem on our GPU.
+// Returns the cached plan of the problem on our GPU.
 std::shared_ptr<const std::optional<ConvPlan>> conv_plan(const ConvProblem& problem);
 CacheStats conv_plans();
 void set_conv_plan_capacity(size_t capacity);

@@ -1,5 +1,5 @@
 // A thread owns a pack of 16 bytes of channels, so neighbouring threads read neighbouring addresses, and
-// threadIdx.y goes over pixels. The windows of the block's channels are in shared memory, transposed to
+// threadIdx.y iterates over pixels. The windows of the block's channels are in shared memory, transposed to
 // [R, S, channels] and as f32, because every pixel reads all of them.
 #include "core/kernels/conv2d/conv2d_cuda_kernels.h"
 
@@ -9,18 +9,18 @@ namespace saccade::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kStrip = 4;      // neighbouring outputs of a thread, where they share most of what they read
-constexpr int kBlocks = 1024;  // at most; a block that takes more pixels loads its windows once for all
+constexpr int kStrip = 4;      // neighbouring outputs of a thread, which share most of their inputs
+constexpr int kBlocks = 1024;  // the maximum; a block that takes more pixels loads its windows once for all
 constexpr int64_t kMaxTaps = 256;
 constexpr size_t kMaxShared = 48 << 10;
-constexpr int kMaxSlots = 64;  // of pixels in a block: the most threads along z
+constexpr int kMaxSlots = 64;  // pixel slots per block: the most threads along z
 
 // A convolution that reads `in` pixels and writes `out` pixels of the same C channels.
 struct Sizes {
   int in_h, in_w, out_h, out_w, C, R, S, stride, padding_h, padding_w, dilation;
 };
 
-// How the channels are cut: blockDim.x packs in each of `tiles` blocks.
+// The division of the channels: blockDim.x packs in each of `tiles` blocks.
 struct ChannelTiles {
   int packs, tiles;
   size_t shared;
@@ -34,14 +34,14 @@ struct ChannelTiles {
     packs = static_cast<int>(ceil_div(all, tiles));
     shared = static_cast<size_t>(taps * packs * width) * sizeof(float);
   }
-  // For kernels whose threads along y take the items in turns.
+  // For kernels whose threads along y take turns with the items.
   LaunchSize launch_size(int64_t items) const {
     const int64_t blocks = std::min(ceil_div(items, kThreads / packs), ceil_div(kBlocks, tiles));
     return {{blocks, tiles}, {packs, kThreads / packs}, shared};
   }
 };
 
-// f<size>() for windows that have kernels of their own, f<kOther>() for the others and where not `known`.
+// Calls f<size>() for windows that have specialised kernels if `known`, and otherwise f<kOther>().
 template <int kOther, class F>
 void dispatch_window(int size, bool known, const F& f) {
   if (known && size == 3) return f.template operator()<3>();
@@ -51,7 +51,7 @@ void dispatch_window(int size, bool known, const F& f) {
   f.template operator()<kOther>();
 }
 
-// The windows of the block's channels; `flip` turns them by 180 degrees.
+// Loads the windows of the block's channels; `flip` rotates them by 180 degrees.
 template <int V, class T>
 __device__ __forceinline__ void load_windows(const T* w, int C, int taps, bool flip, float* windows) {
   int channels = static_cast<int>(blockDim.x) * V, first = static_cast<int>(blockIdx.y) * channels;
@@ -88,9 +88,9 @@ __device__ __forceinline__ void add_product(const Pack<T, V>& x, const Weights<V
   for (int j = 0; j < V; ++j) sum[j] += static_cast<float>(x.x[j]) * w.x[j];
 }
 
-// With kWindow > 0 the window is kWindow x kWindow, stride and dilation are 1: every thread writes strips of
-// kStrip outputs of one row and reads each input of its strip once for all of them. Else a strip is one
-// output, since those of large strides are few.
+// With kWindow > 0 the window is kWindow x kWindow, and stride and dilation are 1: every thread writes strips
+// of kStrip outputs of one row and reads each input of its strip once for all of them. Otherwise a strip is
+// one output, since the outputs of large strides are few.
 template <int kWindow>
 constexpr int kStripOf = kWindow > 0 ? kStrip : 1;
 
@@ -160,8 +160,8 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// The data gradient for strides above 1: every input gathers from the outputs that read it, of which there
-// is one in stride * stride pixels of the window. z.in_* are the outputs' sizes, z.out_* the inputs'.
+// The data gradient for strides above 1: every input gathers from the outputs that read it, which is one per
+// stride * stride pixels of the window. z.in_* are the outputs' sizes, z.out_* the inputs'.
 template <class T, int V>
 __global__ void __launch_bounds__(kThreads)
     depthwise_gather(Sizes z, unsigned pixels, const T* dy, const T* w, T* dx) {
@@ -171,7 +171,7 @@ __global__ void __launch_bounds__(kThreads)
   int c = (static_cast<int>(blockIdx.y * blockDim.x + threadIdx.x)) * V;
   if (c >= z.C) return;
   const float* mine = windows + threadIdx.x * V;
-  int step = z.dilation == 1 ? z.stride : 1;  // with dilation 1 it is known which taps can meet an output
+  int step = z.dilation == 1 ? z.stride : 1;  // with dilation 1 it is known which taps can match an output
   for (unsigned pixel = blockIdx.x * blockDim.y + threadIdx.y; pixel < pixels;
        pixel += gridDim.x * blockDim.y) {
     int v = static_cast<int>(pixel % static_cast<unsigned>(z.out_w));
@@ -329,12 +329,12 @@ void depthwise_backward_weight(const Tensor& dy, const Tensor& x, const kernels:
   dispatch_packs(dy.dtype(), rows_fit_packs(z.C, dy, x), [&]<class T, int V>() {
     dispatch_window<1>(z.S, V > 1, [&]<int kTaps>() {
       int groups = z.R * (z.S / kTaps), channels = static_cast<int>(ceil_div(z.C, V));
-      // Half of shared memory for one slot's sums, and a thread each.
+      // Half of shared memory for one slot's sums, with one thread each.
       int most = std::min(kThreads, static_cast<int>(kMaxShared / sizeof(float)) / (kTaps * V));
       int packs = std::min(channels, std::min(most, kWarp / 2));
       int rows = std::min(groups, most / packs), slots = std::min(kThreads / (packs * rows), kMaxSlots);
       int64_t tiles = ceil_div(channels, packs), group_tiles = ceil_div(groups, rows);
-      // The number of chunks depends on the shape alone, and with it the order of the sums.
+      // The number of chunks depends only on the shape, and so does the order of the sums.
       int64_t pixels = dy.numel() / z.C, chunks = std::max<int64_t>(1, kBlocks / (tiles * group_tiles));
       int64_t chunk = std::max<int64_t>(ceil_div(pixels, chunks), 4 * slots);
       chunks = ceil_div(pixels, chunk);

@@ -5,12 +5,12 @@
 namespace saccade::cpu {
 namespace {
 
-// The matrix [N * OH * OW, R * S * C] of an image's windows: zeros in the padding.
+// The matrix [N * OH * OW, R * S * C] of the windows of the images: zeros in the padding.
 template <class T>
 struct Windows {
   const T* image;  // [N, H, W, C]
   int64_t H, W, C, OH, OW, R, S;
-  // The window's row r of output row o is input row o * stride + origin + r * step; so it is with columns.
+  // The window's row r of output row o is input row o * stride + origin + r * step; the same for columns.
   int64_t stride, origin, step;
 
   const void* place() const { return image; }
@@ -18,17 +18,17 @@ struct Windows {
   static void copy(const T* from, int64_t count, float* to) {
     for (int64_t i = 0; i < count; i += kLanes) store_some(to + i, load_some(from + i, count - i), count - i);
   }
-  // Columns [k, k + depth) of a row. They run along the image's row as far as its pixels are neighbours.
+  // Copies columns [k, k + depth) of a row. They follow the image's row as long as its pixels are adjacent.
   void row(int64_t index, int64_t k, int64_t depth, float* out) const {
     const int64_t left = index % OW * stride + origin, top = index / OW % OH * stride + origin;
     const T* of_image = image + index / OW / OH * H * W * C;
-    const int64_t taps = step == 1 ? S : 1, run = taps * C;  // at a time
+    const int64_t taps = step == 1 ? S : 1, run = taps * C;  // copied at a time
     for (int64_t at = k; at < k + depth;) {
       const int64_t from = at % run, count = std::min(run - from, k + depth - at);
       const int64_t tap = at / run * taps, h = top + tap / S * step, v = left + tap % S * step;
       float* to = out + at - k;
       at += count;
-      // The part of the run that is inside.
+      // The part of the run that is inside the image.
       const bool outside = h < 0 || h >= H;
       const int64_t begin = outside ? count : std::clamp(-v * C - from, int64_t{0}, count);
       const int64_t end = outside ? count : std::clamp((W - v) * C - from, begin, count);
@@ -53,8 +53,8 @@ struct Windows {
   }
 };
 
-// Of an image read by a convolution's windows; or, with stride 1, of its result's gradient read by the
-// windows rotated by 180 degrees.
+// The windows by which a convolution reads an image or, with stride 1, those rotated by 180 degrees by which
+// its gradient reads the result's gradient.
 template <class T>
 Windows<T> windows_of(const Tensor& image, const Tensor& result, int64_t R, int64_t S,
                       const kernels::ConvParams& p, bool rotated) {

@@ -1,13 +1,13 @@
-// Convolutions of processors without AVX-512, where oneDNN 2 has no bf16 and gradients of weights at a
-// seventh of the processor's rate: products with the windows of an image as one factor, which are gathered as
-// they are packed. The bits do not depend on the number of threads.
+// Convolutions for processors without AVX-512, on which oneDNN 2 has no bf16 and computes gradients of
+// weights at a seventh of the processor's rate: products with the windows of an image as one factor, which
+// are gathered while they are packed. The bits do not depend on the number of threads.
 #pragma once
 
 #include "core/kernels/conv2d/conv2d.h"
 
 namespace saccade::cpu {
 
-// As the kernels of conv2d.h, with one group; the gradient of the data with stride 1.
+// Like the kernels of conv2d.h, with one group; the gradient of the data only with stride 1.
 void packed_conv_forward(const Tensor& x, const Tensor& w, const Tensor& bias, const kernels::ConvParams& p,
                          Activation act, Tensor& y);
 void packed_conv_backward_data(const Tensor& dy, const Tensor& w, const kernels::ConvParams& p, Tensor& dx);

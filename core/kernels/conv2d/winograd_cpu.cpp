@@ -15,15 +15,15 @@ namespace {
 
 using namespace winograd;
 
-constexpr int64_t kSummed = 128;     // channels that are summed before the sums are put away
+constexpr int64_t kSummed = 128;     // channels that are summed before the sums are stored
 constexpr int64_t kBlock = 1 << 17;  // numbers of transformed input in a thread's cache
 constexpr int64_t kMinBlock = 4 * kTileRows, kManyBlocks = 16;
 constexpr int64_t kSpan = 1 << 19;  // numbers of transformed input at a time
 
 template <class Scheme>
-constexpr int64_t kRows = 288 / kSquare<Scheme>* kTileRows;  // tiles of a unit of work
-// result = act(map * taps [3, 3, C, O] + bias); rotated by 180 degrees, the taps are those of the gradient.
-// Its steps are compiled once, not into both ways to run them (see run_range).
+constexpr int64_t kRows = 288 / kSquare<Scheme>* kTileRows;  // tiles per unit of work
+// result = act(map * taps [3, 3, C, O] + bias); for the gradient, the taps are rotated by 180 degrees. Its
+// steps are compiled once, not inlined into both ways to run them (see run_range).
 template <class T, class Scheme>
 struct Convolution {
   static constexpr int kPoints = Scheme::kPoints, kMatrices = Scheme::kMatrices;
@@ -33,11 +33,11 @@ struct Convolution {
   const T* taps;
   const float* bias;
   bool rotated, relu;
-  // Of a tile's channels, and of the result's: whole vectors.
+  // Channels of a tile and of the result, rounded up to whole vectors.
   int64_t stride = round_up(in.C, kLanes), wide = round_up(out.C, kLanes);
 
-  // Panels [channels of the map, kPanel] of the taps that lead to channels [first, first + width), the last
-  // one perhaps narrower; of channels [from, to) of the map.
+  // Transforms the taps for channels [first, first + width) of the result into panels [channels of the map,
+  // kPanel], the last one perhaps narrower; those of channels [from, to_channel) of the map.
   [[gnu::noinline, gnu::noclone]] void transform_taps(int64_t first, int64_t width, int64_t from,
                                                       int64_t to_channel, Points& u, int64_t place) const {
     for (int64_t k = 0; k < width; k += kLanes)
@@ -53,8 +53,8 @@ struct Convolution {
       }
   }
 
-  // m = tiles [row, row + rows) of v times `width` channels of u. What is past the last tile is multiplied
-  // along with it and not read.
+  // m = tiles [row, row + rows) of v times `width` channels of u. Rows after the last tile are multiplied
+  // too, but not read.
   [[gnu::noinline, gnu::noclone]] void multiply(Points& v, int64_t row, int64_t rows, Points& u,
                                                 int64_t place, int64_t width, Points& m) const {
     for (int i = 0; i < kPoints; ++i)
@@ -92,7 +92,7 @@ struct Convolution {
     for (int64_t t = 0; t < count; ++t) write(tile + t, first, width, m.at(0, 0) + t * kGroup, m.distance);
   }
 
-  // Tiles [begin, begin + count) of the map to row `row` and on of v.
+  // Transforms tiles [begin, begin + count) of the map to row `row` and on of v.
   [[gnu::noinline, gnu::noclone]] void transform_input(int64_t begin, int64_t count, int64_t row,
                                                        Points& v) const {
     for (int64_t t = 0; t < count; ++t) {
@@ -103,7 +103,7 @@ struct Convolution {
     }
   }
 
-  // The taps that lead to all channels of the result; those to the group from `first` on at first * in.C.
+  // Transforms the taps for all channels of the result; those of the group from `first` are at first * in.C.
   Points transform_all_taps() const {
     Points u(kMatrices, in.C * wide);
     constexpr int64_t kChannels = 16;
@@ -118,7 +118,7 @@ struct Convolution {
     return u;
   }
 
-  // Blocks of tiles from one end to the other, each by one thread: what is between stays in its cache.
+  // Each thread processes blocks of tiles from end to end, so that the intermediate data stays in its cache.
   void run_blocks(int64_t block, Points u) const {
     parallel_for(ceil_div(in.count(), block), 1, [&](int64_t from, int64_t to) {
       Points v(kPoints, block * stride), m(kPoints, block * kGroup);
@@ -134,10 +134,10 @@ struct Convolution {
     });
   }
 
-  // All input of a span first, then groups of channels and parts of the span. Without `all` a thread
-  // transforms the taps of its group.
+  // Transforms all input of a span first, then processes groups of channels and parts of the span. Without
+  // `all` a thread transforms the taps of its group.
   void run_spans(Points* all) const {
-    // Few tiles would not pay for the taps' transform.
+    // With few tiles, the taps' transform would not pay.
     const int64_t span = round_up(std::max(kSpan / kSquare<Scheme> / in.C, out.C), kUnitRows);
     const int64_t groups = ceil_div(out.C, kGroup);
     Points v(kPoints, std::min(span, round_up(in.count(), kTileRows)) * stride);
@@ -160,11 +160,11 @@ struct Convolution {
     }
   }
 
-  // `all`: what transform_all_taps() returned, or null.
+  // `all`: the result of transform_all_taps(), or null.
   void run(Points* all) const {
     const int64_t fitting = kBlock / kSquare<Scheme> / in.C / kTileRows * kTileRows;
     const int64_t block = std::clamp(fitting, std::min(kMinBlock, kUnitRows), kUnitRows);
-    // Enough for every thread to have about as much as the others.
+    // Enough blocks that all threads have about the same amount of work.
     if (ceil_div(in.count(), block) >= std::min<int64_t>(kManyBlocks, 2 * thread_count()))
       run_blocks(block, all ? *all : transform_all_taps());
     else
@@ -172,7 +172,7 @@ struct Convolution {
   }
 };
 
-// taps() -> [3, 3, C, O] of the weights, whose transform may be kept.
+// taps() returns the weights as [3, 3, C, O]; their transform may be kept.
 template <class Scheme, class Taps>
 void convolve(const Tensor& map, const Tensor& w, const Taps& taps, bool rotated, const Tensor& bias,
               Activation act, Tensor& result, const FeatureLevels& levels) {
@@ -210,7 +210,7 @@ void sum_taps(const Tensor& dy, const Tensor& x, Tensor& dw, const FeatureLevels
   });
 }
 
-// f<Scheme>() with the scheme of a kind; `Halved` is the one for stride 2.
+// Calls f<Scheme>() with the scheme of a kind; `Halved` is the one for stride 2.
 template <class Halved, class F>
 void with_scheme(Winograd kind, const F& f) {
   switch (kind) {

@@ -1,17 +1,17 @@
-// How 3x3 convolutions with padding 1 are cut into tiles, in each direction. A scheme has
-//   kIn, kStep    positions of the map that a tile reads, the first kBorder before its place,
+// Schemes that divide 3x3 convolutions with padding 1 into tiles, in each direction. A scheme has
+//   kIn, kStep    the positions of the map that a tile reads, the first one kBorder before its place,
 //                 and the distance of two tiles
-//   kOut          positions of the result that it makes; so far apart are two tiles there
-//   kPoints       points that are multiplied; matrix(point) is the taps' value that belongs to it,
-//                 of kMatrices
-// and the transforms between them; those of the weights' gradient where it has one.
+//   kOut          the positions of the result that a tile makes; also the distance of two tiles there
+//   kPoints       the points that are multiplied; matrix(point) is the one of kMatrices values of the
+//                 taps that belongs to a point
+// and the transforms between them; also those of the weights' gradient, if it supports that.
 #pragma once
 
 #include "core/kernels/conv2d/winograd_transforms_cpu.h"
 
 namespace saccade::cpu::winograd {
 
-// Of stride 1.
+// For stride 1.
 template <class Transforms, int kTile>
 struct Same : Transforms {
   static constexpr int kIn = kTile + 2, kStep = kTile, kOut = kTile, kBorder = 1;
@@ -21,9 +21,9 @@ struct Same : Transforms {
 using Same4 = Same<SixPoints, 4>;      // F(4x4, 3x3): 36 products for 16 positions instead of 144
 using Same3 = Same<FivePoints<3>, 3>;  // F(3x3, 3x3): 25 for 9 instead of 81
 
-// Of stride 2: y[i] = g1 x[2i] + (g0 o[i] + g2 o[i + 1]) with o[i] = x[2i - 1]. What is in brackets is made
-// by F(4, 2), four outputs from five points, and g1's products are points of their own: 9 for 4 instead of
-// 12, in two directions 81 for 16 instead of 144.
+// For stride 2: y[i] = g1 x[2i] + (g0 o[i] + g2 o[i + 1]) with o[i] = x[2i - 1]. The part in brackets is
+// computed by F(4, 2), four outputs from five points, and g1's products are separate points: 9 for 4 instead
+// of 12, in two directions 81 for 16 instead of 144.
 struct OddAndEven {
   using Pair = FivePoints<2>;
   static constexpr int kPoints = 9, kMatrices = 6;
@@ -56,8 +56,8 @@ struct Strided : OddAndEven {
   }
 };
 
-// Its gradient for the input, with the taps rotated, g0 and g2 changing places: dx[2j] = g1 dy[j],
-// dx[2j + 1] = g0 dy[j] + g2 dy[j + 1].
+// The gradient of OddAndEven for the input, with the taps rotated so that g0 and g2 change places: dx[2j] =
+// g1 dy[j], dx[2j + 1] = g0 dy[j] + g2 dy[j + 1].
 struct Spread : OddAndEven {
   static constexpr int kIn = 5, kStep = 4, kOut = 8, kBorder = 0;
 

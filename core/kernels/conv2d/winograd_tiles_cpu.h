@@ -1,4 +1,4 @@
-// What Winograd's algorithm works on: maps in tiles, and their transforms' matrices.
+// The data of Winograd's algorithm: maps in tiles, and the matrices of their transforms.
 #pragma once
 
 #include <algorithm>
@@ -15,13 +15,13 @@
 namespace saccade::cpu::winograd {
 
 constexpr int64_t kGroup = 4 * kLanes;             // channels of a unit of work
-constexpr int64_t kPanel = kTileVectors * kLanes;  // of them, those of a register tile
+constexpr int64_t kPanel = kTileVectors * kLanes;  // those of a register tile
 static_assert(kGroup % kPanel == 0);
 template <class Scheme>
 constexpr int64_t kSquare = Scheme::kPoints* Scheme::kPoints;
 
-// Square matrices of matrices, one for each point. Their distance is no power of two, so that the points do
-// not share a set of the cache.
+// Square matrices of matrices, one per point. Their distance is not a power of two, so that the points do not
+// share a set of the cache.
 struct Points {
   int64_t side = 0, distance = 0;
   Tensor memory;
@@ -35,12 +35,12 @@ struct Points {
   float* at(int64_t row, int64_t column) const { return first + (row * side + column) * distance; }
 };
 
-// Maps in tiles of step x step positions: one map [N, H, W, C], or those of several levels as rows.
+// Maps in tiles of step x step positions: one map [N, H, W, C], or the maps of several levels as rows.
 template <class T>
 struct Tiles {
   struct Level {
     MapSize size;
-    int64_t rows, columns, end;  // the tiles of an image; those of this level and all before
+    int64_t rows, columns, end;  // the tiles of an image; those up to and including this level
     T* map;
   };
   int64_t C, step;
@@ -53,7 +53,7 @@ struct Tiles {
   }
   int64_t count() const { return levels.back().end; }
 
-  // The kSize x kSize positions from the first one of a tile less `border`, those outside null.
+  // Finds kSize x kSize positions, the first one `border` before the tile's first; null for those outside.
   template <int kSize>
   void positions(int64_t tile, int border, T* (&out)[kSize][kSize]) const {
     const Level* level = levels.data();
@@ -78,8 +78,8 @@ struct Tiles {
   }
 };
 
-// The positions' channels [first, first + count), transformed: channel c of a point goes to out.at(point) +
-// place(c), the last vector of them filled up with zeros.
+// Transforms the positions' channels [first, first + count): channel c of a point goes to out.at(point) +
+// place(c); the last vector is padded with zeros.
 template <int kTo, auto Map, class T, int kFrom, class Place>
 void transform_channels(T* (&positions)[kFrom][kFrom], int64_t first, int64_t count, Points& out,
                         const Place& place) {

@@ -1,20 +1,19 @@
-// The transforms of Winograd's minimal filtering algorithms (Lavin and Gray,
-// arXiv:1509.09308) for sixteen channels at a time:
-//     Y = A' [(G g G') * (B' d B)] A        d: positions of the input, g: 3x3 taps, Y:
-//                                           positions of the output
+// The transforms of Winograd's minimal filtering algorithms (Lavin and Gray, arXiv:1509.09308) for sixteen
+// channels at a time, with positions d of the input, 3x3 taps g and positions Y of the output:
+//     Y = A' [(G g G') * (B' d B)] A
 // (' transposes, * multiplies point by point). Its gradient for g, with dY given, is
 //     dg = G' [(A dY A') * (B' d B)] G
-// F(m, r) makes m outputs of r taps from the values at m + r - 1 points: row i of B' is the polynomial of all
-// finite points but the i-th, G the taps' polynomial at the points, divided by what that row is there, and A'
-// the powers of the points.
+// F(m, r) computes m outputs of r taps from the values at m + r - 1 points: row i of B' is the polynomial of
+// all finite points but the i-th, G is the taps' polynomial at the points, divided by the value of that row
+// there, and A' holds the powers of the points.
 #pragma once
 
 #include "core/kernels/common/vector_cpu.h"
 
 namespace saccade::cpu::winograd {
 
-// F(4, 3) with 0, a, -a, b, -b and infinity. Of a dozen pairs that were tried these round least:
-// a fifth of 1 and 2.
+// F(4, 3) with 0, a, -a, b, -b and infinity. Among a dozen pairs that were tried, these have the smallest
+// rounding errors: a fifth of those of 1 and 2.
 struct SixPoints {
   static constexpr float kA = 0.75f, kB = 1.375f, kA2 = kA * kA, kB2 = kB * kB;
   static constexpr float kAt0 = kA2 * kB2, kAtA = 2 * kA2 * (kA2 - kB2), kAtB = 2 * kB2 * (kB2 - kA2);
@@ -70,12 +69,12 @@ struct SixPoints {
   }
 };
 
-// F(3, 3) and F(4, 2) with a, -a, b, -b and infinity. The largest errors are those of plain sums.
+// F(3, 3) and F(4, 2) with a, -a, b, -b and infinity. The largest errors are as large as those of plain sums.
 template <int kTaps>
 struct FivePoints {
   static constexpr float kA = 0.5f, kB = 1.25f, kA2 = kA * kA, kB2 = kB * kB;
   static constexpr float kAtA = 2 * kA * (kA2 - kB2), kAtB = 2 * kB * (kB2 - kA2);
-  static constexpr int kLast = 5 - kTaps;  // the output that infinity adds to
+  static constexpr int kLast = 5 - kTaps;  // the output to which infinity adds
 
   static void input(const Floats* d, int64_t from, Floats* v, int64_t to) {
     const Floats d0 = d[0], d1 = d[from], d2 = d[2 * from], d3 = d[3 * from], d4 = d[4 * from];
@@ -139,11 +138,11 @@ struct FivePoints {
   }
 };
 
-// A square on both sides, by Map(from, stride, to, stride) in each direction: in(row, column) is read,
-// out(row, column, value) is called for each number of the result.
+// Transforms a square on both sides, by Map(from, stride, to, stride) in each direction: reads in(row,
+// column) and calls out(row, column, value) for each number of the result.
 template <int kFrom, int kTo, auto Map, class In, class Out>
 inline void transform(const In& in, const Out& out) {
-  Floats half[kFrom][kTo];  // columns are done
+  Floats half[kFrom][kTo];  // columns are transformed
 #pragma GCC unroll 9
   for (int i = 0; i < kFrom; ++i) {
     Floats row[kFrom];

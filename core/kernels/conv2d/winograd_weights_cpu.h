@@ -1,5 +1,5 @@
-// The gradient of the weights by Winograd's algorithm: of the input and of the gradient of the result,
-// transformed, the products at every point, summed over the tiles.
+// The gradient of the weights by Winograd's algorithm: the products of the transformed input and the
+// transformed gradient of the result at every point, summed over the tiles.
 #pragma once
 
 #include <utility>
@@ -12,9 +12,9 @@
 namespace saccade::cpu::winograd {
 
 template <class Scheme>
-constexpr int64_t kDepth = 3456 / kSquare<Scheme>;  // tiles that are summed before the sums are put away
-constexpr int64_t kParts = 16, kPartTiles = 192;    // of the tiles, each with sums of its own
-constexpr int64_t kBlockRows = 16 * kTileRows;      // channels of the result of a unit of work
+constexpr int64_t kDepth = 3456 / kSquare<Scheme>;  // tiles that are summed before the sums are stored
+constexpr int64_t kParts = 16, kPartTiles = 192;    // of the tiles, each with separate sums
+constexpr int64_t kBlockRows = 16 * kTileRows;      // output channels of a unit of work
 constexpr int64_t kTilesSpan = 1 << 21;             // numbers that are transformed at a time
 static_assert(kBlockRows % kLanes == 0);
 
@@ -23,10 +23,10 @@ struct TapsSum {
   static constexpr int kPoints = Scheme::kPoints, kMatrices = Scheme::kMatrices;
   Tiles<const T> in, out;                    // the input, the result's gradient
   float* dw;                                 // [out.C, in.C, 3, 3]
-  int64_t stride = round_up(out.C, kLanes);  // of the result's channels: whole vectors
+  int64_t stride = round_up(out.C, kLanes);  // of the output channels: whole vectors
 
-  // Channels [first, first + width) of a tile of the input, and all of the result's gradient, to place t of
-  // `capacity`: the former in panels, the latter in blocks of `block` channels.
+  // Transforms channels [first, first + width) of a tile of the input, and all of the result's gradient, to
+  // place t of `capacity`: the former in panels, the latter in blocks of `block` channels.
   void transform_tile(int64_t tile, int64_t t, int64_t capacity, int64_t first, int64_t width, int64_t block,
                       Points& v, Points& w) const {
     const T *read[Scheme::kIn][Scheme::kIn], *given[Scheme::kOut][Scheme::kOut];
@@ -42,13 +42,13 @@ struct TapsSum {
     transform_channels<kPoints, &Scheme::output_gradient>(given, 0, out.C, w, place(stride, block));
   }
 
-  // A unit of work: channels [first, first + width) of v, and the `rows` of w that lie, one tile after the
-  // other, `row` numbers apart.
+  // A unit of work: channels [first, first + width) of v, and the `rows` of w, which for consecutive tiles
+  // are `row` numbers apart.
   struct Unit {
     int64_t first, width, capacity;
     int64_t begin, rows, row;
   };
-  // The sums [matrices][panels][rows, channels of the panel], of `tiles` tiles (`add`: and of those before).
+  // The sums [matrices][panels][rows, channels of the panel] over `tiles` tiles (`add`: and earlier ones).
   [[gnu::noinline, gnu::noclone]] void multiply(const Unit& u, Points& v, Points& w, int64_t tiles, bool add,
                                                 Points& sums) const {
     const int64_t depth = ceil_div(tiles, ceil_div(tiles, kDepth<Scheme>));
@@ -68,7 +68,7 @@ struct TapsSum {
         }
   }
 
-  // kLanes channels of the input from c on, for channel o of the result, at `at` of the sums of all parts.
+  // Writes kLanes input channels from c on, for output channel o, from `at` of the sums of all parts.
   void write(std::vector<Points>& parts, int64_t at, int64_t o, int64_t c) const {
     float taps[9][kLanes];
     transform<kMatrices, 3, &Scheme::taps_gradient>(
@@ -82,7 +82,7 @@ struct TapsSum {
     for (int k = 0; k < kLanes; ++k)
       for (int tap = 0; tap < 9; ++tap) to[9 * k + tap] = taps[tap][k];
   }
-  // Vectors [begin, end) of the sums of `rows` channels from o on, `width` of the input from `first` on.
+  // Writes vectors [begin, end) of the sums of `rows` output channels from o, `width` inputs from `first`.
   [[gnu::noinline, gnu::noclone]] void write_all(std::vector<Points>& parts, int64_t begin, int64_t end,
                                                  int64_t rows, int64_t o, int64_t first,
                                                  int64_t width) const {
@@ -93,7 +93,7 @@ struct TapsSum {
     }
   }
 
-  // Of few channels: every part of the tiles has sums of its own, and nothing leaves the cache but these.
+  // For few channels: every part of the tiles has separate sums, and only these leave the cache.
   Points sum(int64_t begin, int64_t end, int64_t first, int64_t width) const {
     const int64_t depth = ceil_div(end - begin, ceil_div(end - begin, kDepth<Scheme>));
     Points v(kPoints, depth * width), w(kPoints, depth * stride), sums(kMatrices, width * out.C);
@@ -124,8 +124,8 @@ struct TapsSum {
     }
   }
 
-  // Of many: the tiles of a span are transformed, then every unit multiplies its channels of them. Where one
-  // span has all tiles, the sums never leave the cache.
+  // For many channels: the tiles of a span are transformed, then every unit multiplies its channels of them.
+  // If one span has all tiles, the sums never leave the cache.
   void run_spans() const {
     const int64_t tiles = out.count(), most = kTilesSpan / kSquare<Scheme> / (in.C + stride);
     const int64_t spans = ceil_div(tiles, std::max(most, kDepth<Scheme>)), span = ceil_div(tiles, spans);

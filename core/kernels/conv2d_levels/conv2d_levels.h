@@ -1,5 +1,5 @@
 // One convolution on the maps of a pyramid, with stride 1 and results as large as the maps: the weight is
-// prepared once for all of them, and its gradient is one sum.
+// prepared once for all maps, and its gradient is one sum.
 #pragma once
 
 #include "core/kernels/conv2d/conv2d.h"
@@ -7,7 +7,7 @@
 
 namespace saccade::kernels {
 
-// Of all maps as rows [N * cells, C], those of each level after those of the one before.
+// Returns one level of rows [N * cells, C], which hold the maps of one level after another.
 inline Tensor level_of_rows(const Tensor& rows, const FeatureLevels& levels, int64_t level) {
   const int64_t N = rows.dim(0) / levels.tokens(), begin = N * levels.start(level);
   const MapSize& map = levels[level];
@@ -17,7 +17,7 @@ inline Tensor level_of_rows(const Tensor& rows, const FeatureLevels& levels, int
 // Windows are odd.
 inline ConvParams same_size_conv(const Tensor& w) { return {.padding = w.dim(2) / 2}; }
 
-// As the kernels of conv2d.h; x and y and their gradients are rows.
+// Like the kernels of conv2d.h; x, y and their gradients are rows.
 inline Kernel<void(const Tensor& x, const FeatureLevels& levels, const Tensor& w, const Tensor& bias,
                    Activation act, Tensor& y)>
     conv2d_levels_forward{"conv2d_levels_forward"};

@@ -1,4 +1,4 @@
-// Where the largest map takes Winograd's algorithm, the tiles of all maps are multiplied by weights that are
+// If the largest map uses Winograd's algorithm, the tiles of all maps are multiplied by weights that are
 // transformed once.
 #include <optional>
 

@@ -26,19 +26,19 @@ struct Convert {
   SACCADE_HD To operator()(From v) const { return convert<To>(v); }
 };
 
-// What moves elements without looking at them takes one of these, one for each size instead of one for each
-// dtype. (GCC does better with vectors of float than with those of uint32_t.)
+// Code that moves elements without interpreting them uses one of these types, one per size instead of one per
+// dtype. (GCC generates better code for vectors of float than of uint32_t.)
 template <size_t kBytes>
 using Bits = std::conditional_t<
     kBytes == 1, uint8_t,
     std::conditional_t<kBytes == 2, uint16_t, std::conditional_t<kBytes == 4, float, uint64_t>>>;
 
-// Whether strided tensors of these dtypes are copied in one pass: of one dtype, or between f32 and bf16.
+// Returns whether strided tensors of these dtypes are copied in one pass: equal ones, or f32 and bf16.
 inline bool copies_in_one_pass(DType from, DType to) {
   auto low = [](DType t) { return t == DType::kF32 || t == DType::kBF16; };
   return from == to || (low(from) && low(to));
 }
-// Calls f<To, From>() for such dtypes, with Bits where they are the same.
+// Calls f<To, From>() for such dtypes, with Bits if they are the same.
 template <class F>
 void dispatch_one_pass(DType from, DType to, const F& f) {
   if (from == to)

@@ -74,7 +74,7 @@ void fill_generic(Tensor& y, double value) {
 }
 
 struct StackScalars {
-  static constexpr size_t kMaxScalars = 64;  // pointers that travel with the launch
+  static constexpr size_t kMaxScalars = 64;  // pointers that are passed with the launch
   const float* scalars[kMaxScalars];
   float* out;
   SACCADE_HD void operator()(int64_t i) const { out[i] = *scalars[i]; }

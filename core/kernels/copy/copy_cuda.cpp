@@ -26,7 +26,7 @@ void copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStr
   cuda::check(cudaMemcpyAsync(to, from, bytes, kind, stream), "a copy to, from or on the GPU");
 }
 
-// With all threads: one core is estimated to copy 10 to 16 GB/s, where the bus to the GPU takes 50.
+// Uses all threads: one core copies an estimated 10 to 16 GB/s, while the bus to the GPU can take 50.
 void fill_pinned(char* to, const void* from, size_t bytes) {
   constexpr int64_t kPart = int64_t{1} << 20;
   const auto all = static_cast<int64_t>(bytes);
@@ -37,14 +37,14 @@ void fill_pinned(char* to, const void* from, size_t bytes) {
   });
 }
 
-// Pinned memory for small uploads, filled one after the other; a full page waits for the GPU on its own.
+// Pinned memory for small uploads, which fill it in turn; a full page waits for the GPU by itself.
 struct Page {
   std::mutex mutex;
   PinnedBlock block;
   size_t used = 0;
 };
 
-// The caller may change or free `from` at once: what the GPU reads, later, is a pinned copy.
+// The caller may change or free `from` at once: the GPU later reads a pinned copy.
 void upload(char* to, const char* from, size_t bytes) {
   cuda::forbid_in_recording("a copy from the host");
   if (bytes > kPageBytes / 4) {
@@ -56,7 +56,7 @@ void upload(char* to, const char* from, size_t bytes) {
     }
     return;
   }
-  static auto* page = new Page;  // as the pool, never destroyed
+  static auto* page = new Page;  // never destroyed, like the pool
   std::lock_guard lock(page->mutex);
   if (!page->block.data() || page->used + bytes > page->block.bytes()) {
     page->block = PinnedBlock(kPageBytes);
@@ -80,7 +80,7 @@ void between_devices(const Tensor& x, Tensor* to) {
   cuda::synchronize();
 }
 
-// A place of its own in the GPU's memory that the copying stream writes and our stream reads.
+// A separate place in GPU memory that the copying stream writes and our stream reads.
 struct Staging {
   PinnedBlock host;  // its event: our stream has read the place
   Tensor device;
@@ -88,13 +88,13 @@ struct Staging {
 };
 
 struct StagingPool {
-  // One that is written, one that is read, and for small ones some more.
+  // One being written, one being read, and a few more for small sizes.
   static constexpr size_t kLarge = size_t{64} << 20;
   static constexpr std::ptrdiff_t most_of(size_t size) { return size > kLarge ? 2 : 4; }
   std::mutex mutex;
-  std::vector<Staging> all;  // the one that was used longest ago first
+  std::vector<Staging> all;  // the least recently used one first
 
-  // Moves the one that is to be used to the end.
+  // Moves the returned one to the end.
   Staging& take(size_t bytes, cudaStream_t copying) {
     const size_t size = std::bit_ceil(bytes);
     auto of_size = [&](const Staging& s) { return s.device.bytes() == size; };
@@ -107,7 +107,7 @@ struct StagingPool {
     }
     all.push_back(
         {PinnedBlock(size), Tensor::empty({static_cast<int64_t>(size)}, DType::kU8, Device::kCuda)});
-    // Our stream's memory may have been handed on by work that still runs.
+    // Our stream's memory may come from work that still runs.
     record(all.back(), cuda::stream());
     cuda::check(cudaStreamWaitEvent(copying, all.back().host.event(), 0), "cudaStreamWaitEvent");
     return all.back();
@@ -121,7 +121,7 @@ void upload_beside(const Tensor& x, Tensor* to) {
   Tensor& y = *to;
   if (x.bytes() == 0) return;
   cuda::forbid_in_recording("a copy from the host");
-  static auto* pool = new StagingPool;  // as above
+  static auto* pool = new StagingPool;  // never destroyed, see above
   static cudaStream_t copying = [] {
     cudaStream_t s = nullptr;
     cuda::stream();  // sets the GPU up

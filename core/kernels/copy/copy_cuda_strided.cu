@@ -1,5 +1,5 @@
-// Copies that turn axes: 32 x 32 tiles pass through shared memory so that both sides use whole sectors. The
-// gradient of a slice is one pass over the whole, zeros included.
+// Copies that permute axes: 32 x 32 tiles pass through shared memory so that both sides use whole sectors.
+// The gradient of a slice is one pass over the whole tensor, zeros included.
 #include <algorithm>
 
 #include "core/kernels/copy/convert.h"
@@ -12,12 +12,12 @@ namespace {
 
 using namespace cuda;
 
-constexpr int kTile = Transpose::kTile, kTileLevels = 8;  // threads of a block: 32 side by side, 8 rows
+constexpr int kTile = Transpose::kTile, kTileLevels = 8;  // threads of a block: 32 columns, 8 rows
 
 template <class To, class From>
 __global__ void __launch_bounds__(kTile* kTileLevels)
     copy_tiles(Transpose t, uint32_t row_tiles, uint32_t col_tiles, const From* source, To* target) {
-  SACCADE_SHARED(From, tile, kTile * (kTile + 1));  // the extra column keeps the banks apart
+  SACCADE_SHARED(From, tile, kTile * (kTile + 1));  // the extra column avoids bank conflicts
   int lane = static_cast<int>(threadIdx.x) % kTile, level = static_cast<int>(threadIdx.x) / kTile;
   uint32_t rest = blockIdx.x / col_tiles;
   int64_t c0 = static_cast<int64_t>(blockIdx.x % col_tiles) * kTile;
@@ -48,7 +48,7 @@ bool transposes(const Tensor& x, const Tensor& y) {
   return t && t->tiles() <= INT32_MAX;
 }
 
-// A row of y is `length` units, of which `width` from `begin` on are a row of x; one thread per unit.
+// A row of y has `length` units, of which `width` from `begin` on are a row of x; one thread per unit.
 template <class Unit>
 __global__ void __launch_bounds__(kMapThreads)
     zeros_around(const Unit* x, Unit* y, uint32_t length, uint32_t begin, uint32_t width, uint32_t count) {
@@ -79,7 +79,7 @@ void copy_into_zeros_cuda(const Tensor& part, int axis, int64_t begin, Tensor& y
       });
 }
 
-// Rows of y are rows of the sources, one after the other; one thread per unit.
+// Rows of y consist of rows of the sources, one after the other; one thread per unit.
 constexpr size_t kMaxJoined = 16;
 template <class Unit>
 struct Joined {

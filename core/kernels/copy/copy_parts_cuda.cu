@@ -1,5 +1,5 @@
-// Up to kMaxParts tensors a launch, whose places travel with it: a block of threads copies a chunk of one of
-// them.
+// Copies up to kMaxParts tensors per launch, whose addresses are its arguments: a block of threads copies a
+// chunk of one tensor.
 #include "core/kernels/copy/copy.h"
 
 #include <algorithm>
@@ -19,14 +19,14 @@ struct Parts {
   const float* x[kMaxParts];
   float* y[kMaxParts];
   int64_t count[kMaxParts];
-  uint32_t first[kMaxParts];  // the number of its first chunk
+  uint32_t first[kMaxParts];  // the index of its first chunk
   uint32_t parts;
 };
 
 template <int kPack>
 __global__ void __launch_bounds__(kPartThreads) copy_chunks(Parts all) {
   uint32_t low = 0, high = all.parts - 1;
-  while (low < high) {  // the last part that begins at this chunk or before
+  while (low < high) {  // the last part that begins at or before this chunk
     const uint32_t middle = (low + high + 1) / 2;
     if (all.first[middle] <= blockIdx.x)
       low = middle;

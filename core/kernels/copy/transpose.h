@@ -1,5 +1,5 @@
-// Where the source of a copy runs fastest along another axis than the destination: square tiles, so that both
-// sides use whole cache lines.
+// Copies whose source is contiguous along another axis than the destination: square tiles, so that both sides
+// use whole cache lines.
 #pragma once
 
 #include <optional>
@@ -19,7 +19,7 @@ struct Transpose {
   SACCADE_HD int64_t col_tiles() const { return ceil_div(cols, kTile); }
   int64_t tiles() const { return batch.rows() * row_tiles() * col_tiles(); }
 
-  // For tensor 0, the destination, and 1, the source; nothing when no such pair of axes is worth tiles.
+  // For tensor 0, the destination, and 1, the source; nothing if no such pair of axes is worth tiling.
   static std::optional<Transpose> find(const StridedLoop<2>& loop) {
     constexpr int64_t kMinSize = 8;
     int last = loop.rank - 1, fast = -1;

@@ -8,7 +8,7 @@
 namespace saccade::kernels {
 namespace {
 
-// They compute in the type that T accumulates in.
+// Functors that compute in the accumulation type of T.
 template <class T, class Op>
 struct Value {
   using A = acc_t<T>;

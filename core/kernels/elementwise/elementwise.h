@@ -9,7 +9,7 @@ namespace saccade::kernels {
 enum class BinaryOp { kAdd, kSub, kMul, kDiv, kMaximum, kMinimum, kAddRelu };
 // y = op(a, b)
 inline Kernel<void(BinaryOp op, const Tensor& a, const Tensor& b, Tensor& y)> binary{"binary"};
-// y = a + b in f32, where a and b may be bf16
+// y = a + b in f32, where a and b may be bf16.
 inline Kernel<void(const Tensor& a, const Tensor& b, Tensor& y)> add_wide{"add_wide"};
 // dx = dy * d op(a, b) / da (side 0) or db (side 1) in the output's shape, for kMul, kDiv, kMaximum and
 // kMinimum

@@ -1,5 +1,5 @@
-// What the elementwise kernels of two tensors compute. To add one: its name in BinaryOp, its functor below,
-// and the functor in BinaryFunctions.
+// The functions of the elementwise kernels of two tensors. To add one: add its name to BinaryOp, its functor
+// below, and the functor to BinaryFunctions.
 #pragma once
 
 #include "core/kernels/common/function_list.h"
@@ -26,7 +26,7 @@ struct Div {
   SACCADE_HD static auto gradient_a(auto dy, auto, auto b) { return dy / b; }
   SACCADE_HD static auto gradient_b(auto dy, auto a, auto b) { return -dy * a / (b * b); }
 };
-// At a tie the gradient of the maximum and the minimum goes to a.
+// In a tie the gradient of the maximum and the minimum goes to a.
 struct Maximum {
   SACCADE_HD static auto value(auto a, auto b) { return math::max(a, b); }
   SACCADE_HD static auto gradient_a(auto dy, auto a, auto b) { return a >= b ? dy : 0; }

@@ -37,7 +37,7 @@ struct Token {
   }
 };
 
-// [N, L, 2]
+// Sizes [N, L, 2].
 struct ValidSizes {
   const int64_t* sizes;
   int64_t levels;
@@ -53,7 +53,7 @@ struct TokenMap {
   float *ratios, *points;
   bool* mask;
 
-  // (x, y)
+  // As (x, y).
   struct Ratio {
     float x, y;
   };
@@ -75,7 +75,7 @@ struct TokenMap {
       p[0] = centre_x * other.x;
       p[1] = centre_y * other.y;
     }
-    if (t.y > 0 || t.x > 0) return;  // a level's first token writes its ratio
+    if (t.y > 0 || t.x > 0) return;  // only a level's first token writes its ratio
     ratios[(t.n * levels.size() + t.level) * 2] = own.x;
     ratios[(t.n * levels.size() + t.level) * 2 + 1] = own.y;
   }

@@ -29,7 +29,7 @@ void gather_rows_generic(const Tensor& x, const Tensor& indices, Tensor& y) {
   });
 }
 
-// Each call owns some columns of one sample and walks the picks in order: repeated indices need no atomics.
+// Each call owns some columns of a sample and takes the picks in order: repeated indices need no atomics.
 template <class T>
 struct ScatterColumns {
   static constexpr int64_t kColumns = 64;

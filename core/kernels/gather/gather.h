@@ -1,5 +1,5 @@
-// Rows picked by index, and the gradient of that. All tensors contiguous; indices i64, in range (the ops
-// check).
+// Selection of rows by index, and its gradient. All tensors are contiguous; indices are i64 and in range (the
+// ops check).
 #pragma once
 
 #include "core/runtime/kernel.h"
@@ -8,7 +8,7 @@ namespace saccade::kernels {
 
 // x [N, S, C] any dtype, indices [N, K] -> y [N, K, C]: y[n, k] = x[n, indices[n, k]]
 inline Kernel<void(const Tensor& x, const Tensor& indices, Tensor& y)> gather_rows{"gather_rows"};
-// dy [N, K, C] -> dx [N, S, C] of the type dy accumulates in: dx[n, s] = sum of dy[n, k] with indices[n, k]
+// dy [N, K, C] -> dx [N, S, C] of the accumulation type of dy: dx[n, s] = sum of dy[n, k] with indices[n, k]
 // == s, added in the order of k
 inline Kernel<void(const Tensor& dy, const Tensor& indices, Tensor& dx)> scatter_add_rows{"scatter_add_rows"};
 

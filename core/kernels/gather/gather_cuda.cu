@@ -1,6 +1,6 @@
-// Rows picked by index: one thread per unit of up to 16 bytes. The gradient: one warp per row of dx, which
-// searches the indices for its own number, so that nothing is zeroed, nothing is atomic and the order is that
-// of k. Where rows are many, all are zeroed instead, and the warp of a row's first pick searches.
+// Selection of rows by index: one thread per unit of up to 16 bytes. The gradient: one warp per row of dx,
+// which searches the indices for its own row, so that nothing is zeroed, nothing is atomic and the order is
+// that of k. If rows are many, all are zeroed instead, and the warp of a row's first pick searches.
 #include "core/kernels/gather/gather.h"
 
 #include "core/runtime/cuda/map.h"
@@ -23,7 +23,7 @@ __global__ void __launch_bounds__(kMapThreads)
   y[i] = x[(sample * rows + indices[row]) * units + (i - row * units)];
 }
 
-// The picks from `first` on whose index is `row` are added up, in order; all lanes call it.
+// Adds up the picks from `first` on whose index is `row`, in order; all lanes must call it.
 template <class T, int kPack>
 __device__ Pack<float, kPack> sum_of_picks(const T* dy, const int64_t* indices, int64_t first, int64_t picks,
                                            int64_t row, int64_t columns, bool mine) {
@@ -49,7 +49,7 @@ __global__ void __launch_bounds__(kMapThreads)
                  int64_t chunks, int64_t count) {
   int lane = static_cast<int>(threadIdx.x) % kWarp;
   int64_t i = static_cast<int64_t>(blockIdx.x) * (kMapThreads / kWarp) + threadIdx.x / kWarp;
-  if (i >= count) return;  // a whole warp
+  if (i >= count) return;  // true for a whole warp
   int64_t c = (i % chunks * kWarp + lane) * kPack, row = i / chunks, sample = row / rows;
   const bool mine = c < columns;
   auto sum = sum_of_picks<T, kPack>(dy + sample * picks * columns + c, indices + sample * picks, 0, picks,
@@ -57,21 +57,21 @@ __global__ void __launch_bounds__(kMapThreads)
   if (mine) store_wide<kPack>(dx + row * columns + c, sum);
 }
 
-// A warp owns kWarp packs of columns of a pick, and what the later ones of its row add to them. dx is zero.
+// A warp owns kWarp packs of columns of a pick, and adds the later picks of its row to them. dx is zero.
 template <class T, int kPack>
 __global__ void __launch_bounds__(kMapThreads)
     scatter_picks(const T* dy, const int64_t* indices, float* dx, int64_t rows, int64_t picks,
                   int64_t columns, int64_t chunks, int64_t count) {
   int lane = static_cast<int>(threadIdx.x) % kWarp;
   int64_t i = static_cast<int64_t>(blockIdx.x) * (kMapThreads / kWarp) + threadIdx.x / kWarp;
-  if (i >= count) return;  // a whole warp
+  if (i >= count) return;  // true for a whole warp
   int64_t c = (i % chunks * kWarp + lane) * kPack, pick = i / chunks, sample = pick / picks;
   indices += sample * picks;
   pick -= sample * picks;
   const int64_t row = indices[pick];
   for (int64_t first = 0; first < pick; first += kWarp) {
     const int64_t k = first + lane;
-    if (__any_sync(kAllLanes, k < pick && indices[k] == row)) return;  // the row is another warp's
+    if (__any_sync(kAllLanes, k < pick && indices[k] == row)) return;  // the row belongs to another warp
   }
   const bool mine = c < columns;
   auto sum =

@@ -1,4 +1,4 @@
-// Bilinear sampling of maps at free positions, zeros outside.
+// Bilinear sampling of maps at arbitrary positions, zeros outside.
 #pragma once
 
 #include "core/runtime/kernel.h"
@@ -11,7 +11,7 @@ namespace saccade::kernels {
 inline Kernel<void(const Tensor& x, const Tensor& grid, bool align_corners, Tensor& y)> grid_sample_forward{
     "grid_sample_forward"};
 // Gradients of dot(y, dy) in the dtypes of their inputs; undefined outputs are skipped. Deterministic: dx of
-// a block of channels of one image is summed by one owner in point order.
+// a block of channels of one image is summed by one owner in the order of the points.
 inline Kernel<void(const Tensor& x, const Tensor& grid, bool align_corners, const Tensor& dy, Tensor& dx,
                    Tensor& dgrid)>
     grid_sample_backward{"grid_sample_backward"};

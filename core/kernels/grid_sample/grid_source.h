@@ -1,5 +1,5 @@
 // The points of grid sampling as a Source of samples.h: rows of one point, which has weight 1. A group of
-// channels is what a head is there.
+// channels takes the role of a head.
 #pragma once
 
 #include "core/kernels/common/samples.h"

@@ -7,7 +7,7 @@
 namespace saccade::kernels {
 namespace {
 
-// Joins the channels of a group and spreads the result over them; index = (sample, group)
+// Joins the channels of a group and copies the result to each of them; index = (sample, group)
 template <class A>
 struct GroupStatistics {
   NormView v;
@@ -52,7 +52,7 @@ struct Spread {
   }
 };
 
-// As in batch norm, with the means of w g and w g (x - mean) taken over the group. index = (sample, group)
+// Like batch norm, with the means of w g and w g (x - mean) over the group. index = (sample, group)
 template <class A>
 struct GroupCoefficients {
   NormView v;

@@ -1,5 +1,5 @@
 // Group normalisation (Wu, He 2018) of [N, S, C]: statistics per sample and group of C / groups neighbouring
-// channels. Contiguous; x, y and their gradients share one floating dtype T; weight, bias [C] and the
+// channels. Contiguous; x, y and their gradients have one floating dtype T; weight, bias [C] and the
 // statistics have acc_t<T>.
 #pragma once
 

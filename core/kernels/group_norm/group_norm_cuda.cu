@@ -17,8 +17,8 @@ struct GroupStatistics {
   }
 };
 
-// From s1 = sum g and s2 = sum g (x - mean), [B, C], to a group's factor and constant and to a channel's
-// gradients, each of which may be null. One thread per group, then one per channel.
+// Computes a group's factor and constant and a channel's gradients, each of which may be null, from s1 = sum
+// g and s2 = sum g (x - mean), [B, C]. One thread per group, then one per channel.
 __global__ void __launch_bounds__(kColumnThreads)
     group_norm_coefficients(NormSizes v, const float* s1, const float* s2, const float* weight,
                             const float* rstd, float* factor, float* constant, float* dweight, float* dbias) {

@@ -10,7 +10,7 @@
 namespace saccade::kernels {
 namespace {
 
-// index = row; three passes over a row that stays in the cache
+// index = row; makes three passes over a row, which stays in the cache
 template <class T>
 struct LayerNormForward {
   using A = acc_t<T>;
@@ -51,8 +51,8 @@ struct LayerNormBackward {
   using A = acc_t<T>;
   const T *dy, *x;
   const A *weight, *mean, *rstd;
-  T* dx;                       // or nullptr
-  A *weight_sums, *bias_sums;  // [blocks, columns] or nullptr
+  T* dx;                       // may be nullptr
+  A *weight_sums, *bias_sums;  // [blocks, columns]; may be nullptr
   int64_t rows, columns;
 
   SACCADE_HD void input(int64_t r) const {

@@ -1,5 +1,5 @@
-// Layer norm for the CPU: sixteen columns at a time, a row's passes in the cache, all gradients from one
-// reading.
+// Layer norm for the CPU: sixteen columns at a time, with a row's passes in the cache and all gradients from
+// one read.
 #include "core/kernels/layer_norm/layer_norm.h"
 
 #include <cmath>
@@ -14,7 +14,7 @@ namespace {
 using cpu::Floats;
 using cpu::kLanes;
 
-// f(first column, load, store) over a row; the last columns go through buffers padded with zeros.
+// Calls f(first column, load, store) over a row; the last columns go through buffers padded with zeros.
 struct Whole {
   template <class T>
   static Floats load(const T* p) {
@@ -36,7 +36,7 @@ struct Part {
   void store(T* p, Floats v) const {
     cpu::store_some(p, v, count);
   }
-  // Zeros after the last column.
+  // Sets the columns after the last one to zero.
   Floats keep(Floats v) const {
     float buffer[kLanes];
     cpu::store(buffer, v);

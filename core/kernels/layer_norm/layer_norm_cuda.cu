@@ -1,6 +1,6 @@
-// Layer norm: kWidth threads hold a row in registers, so that it is read once; a half or whole warp up to 512
-// (backward) or 1024 columns, a block for wider rows. The weight's and bias's gradients come from the same
-// reading: every thread keeps the sums of its columns over the rows of its block.
+// Layer norm: kWidth threads hold a row in registers, so that it is read once: a half or whole warp for up to
+// 512 (backward) or 1024 columns, a block for wider rows. The gradients of weight and bias come from the same
+// read: every thread keeps the sums of its columns over the rows of its block.
 #include "core/kernels/layer_norm/layer_norm.h"
 
 #include "core/kernels/common/column_tiles_cuda.h"
@@ -26,7 +26,7 @@ __device__ __forceinline__ float sum_of_row(float value, float* scratch) {
   }
 }
 
-// Dropout is that of x, which may be narrower than the rest.
+// The dropout applies to x, which may be narrower than the rest.
 template <class T, class X, int kPack, int kPacks, int kWidth>
 __global__ void __launch_bounds__(kWidth <= kWarp ? kForwardThreads : kWidth)
     layer_norm_forward_rows(const X* x, DropoutBits dropout, const T* residual, const float* weight,
@@ -35,7 +35,7 @@ __global__ void __launch_bounds__(kWidth <= kWarp ? kForwardThreads : kWidth)
   SACCADE_SHARED(float, scratch, kWarp);
   int thread = static_cast<int>(threadIdx.x) % kWidth;
   int64_t r = static_cast<int64_t>(blockIdx.x) * (blockDim.x / kWidth) + threadIdx.x / kWidth;
-  int end = r < rows ? columns : 0;  // a row beyond the last has no columns
+  int end = r < rows ? columns : 0;  // a row after the last one has no columns
   float v[kPacks][kPack], total = 0;
 #pragma unroll
   for (int k = 0; k < kPacks; ++k) {
@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(kWidth <= kWarp ? kForwardThreads : kWidth)
 
 // dx = rstd (w g - mean(w g) - xh mean(w g xh)), xh = (x - mean) rstd; partial [2, blocks, columns] gets the
 // block's sums of g xh and of g. dropped is dx in the dtype of the forward pass's x, after its dropout. dx,
-// dropped and partial may be null, dx only with dropped. The blocks take groups of rows in turns.
+// dropped and partial may be null, dx only with dropped. The blocks take turns with groups of rows.
 template <class T, class X, int kPack, int kPacks, int kWidth>
 __global__ void __launch_bounds__(kWidth <= kWarp ? kBackwardThreads : kWidth)
     layer_norm_backward_rows(const T* dy, const T* x, const float* weight, const float* mean,
@@ -92,7 +92,7 @@ __global__ void __launch_bounds__(kWidth <= kWarp ? kBackwardThreads : kWidth)
     if (c < columns) p = load_pack<kPack>(weight + c);
     for (int j = 0; j < kPack; ++j) w[k][j] = p.x[j];
   }
-  // All threads make the same number of turns, since the sums of a row need all of them.
+  // All threads make the same number of iterations, since the sums of a row need all of them.
   for (int64_t first = static_cast<int64_t>(blockIdx.x) * groups; first < rows;
        first += static_cast<int64_t>(gridDim.x) * groups) {
     int64_t r = first + group;
@@ -136,7 +136,7 @@ __global__ void __launch_bounds__(kWidth <= kWarp ? kBackwardThreads : kWidth)
     }
   }
   if (!partial) return;
-  if constexpr (kWidth > kWarp) {  // one row at a time: each thread alone has its columns' sums
+  if constexpr (kWidth > kWarp) {  // one row at a time: each thread has the complete sums of its columns
     for (int k = 0; k < kPacks; ++k) {
       int c = (k * kWidth + thread) * kPack;
       if (c >= columns) continue;
@@ -164,9 +164,9 @@ __global__ void __launch_bounds__(kWidth <= kWarp ? kBackwardThreads : kWidth)
   }
 }
 
-// f<packs a thread, threads a row>() for rows of `packs`, of which a thread of a warp holds at most
-// kWarpPacks and one of a block of kBlock threads at most kBlockPacks;
-// the number is the smallest that suffices.
+// Calls f<packs per thread, threads per row>() for rows of `packs` packs, of which a thread of a warp holds
+// at most kWarpPacks and one of a block of kBlock threads at most kBlockPacks; the number of packs is the
+// smallest that suffices.
 template <int kMax, class F>
 void dispatch_count(int64_t needed, const F& f) {
   if constexpr (kMax > 8) {
@@ -191,7 +191,7 @@ void dispatch_width(int64_t packs, const F& f) {
   }
 }
 
-// Whether `narrow`, if it is there, can be moved in packs of as many elements as 16 bytes of `wide` are.
+// Returns whether `narrow`, if defined, can be moved in packs of as many elements as 16 bytes of `wide` have.
 bool rows_fit_half_packs(const Tensor& wide, const Tensor& narrow) {
   const uintptr_t bytes = narrow.defined() ? 16 / size_of(wide.dtype()) * size_of(narrow.dtype()) : 1;
   return !narrow.defined() || reinterpret_cast<uintptr_t>(narrow.raw()) % bytes == 0;
@@ -258,8 +258,7 @@ void run_backward(const Tensor& dy, const Tensor& x, const Tensor& weight, const
   const bool packs = rows_fit_packs(columns, dy, x, weight, dx) && rows_fit_half_packs(dy, dropped);
   dispatch_packs(x.dtype(), packs, [&]<class T, int kPack>() {
     if constexpr (sizeof(X) <= sizeof(T)) {
-      // Without packs every element has an address and a test of its own:
-      // 32 of them do not fit the registers.
+      // Without packs every element needs a separate address and test: 32 of them do not fit the registers.
       constexpr int kBlock = kPack == 1 ? 2 * kWideBackward : kWideBackward;
       dispatch_width<kHeldBackward / kPack, kBlock, kWideBackward * kHeld / (kBlock * kPack)>(
           columns / kPack,

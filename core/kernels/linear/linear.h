@@ -1,5 +1,5 @@
-// The linear layer's three products. Matrices are contiguous; x, w, y, dz, dx share one floating dtype T;
-// bias and the weight gradient have acc_t<T>, and y may have it.
+// The linear layer's three products. Matrices are contiguous; x, w, y, dz, dx have one floating dtype T; bias
+// and the weight gradient have acc_t<T>, and y may have it.
 #pragma once
 
 #include "core/kernels/activation/activations.h"
@@ -7,8 +7,7 @@
 
 namespace saccade::kernels {
 
-// y [M, N] = act(x [M, K] w^T + bias), w [N, K], bias [N] or undefined; act is one that
-// fuses_into_products
+// y [M, N] = act(x [M, K] w^T + bias), w [N, K], bias [N] or undefined; act must satisfy fuses_into_products
 inline Kernel<void(const Tensor& x, const Tensor& w, const Tensor& bias, Activation act, Tensor& y)>
     linear_forward{"linear_forward"};
 // dx [M, K] = dz [M, N] w

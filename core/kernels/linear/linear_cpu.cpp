@@ -1,6 +1,6 @@
-// The linear layer's products by the route that core/kernels/matmul/routes_cpu.h says. Of oneDNN's, measured
-// on the shapes of a detector's step (5440 and 23890 rows, 128 to 1024 columns): a right side packed into
-// oneDNN's own layout is worth 10 to 30 % and costs some microseconds, so it is packed whenever there are
+// The linear layer's products by the route chosen in core/kernels/matmul/routes_cpu.h. For oneDNN, measured
+// on the shapes of a detector's step (5440 and 23890 rows, 128 to 1024 columns), packing the right factor
+// into oneDNN's own layout saves 10 to 30 % and costs a few microseconds, so it is packed whenever there are
 // enough rows.
 #include "core/kernels/linear/linear.h"
 
@@ -14,7 +14,7 @@ namespace {
 using namespace onednn;
 using cpu::Pass;
 
-constexpr int64_t kPackRows = 512;  // below this many rows packing costs more than it gains
+constexpr int64_t kPackRows = 512;  // with fewer rows packing costs more than it saves
 
 Desc matrix(int64_t rows, int64_t columns, DType dtype, bool transposed = false) {
   using Dims = dnnl::memory::dims;
@@ -64,7 +64,7 @@ void backward_data_cpu(const Tensor& dz, const Tensor& w, Tensor& dx) {
   product(dz, w, false, {}, Activation::kNone, dx);
 }
 
-// dw = dz^T x of dtypes narrower than dw's f32
+// dw = dz^T x for dtypes narrower than dw's f32
 void backward_weight_low(const Tensor& dz, const Tensor& x, Tensor& dw) {
   int64_t rows = x.dim(0), n = dw.dim(0), k = dw.dim(1);
   Key key(kLinearBackwardWeight);

@@ -1,5 +1,5 @@
-// The linear layer's products through cuBLASLt, which adds the bias and applies ReLU before it writes. The
-// activations' gradient and the sums of the bias gradient are one pass over dz, see
+// The linear layer's products through cuBLASLt, which adds the bias and applies ReLU before it stores the
+// result. The gradient of the activation and the sums of the bias gradient take one pass over dz, see
 // activation_backward.
 #include "core/kernels/linear/linear_cuda.h"
 

@@ -1,4 +1,4 @@
-// The terms of the losses with their derivatives, for the kernels' implementations.
+// The terms of the losses with their derivatives, shared by the kernels' implementations.
 #pragma once
 
 #include "core/kernels/losses/losses.h"
@@ -8,7 +8,7 @@
 namespace saccade::kernels {
 inline namespace SACCADE_SIDE {
 
-// log(1 + e^z), sigmoid(z) and its logarithm, exact at both ends.
+// log(1 + e^z), sigmoid(z) and its logarithm, accurate at both ends.
 template <class A>
 struct Logistic {
   A softplus, p, log_p;
@@ -33,15 +33,15 @@ SACCADE_HD LossTerm<T> soft_term(const Logistic<T>& f, T q) {
   return {(T(1) - q) * f.softplus - q * f.log_p, f.p - q};
 }
 
-// Of a class that is not the label, weighted by p^gamma, which is a constant to the slope.
+// The term of a class that is not the label, weighted by p^gamma, which is constant for the slope.
 template <class T>
 SACCADE_HD LossTerm<T> background_term(const Logistic<T>& f, T weight, T gamma) {
   T w = weight * f.power(gamma);
   return {w * f.softplus, w * f.p};
 }
 
-// The term of a ClassDecision as the loops over the elements of x [rows, K] see it: what it takes of the
-// label of an element's row where the element is the label's class (at_label), and elsewhere (kElsewhere).
+// The term of a ClassDecision for the loops over the elements of x [rows, K]: its second argument is
+// at_label(row) for the class of the row's label and kElsewhere for other classes.
 template <ClassDecision kDecision, class T>
 struct DecisionTerm {
   static constexpr bool kIsFocal = kDecision == ClassDecision::kFocal;
@@ -54,7 +54,7 @@ struct DecisionTerm {
     else
       return quality[row];
   }
-  // q: the quality for the label's class; of the focal loss, the sign of z
+  // q: the quality for the label's class; for the focal loss, the sign of z
   SACCADE_HD LossTerm<T> operator()(T x, T q) const {
     Logistic<T> f(kIsFocal ? q * x : x);
     if constexpr (kIsFocal) {
@@ -68,7 +68,7 @@ struct DecisionTerm {
       return q < T(0) ? background_term(f, T(1), gamma)
                       : soft_term(f, q > T(0) ? math::exp(gamma * math::log(q)) : q);
     } else {
-      if (q < T(0)) {  // here the weight takes a gradient as well
+      if (q < T(0)) {  // here the weight has a gradient too
         T w = f.power(gamma);
         return {w * f.softplus, w * (gamma * (T(1) - f.p) * f.softplus + f.p)};
       }
@@ -79,7 +79,7 @@ struct DecisionTerm {
   }
 };
 
-// f(term) with the term that the params ask for.
+// Calls f(term) with the term that the params select.
 template <class T, class F>
 void with_decision_term(const DecisionParams& p, const Tensor& quality, const F& f) {
   auto run = [&]<ClassDecision kDecision>() {
@@ -97,7 +97,7 @@ void with_decision_term(const DecisionParams& p, const Tensor& quality, const F&
   }
 }
 
-// d max(a, b) / da and d min(a, b) / da, one half at a tie
+// d max(a, b) / da and d min(a, b) / da, one half in a tie
 template <class T>
 SACCADE_HD T max_slope(T a, T b) {
   return a > b ? T(1) : a == b ? T(0.5) : T(0);
@@ -107,7 +107,7 @@ SACCADE_HD T max_slope(T a, T b) {
 // docs/giou_gradient.md.
 template <class T>
 SACCADE_HD T giou_pair(const T* b, const T* t, T* grad) {
-  constexpr T kSmallest = T(1e-16);  // areas below it count as this much
+  constexpr T kSmallest = T(1e-16);  // smaller areas count as this
   T low[2], high[2], goal_low[2], goal_high[2], inner[2], outer[2];
   for (int a = 0; a < 2; ++a) {
     low[a] = b[a] - T(0.5) * b[a + 2], high[a] = b[a] + T(0.5) * b[a + 2];

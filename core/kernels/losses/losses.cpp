@@ -9,7 +9,7 @@
 namespace saccade::kernels {
 namespace {
 
-// The shape of the dense class losses: piece i is elements [i * kLossElements, ...) of x [rows, K].
+// The range of a piece of the dense class losses: elements [i * kLossElements, ...) of x [rows, K].
 struct DensePiece {
   int64_t begin, length, first_row, last_row;  // rows that overlap the piece
   SACCADE_HD DensePiece(int64_t piece, int64_t n, int64_t classes) {
@@ -18,7 +18,7 @@ struct DensePiece {
     first_row = begin / classes;
     last_row = (begin + length - 1) / classes;
   }
-  // The position of the label of row r within the piece; -1 when it is not there.
+  // Returns the position of the label of row r within the piece, or -1 if it is not in it.
   SACCADE_HD int64_t label_at(int64_t r, int64_t label, int64_t classes) const {
     int64_t at = r * classes + label - begin;
     return label >= 0 && label < classes && at >= 0 && at < length ? at : -1;
@@ -31,12 +31,12 @@ struct DenseLoss {
   const T* x;
   const int64_t* labels;
   double* partial;
-  T* grad;                     // or null
+  T* grad;                     // may be null
   int64_t n, classes, pieces;  // of a part
   SACCADE_HD void operator()(int64_t i) const {
     const int64_t part = i / pieces, first = part * (n / classes);
     DensePiece piece(i % pieces, n, classes);
-    // The labels are placed once, so that the loop over the elements has no division.
+    // The labels are written to `target` once, so that the loop over the elements has no division.
     T target[kLossElements];
     for (int64_t e = 0; e < piece.length; ++e) target[e] = Term::kElsewhere;
     for (int64_t r = piece.first_row; r <= piece.last_row; ++r) {
@@ -61,12 +61,12 @@ struct CrossEntropyRows {
   static constexpr int kFewClasses = 8;
   const T* x;
   const int64_t* labels;
-  const T* weights;  // or null
+  const T* weights;  // may be null
   double* partial;
-  T* grad;                        // or null
+  T* grad;                        // may be null
   int64_t rows, pieces, classes;  // rows and pieces of a part
   T smoothing;
-  const T* weight_sum;  // or null: all weights are 1
+  const T* weight_sum;  // may be null: all weights are 1
   SACCADE_HD void operator()(int64_t i) const {
     int64_t first = i / pieces * rows, piece = i % pieces;
     int64_t end = (piece + 1) * kLossRows < rows ? (piece + 1) * kLossRows : rows;
@@ -99,7 +99,7 @@ struct CrossEntropyRows {
     }
     return loss;
   }
-  // The same numbers where the classes of a row fit a vector, and without smoothing.
+  // The same results if the classes of a row fit a vector and there is no smoothing.
   SACCADE_HD T row_of_few(const T* px, int64_t label, T* out) const {
     T z[kFewClasses], e[kFewClasses];
     for (int k = 0; k < kFewClasses; ++k) z[k] = px[k < classes ? k : 0];
@@ -121,7 +121,7 @@ struct GiouPairs {
   const T* boxes;
   const T* targets;
   double* partial;
-  T* grad;                // or null
+  T* grad;                // may be null
   int64_t pairs, pieces;  // of a part
   SACCADE_HD void operator()(int64_t i) const {
     int64_t first = i / pieces * pairs, piece = i % pieces;
@@ -138,7 +138,7 @@ struct L1Piece {
   const T* x;
   const T* targets;
   double* partial;
-  T* grad;            // or null
+  T* grad;            // may be null
   int64_t n, pieces;  // of a part
   SACCADE_HD void operator()(int64_t i) const {
     int64_t at = i % pieces * kLossElements, length = n - at < kLossElements ? n - at : kLossElements;
@@ -151,7 +151,7 @@ struct L1Piece {
   }
 };
 
-// Of n rows, pairs or elements, those of a part.
+// Returns the number of rows, pairs or elements per part.
 int64_t of_part(int64_t n, const Tensor& partial) { return n / std::max<int64_t>(partial.dim(0), 1); }
 
 constexpr int64_t kLogisticCost = 40;  // element operations of one Logistic

@@ -1,5 +1,5 @@
-// Losses: one block per piece, whose threads take neighbouring elements in turns;
-// one warp per row of cross entropy.
+// Losses: one block per piece, whose threads take turns with neighbouring elements; cross entropy has one
+// warp per row.
 #include "core/kernels/losses/losses.h"
 
 #include "core/kernels/losses/loss_terms.h"
@@ -14,13 +14,13 @@ using namespace cuda;
 constexpr int kThreads = 256;
 static_assert(kLossElements % kThreads == 0 && kLossPairs == kThreads);
 
-// A part of the rows and of their pieces.
+// A block's part of the rows, and the piece within it.
 struct Part {
   uint32_t part, piece;
   __device__ explicit Part(uint32_t pieces) : part(blockIdx.x / pieces), piece(blockIdx.x % pieces) {}
 };
 
-// x [rows, classes] of n elements a part; grad may be null.
+// x [rows, classes] with n elements per part; grad may be null.
 template <class Term>
 __global__ void __launch_bounds__(kThreads)
     dense_loss(const float* x, const int64_t* labels, Term term, double* partial, float* grad, uint32_t n,
@@ -46,7 +46,7 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x == 0) partial[blockIdx.x] = static_cast<double>(sum);
 }
 
-// weights and the pointer to their sum may be null (all 1), as may grad.
+// weights and the pointer to their sum may be null (all 1), and so may grad.
 __global__ void __launch_bounds__(kLossRows* kWarp)
     cross_entropy_rows(const float* x, const int64_t* labels, const float* weights, const float* weight_sum,
                        float smoothing, double* partial, float* grad, int64_t rows, int classes,
@@ -55,7 +55,7 @@ __global__ void __launch_bounds__(kLossRows* kWarp)
   const Part at(pieces);
   int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
   int64_t r = at.piece * kLossRows + warp;
-  if (r < rows && labels[at.part * rows + r] < 0) {  // a whole warp
+  if (r < rows && labels[at.part * rows + r] < 0) {  // true for a whole warp
     for (int k = lane; grad && k < classes; k += kWarp) grad[(at.part * rows + r) * classes + k] = 0;
     if (lane == 0) losses[warp] = 0;
   } else if (r < rows) {
@@ -64,7 +64,7 @@ __global__ void __launch_bounds__(kLossRows* kWarp)
     int label = static_cast<int>(labels[r]);
     float top = px[0];
     for (int k = lane; k < classes; k += kWarp) top = math::max(top, px[k]);
-    // A NaN must come through: the maximum of the warp loses it, the sum does not.
+    // A NaN must propagate: the warp's maximum loses it, but the sum does not.
     top = warp_max(top);
     float sum = 0;
     for (int k = lane; k < classes; k += kWarp) sum += math::exp(px[k] - top);

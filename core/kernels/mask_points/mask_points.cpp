@@ -8,7 +8,7 @@
 namespace saccade::kernels {
 namespace {
 
-// Four coordinates.
+// Draws four coordinates.
 struct RandomPoints {
   const int64_t* rows;
   uint64_t key;
@@ -46,7 +46,7 @@ struct MaskPoint {
   SACCADE_HD void operator()(int64_t i) const {
     const int64_t x = nearest(points[2 * i], width), y = nearest(points[2 * i + 1], height);
     const int64_t row = rows[i / count], pixel = x * height + y;
-    int64_t low = begins[row], high = begins[row + 1];  // the first run that ends behind the pixel
+    int64_t low = begins[row], high = begins[row + 1];  // the first run that ends after the pixel
     while (low < high) {
       const int64_t middle = (low + high) / 2;
       if (runs[2 * middle + 1] > pixel)

@@ -7,7 +7,7 @@ namespace saccade::kernels {
 namespace {
 
 constexpr bool kOnGpu = kCompiledDevice == Device::kCuda;
-constexpr int64_t kQueries = kOnGpu ? 1 : 256;  // of one functor call
+constexpr int64_t kQueries = kOnGpu ? 1 : 256;  // per functor call
 
 struct MatchCost {
   const float *scores, *boxes, *truth;
@@ -30,8 +30,8 @@ struct MatchCost {
     }
   }
   SACCADE_HD void operator()(int64_t i) const {
-    // All objects of a chunk of queries in a row: its scores, a strided column a class, stay in the cache.
-    // On the GPU neighbouring threads take neighbouring queries, whose costs stand side by side.
+    // All objects of a chunk of queries in sequence: its scores, a strided column per class, stay in the
+    // cache. On the GPU neighbouring threads take neighbouring queries, whose costs are adjacent.
     int64_t r = kOnGpu ? i / queries : i % objects, begin = kOnGpu ? i % queries : i / objects * kQueries;
     int64_t end = begin + kQueries < queries ? begin + kQueries : queries;
     int64_t n = images[r], K = classes, count = end - begin;
@@ -63,7 +63,7 @@ struct MatchCost {
       float either = w * h + area - both;
       float hull =
           ((x1 > tx1 ? x1 : tx1) - (x0 < tx0 ? x0 : tx0)) * ((y1 > ty1 ? y1 : ty1) - (y0 < ty0 ? y0 : ty0));
-      // As the loss (losses.cpp) does with boxes without area; a NaN stays one through `distance`.
+      // Like the loss (losses.cpp) for boxes without area; a NaN propagates through `distance`.
       either = either < 1e-16f ? 1e-16f : either;
       hull = hull < 1e-16f ? 1e-16f : hull;
       out[q] += by_box * distance - by_giou * (both / either + either / hull - 1.0f);

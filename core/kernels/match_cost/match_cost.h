@@ -1,5 +1,5 @@
-// What it costs to match a query with an object (Carion et al. 2020; the class cost of the sigmoid models is
-// that of Deformable DETR). On the device of the predictions, so that one small tensor goes to the host.
+// The cost of matching a query with an object (Carion et al. 2020; the class cost of the sigmoid models is
+// that of Deformable DETR). It runs on the device of the predictions: one small tensor goes to the host.
 #pragma once
 
 #include "core/runtime/kernel.h"

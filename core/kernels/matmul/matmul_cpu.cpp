@@ -1,5 +1,5 @@
-// Batched products by the route that core/kernels/matmul/routes_cpu.h says. For oneDNN, transposed and
-// broadcast sides are described by their strides, not copied.
+// Batched products by the route chosen in core/kernels/matmul/routes_cpu.h. For oneDNN, transposed and
+// broadcast factors are described by their strides, not copied.
 #include "core/kernels/matmul/matmul.h"
 
 #include "core/kernels/matmul/packed_gemm_cpu.h"
@@ -11,7 +11,7 @@ namespace {
 
 using namespace onednn;
 
-// A matrix batch that oneDNN can read as it is: rows or columns contiguous, no overlap.
+// Whether oneDNN can read a batch of matrices in place: rows or columns contiguous, no overlap.
 bool readable(const Tensor& t) {
   const Shape &s = t.shape(), &stride = t.strides();
   bool rows = stride[2] == 1 && stride[1] >= s[2];
@@ -30,7 +30,7 @@ void matmul_cpu(const Tensor& a_in, const Tensor& b_in, Tensor& c) {
       cpu::ProductRoute::kPacked)
     return cpu::packed_gemm(a_in, b_in, c);
   Tensor a = readable(a_in) ? a_in : a_in.contiguous(), b = readable(b_in) ? b_in : b_in.contiguous();
-  // One right side for all: the batch is just more rows.
+  // One right factor for all: the batch is just more rows.
   if (b.dim(0) == 1 && a.dim(0) == c.dim(0) && a.dim(0) > 1 && a.is_contiguous()) {
     Tensor rows = c.reshape({1, c.dim(0) * c.dim(1), c.dim(2)});
     return matmul_cpu(a.reshape({1, a.dim(0) * a.dim(1), a.dim(2)}), b, rows);

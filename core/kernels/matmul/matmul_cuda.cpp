@@ -1,4 +1,4 @@
-// Batched products through cuBLASLt; transposed and broadcast sides are described by their strides, not
+// Batched products through cuBLASLt; transposed and broadcast factors are described by their strides, not
 // copied.
 #include "core/kernels/matmul/matmul.h"
 
@@ -7,7 +7,7 @@
 namespace saccade::kernels {
 namespace {
 
-// Whether the matrices of t can be read as they are: rows or columns contiguous, none over another.
+// Whether the matrices of t can be read in place: rows or columns contiguous, without overlap.
 bool describe(const Tensor& t, cuda::Matrices& m) {
   const int64_t rows = t.dim(1), columns = t.dim(2), down = t.strides()[1], across = t.strides()[2];
   m = {t.raw(), t.dtype(), rows, columns, false, columns, t.dim(0) == 1 ? 0 : t.strides()[0]};
@@ -27,7 +27,7 @@ void matmul_cuda(const Tensor& a_in, const Tensor& b_in, Tensor& c) {
   if (!describe(b, right)) describe(b = b.contiguous(), right);
   int64_t batch = c.dim(0), rows = c.dim(1), columns = c.dim(2);
   cuda::Matrices result{c.raw(), c.dtype(), rows, columns, false, columns, batch == 1 ? 0 : rows * columns};
-  // One right side for all: the batch is just more rows.
+  // One right factor for all: the batch is just more rows.
   if (batch > 1 && b.dim(0) == 1 && a.dim(0) == batch && a.is_contiguous()) {
     left.rows = result.rows = batch * rows;
     left.transposed = false;

@@ -1,7 +1,7 @@
-// The sums of a matrix product whose factors may lie anywhere: c = act(a b + bias). After Goto and van de
+// The sums of a matrix product whose factors may have any layout: c = act(a b + bias). After Goto and van de
 // Geijn, "Anatomy of high-performance matrix multiplication" (2008): a block of b is packed into panels as
-// wide as a register tile, which all rows of a thread then pass. Every element is summed over k in the same
-// way, however the work is cut.
+// wide as a register tile, over which all rows of a thread then pass. Every element is summed over k in the
+// same way, however the work is divided.
 #pragma once
 
 #include "core/kernels/common/small_gemm_cpu.h"
@@ -18,17 +18,17 @@ inline constexpr int64_t kPackRows = 16 * kTileRows;    // of a at a time
 inline constexpr int64_t kPackSumRows = 8 * kPackRows;  // whose sums wait for the next part of K
 static_assert(kPackColumns % kPanel == 0);
 
-// Rows of a, as the product reads them.
+// Rows of a in the layout that the product reads.
 struct LeftRows {
   const float* data;
-  int64_t row, column, tile;  // strides, of kTileRows rows too
+  int64_t row, column, tile;  // strides; `tile`: that of kTileRows rows
 };
 
 // A has  LeftRows rows(row, count, k, depth, scratch [kPackRows * kPackDepth]): rows
-// [row, row + count) of columns [k, k + depth).
+//        [row, row + count) of columns [k, k + depth).
 // B has  panels(k, depth, first, width, out): panels [depth, kPanel] of rows [k, k + depth) and columns
-// [first, first + width), the last one
-//        filled up with zeros; and place(), which differs where two of a batch do.
+//        [first, first + width), the last one padded with zeros; and place(), which differs between
+//        different matrices of a batch.
 template <class A, class B, class C>
 struct PackedProduct {
   A a;
@@ -41,14 +41,14 @@ struct PackedProduct {
 
 namespace packed {
 
-// What of a product is on its way through a register tile.
+// The part of a product that passes through a register tile.
 struct Part {
   int64_t row, rows, column, depth;
   bool first, last;  // of K: nothing was summed before; the sum goes to c
 };
 
-// The tile's rows times a panel. Missing rows are the last one again. Unless it is last, `sums`
-// [kTileRows, kPackColumns] keeps it.
+// Multiplies the tile's rows by a panel. Missing rows repeat the last one. Unless this part is the last, the
+// sums are kept in `sums` [kTileRows, kPackColumns].
 template <class P>
 void multiply(const P& p, const Part& part, const LeftRows& left, const float* panel, float* sums) {
   const float* a[kTileRows];
@@ -65,7 +65,7 @@ void multiply(const P& p, const Part& part, const LeftRows& left, const float* p
       const int64_t column = part.column + j * kLanes, some = p.n - column;
       float* before = sums + i * kPackColumns + j * kLanes;
       Floats v = sum[i][j];
-      if (!part.first) v += load(before);  // a sum of sums rounds less
+      if (!part.first) v += load(before);  // a sum of sums has less rounding error
       if (!part.last) {
         store(before, v);
       } else if (i < part.rows && some > 0) {
@@ -76,7 +76,7 @@ void multiply(const P& p, const Part& part, const LeftRows& left, const float* p
     }
 }
 
-// A thread's own memory, and which block of b its panels hold.
+// A thread's memory, and which block of b its panels hold.
 struct Scratch {
   Tensor right = Tensor::empty({kPackDepth * kPackColumns}), left = Tensor::empty({kPackRows * kPackDepth});
   Tensor sums = Tensor::empty({kPackSumRows * kPackColumns});
@@ -84,7 +84,7 @@ struct Scratch {
   int64_t k = -1, first = -1;
 };
 
-// Rows [begin, end) and columns [first, first + width), at most kPackSumRows and kPackColumns.
+// Computes rows [begin, end) and columns [first, first + width), at most kPackSumRows and kPackColumns.
 template <class P>
 void block(const P& p, int64_t begin, int64_t end, int64_t first, int64_t width, Scratch& scratch) {
   float* panels = scratch.right.data<float>();
@@ -113,11 +113,11 @@ void block(const P& p, int64_t begin, int64_t end, int64_t first, int64_t width,
 
 }  // namespace packed
 
-// `batch` products of one size; make(i) returns the i-th, a PackedProduct.
+// Computes `batch` products of one size; make(i) returns the i-th, a PackedProduct.
 template <class Make>
 void run_packed(int64_t batch, const Make& make) {
-  constexpr int64_t kUnitRows = 2 * kTileRows;  // what threads share out
-  constexpr int64_t kWork = 1 << 19;            // products that are worth another thread
+  constexpr int64_t kUnitRows = 2 * kTileRows;  // the unit that threads share
+  constexpr int64_t kWork = 1 << 19;            // products that justify another thread
   const auto whole = make(0);
   const int64_t row_units = ceil_div(whole.m, kUnitRows), columns = ceil_div(whole.n, kPackColumns);
   const int64_t unit_work = kUnitRows * std::min(whole.n, kPackColumns) * whole.k;
@@ -143,7 +143,7 @@ struct PackedMatrix {
   const T* at(int64_t i, int64_t j) const { return data + i * row + j * column; }
   const void* place() const { return data; }
 
-  // Where they lie if they are f32 and run along k, else a copy.
+  // Returns the rows in place if they are f32 and contiguous along k, otherwise a copy.
   LeftRows rows(int64_t first, int64_t count, int64_t k, int64_t depth, float* out) const {
     if constexpr (std::is_same_v<T, float>) {
       if (column == 1) return {at(first, k), row, 1, row * kTileRows};
@@ -158,7 +158,7 @@ struct PackedMatrix {
       const int64_t last = std::min<int64_t>(kTileRows, count - tile) - 1;
       float* to = out + tile * kPackDepth;
       if constexpr (std::is_same_v<T, float>) {
-        // Eight at a time: those past the tile's rows are written over.
+        // Eight at a time: those beyond the tile's rows are overwritten later.
         static_assert(kTileRows <= 8);
         if (row == 1 && tile + 8 <= count) {
           for (int64_t j = 0; j < depth; ++j, to += kTileRows)
@@ -196,7 +196,7 @@ struct PackedMatrix {
   }
 
  private:
-  // Four columns, which are in memory as rows, as one of a panel's.
+  // Transposes four columns, which are rows in memory, into a panel's.
   void turn(const float* from, int64_t depth, float* to) const {
     using Four = float __attribute__((vector_size(16)));
     int64_t i = 0;

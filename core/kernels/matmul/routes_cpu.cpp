@@ -12,24 +12,24 @@ namespace saccade::cpu {
 namespace {
 
 bool suits_winograd(const Tensor& w, const kernels::ConvParams& p) {
-  // The last vector of the result's channels may stay half empty if that is at most a quarter of all: 9 x 91
-  // of a RetinaNet's classes, 9 x 4 of its boxes.
+  // The last vector of the output channels may be partly empty if that is at most a quarter of all channels:
+  // 9 x 91 for a RetinaNet's classes, 9 x 4 for its boxes.
   const bool filled = 4 * w.dim(0) >= 3 * round_up(w.dim(0), kLanes);
   return w.dim(2) == 3 && w.dim(3) == 3 && p.padding == 1 && p.dilation == 1 && p.groups == 1 && filled &&
          w.dim(1) % kLanes == 0;
 }
 
-// oneDNN has registers twice as wide as ours: a program for x86-64-v3 on a processor with AVX-512.
+// oneDNN's registers are twice as wide as ours: a program for x86-64-v3 on a processor with AVX-512.
 bool ours_are_narrow() { return onednn::has_avx512() && !kWideRegisters; }
 
-// Whether F(3x3, 3x3) and F(4x4, 3x3) pay.
+// Returns whether F(3x3, 3x3) and F(4x4, 3x3) pay.
 bool same_pays(int64_t positions, const Tensor& w) {
-  // Of few channels the transforms take longer than the products.
+  // With few channels the transforms take longer than the products.
   if (onednn::has_avx512() && std::min(w.dim(0), w.dim(1)) < 32) return false;
   return positions >= (ours_are_narrow() ? 1024 : 64);
 }
 
-// Whether F(4, 2) pays for a convolution of stride 2 of these positions of the result.
+// Returns whether F(4, 2) pays for a convolution of stride 2 with this many output positions.
 bool strided_pays(Pass pass, int64_t positions, const Tensor& w) {
   const int64_t channels = w.dim(0) * w.dim(1);
   if (ours_are_narrow() || std::min(w.dim(0), w.dim(1)) < 64) return false;
@@ -55,11 +55,11 @@ ConvRoute conv_route(Pass pass, const Tensor& x, const Tensor& w, const Tensor& 
                      const kernels::ConvParams& p) {
   if (route_debug().conv) return *route_debug().conv;
   const bool avx512 = onednn::has_avx512(), f32 = y.dtype() == DType::kF32;
-  if (avx512 && !f32) return ConvRoute::kOneDnn;  // by instructions for bf16
-  // The number of images does not count, so that it changes no bit.
+  if (avx512 && !f32) return ConvRoute::kOneDnn;  // with bf16 instructions
+  // The number of images is ignored, so that it changes no bits.
   const int64_t positions = y.dim(1) * y.dim(2);
-  // Where the tiles are well filled and the taps' transform pays; what it adds to the rounding of bf16 is
-  // nothing.
+  // Used if the tiles are well filled and the taps' transform pays; it adds nothing significant to the
+  // rounding of bf16.
   if (suits_winograd(w, p)) {
     if (p.stride == 2 && strided_pays(pass, positions, w)) return ConvRoute::kWinogradStrided;
     const bool exact = execution().math == MathMode::kExact && f32;
@@ -67,7 +67,7 @@ ConvRoute conv_route(Pass pass, const Tensor& x, const Tensor& w, const Tensor& 
     if (p.stride == 1 && same_pays(positions, w) && tiled <= 2 * positions)
       return exact ? ConvRoute::kWinograd3 : ConvRoute::kWinograd4;
   }
-  // Of few channels the copy takes longer than the product gains.
+  // With few channels the copy takes longer than the product saves.
   const bool gathers = pass == Pass::kBackwardData || w.dim(1) >= 256;
   if (avx512 && gathers && kernels::is_strided_product(w.shape(), p)) return ConvRoute::kGathered;
   if (avx512 || p.groups != 1) return ConvRoute::kOneDnn;

@@ -42,7 +42,7 @@ struct PoolForward {
         }
         for (int64_t c = 0; c < w; ++c) {
           A value = static_cast<A>(p[c]);
-          bool wins = !(value <= best[c]) && best[c] == best[c];  // also when value is NaN
+          bool wins = !(value <= best[c]) && best[c] == best[c];  // true also if value is NaN
           best[c] = wins ? value : best[c];
           at[c] = wins ? here : at[c];
         }

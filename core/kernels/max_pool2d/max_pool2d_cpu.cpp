@@ -1,4 +1,4 @@
-// The backward of max pooling for the CPU: sixteen channels at a time.
+// Max pooling's backward for the CPU: sixteen channels at a time.
 #include "core/kernels/max_pool2d/max_pool2d.h"
 
 #include <algorithm>
@@ -14,8 +14,8 @@ using cpu::Floats;
 using cpu::Ints;
 using cpu::kLanes;
 
-// Adds to one input row what the output row `oh` sends it: element (ow, c) went to column ow * stride -
-// padding + s when its index is base + s.
+// Adds to one input row the gradients from output row `oh`: element (ow, c) belongs to column ow * stride -
+// padding + s if its index is base + s.
 struct RowOf {
   int64_t W, C, OW, kernel, stride, padding;
 
@@ -51,7 +51,7 @@ void backward(const Tensor& dy, const Tensor& index, const PoolParams& p, Tensor
   const uint8_t* at = index.data<uint8_t>();
   T* out = dx.data<T>();
   RowOf adder{W, C, OW, p.kernel, p.stride, p.padding};
-  // Every input row is owned by one thread and gathers from the output rows whose windows cover it.
+  // One thread owns each input row and gathers from the output rows whose windows cover it.
   parallel_for(dx.dim(0) * H, std::max<int64_t>(1, 4096 / size), [&](int64_t begin, int64_t end) {
     Tensor buffer = std::is_same_v<T, float> ? Tensor() : Tensor::empty({size});
     for (int64_t i = begin; i < end; ++i) {

@@ -13,7 +13,7 @@ constexpr int kThreads = 256;
 
 struct Sizes {
   int H, W, OH, OW, kernel, stride, padding;
-  unsigned packs;  // of a pixel
+  unsigned packs;  // packs per pixel
 };
 
 template <class T, int V>
@@ -39,7 +39,7 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
       for (int j = 0; j < V; ++j) {
         auto a = static_cast<float>(value.x[j]);
-        bool wins = !started || (!(a <= best[j]) && best[j] == best[j]);  // also when a is NaN
+        bool wins = !started || (!(a <= best[j]) && best[j] == best[j]);  // true also if a is NaN
         best[j] = wins ? a : best[j];
         at[j] = wins ? r * z.kernel + s : at[j];
       }

@@ -63,8 +63,8 @@ void locations_generic(const Tensor& reference, const Tensor& offsets, const Ten
   });
 }
 
-// The normalised location of a point is that of Locations, the sum in another order:
-// as the official code has it.
+// The normalised location of a point is the same as in Locations, but summed in another order, that of the
+// official code.
 template <class A>
 struct Cells {  // i: a point
   MsDeformSource<A> source;
@@ -72,7 +72,7 @@ struct Cells {  // i: a point
   A* cells;
   SACCADE_HD static A centre(A location, int size) {
     const A position = location * static_cast<A>(size) + A(0.5);
-    // Also of what is no number.
+    // This also covers NaNs.
     const A last = static_cast<A>(size - 1);
     if (!(position > 0)) return A(0.5);
     return (position < last ? static_cast<A>(static_cast<int>(position)) : last) + A(0.5);

@@ -1,11 +1,11 @@
-// Deformable attention for f32 and bf16 values, sixteen floats at a time. What makes it fast:
-//   - the maps of one head are first copied next to one another ([S, D] without gaps): 128-byte rows a
-//     kilobyte apart use an eighth of the cache sets, and a page holds only four of them;
+// Deformable attention for f32 and bf16 values, sixteen floats at a time. It is fast for these reasons:
+//   - the maps of one head are first copied to be contiguous ([S, D] without gaps): 128-byte rows a kilobyte
+//     apart use an eighth of the cache sets, and a page holds only four of them;
 //   - positions, weights and masks are computed as vectors over the points of a query, and corners outside
 //     the map become weight 0 at a cell inside, so the inner loops have no branches;
-//   - backward needs four dot products a point: those of four points are summed across lanes together;
+//   - backward needs four dot products per point: those of four points are summed across lanes together;
 //   - backward gives a head of an image to one thread with a private gradient map: no atomics, and the sums
-//     keep the order of the queries on any number of threads.
+//     keep the order of the queries for any number of threads.
 #include "core/kernels/ms_deform_attn/ms_deform_attn.h"
 
 #include "core/kernels/ms_deform_attn/ms_deform_attn_cpu_points.h"
@@ -23,8 +23,8 @@ struct Map {
   int64_t stride;
 };
 
-// Rows [begin, end) of head m of an image, packed: [S, padded D], zeros behind D. In f32, so that bf16 values
-// are converted once and not at each of their visits.
+// Copies rows [begin, end) of head m of an image, packed: [S, padded D], zeros after D. In f32, so that bf16
+// values are converted once instead of at each access.
 template <class T>
 void pack_rows(const T* image, int64_t begin, int64_t end, int64_t M, int64_t m, int64_t D, int64_t Dp,
                float* out) {
@@ -38,7 +38,7 @@ void pack_rows(const T* image, int64_t begin, int64_t end, int64_t M, int64_t m,
 // kVectors = padded D / 16, or 0 for any number of vectors.
 template <class T, int kVectors>
 struct DeformWorker {
-  // Independent sums in forward hide the latency of the multiply-add, as far as there are registers.
+  // Independent sums in forward hide the latency of the multiply-add, as far as registers allow.
   static constexpr int kSums = kWideRegisters ? 4 : 2;
   static constexpr int kRegisters = std::max(kVectors, 1);
 
@@ -55,7 +55,7 @@ struct DeformWorker {
         sampled(static_cast<size_t>(points.padded)),
         wide(static_cast<size_t>(Dp)) {}
 
-  // One query and head into y[D].
+  // Computes one query and head into y[D].
   template <class V>
   void forward(const Map<const V>& map, int64_t row, T* y) {
     softmax(in.logits + row * in.K, in.K, table.padded, attention.data());
@@ -98,7 +98,7 @@ struct DeformWorker {
     }
   }
 
-  // One query and head. dmap.data, doffsets, dlogits and dreference [L, R] may be null.
+  // The backward of one query and head. dmap.data, doffsets, dlogits and dreference [L, R] may be null.
   template <class V>
   void backward(const Map<const V>& map, const Map<float>& dmap, int64_t row, const T* dy, float* doffsets,
                 float* dlogits, float* dreference) {
@@ -183,7 +183,7 @@ struct DeformWorker {
     }
   }
 
-  // From the dot products of a chunk to the gradients of its points.
+  // Computes the gradients of a chunk's points from its dot products.
   inline void finish(const Chunk& chunk, Floats weights, const float (&dots)[4][kLanes], int64_t j0,
                      int64_t count, Floats& delta, float* doffsets, float* dreference) {
     Floats d[4];
@@ -192,7 +192,7 @@ struct DeformWorker {
         (chunk.weight[0] * d[0] + chunk.weight[1] * d[1]) + (chunk.weight[2] * d[2] + chunk.weight[3] * d[3]);
     delta += weights * value;
     store(sampled.data() + j0, value);
-    // By the pixel position; weights are 0 behind the last point.
+    // The gradients with respect to the pixel position; weights are 0 after the last point.
     Floats gx = weights * ((1.0f - chunk.fy) * (d[1] - d[0]) + chunk.fy * (d[3] - d[2]));
     Floats gy = weights * ((1.0f - chunk.fx) * (d[2] - d[0]) + chunk.fx * (d[3] - d[1]));
     if (doffsets) {
@@ -232,7 +232,7 @@ Inputs make_inputs(const Tensor& value, const Tensor& reference, const Tensor& o
           levels.tokens(),         value.dim(3),          static_cast<int>(reference.dim(3))};
 }
 
-// Is copying the maps of a head cheaper than walking over them with gaps? Depends on shapes only.
+// Returns whether copying the maps of a head is cheaper than reading them with gaps. Depends only on shapes.
 bool worth_packing(const Inputs& in) { return in.D % kLanes != 0 || in.Q * in.K * 2 > in.S; }
 
 template <class T, int kVectors>

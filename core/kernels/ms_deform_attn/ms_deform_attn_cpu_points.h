@@ -29,8 +29,8 @@ struct PointTable {
   }
 };
 
-// Sixteen points of one query and head: corners c = 0..3 as in Bilinear. cell is a token index; weight
-// includes neither the attention nor, outside the map, anything but 0.
+// Sixteen points of one query and head: corners c = 0..3 as in Bilinear. cell is a token index; weight does
+// not include the attention weight and is 0 outside the map.
 struct Chunk {
   Floats fx, fy, weight[4];
   Ints inside[4], cell[4];
@@ -84,7 +84,7 @@ inline Chunk locate(const Inputs& in, const PointTable& t, int64_t row, int64_t 
   }
   Floats x = load(ref[0]) * width + c.offset_x * c.step_x - 0.5f;
   Floats y = load(ref[1]) * height + c.offset_y * c.step_y - 0.5f;
-  // Anything that touches no cell, NaN included, goes to where all four corners are outside.
+  // Points that touch no cell, including NaNs, move to where all four corners are outside.
   x = select(x > -1.0f, x, broadcast(-2.0f));
   y = select(y > -1.0f, y, broadcast(-2.0f));
   x = min(x, width);
@@ -109,7 +109,7 @@ inline Chunk locate(const Inputs& in, const PointTable& t, int64_t row, int64_t 
   return c;
 }
 
-// Softmax of one row into weights[padded]; 0 behind the last point.
+// Softmax of one row into weights[padded]; 0 after the last point.
 inline void softmax(const float* logits, int64_t count, int64_t padded, float* weights) {
   Floats top = broadcast(-__builtin_inff());
   for (int64_t j = 0; j < padded; j += kLanes) {

@@ -8,7 +8,7 @@ namespace saccade::kernels {
 namespace {
 
 using Source = MsDeformSource<float, cuda::LaneAccess>;
-// What the backward kernels for this many levels read; 0: those of any shape.
+// The Source of the backward kernels for this many levels; 0: that for any shape.
 template <int kLevels>
 struct SourceOf {
   using Type = cuda::LevelSource<kLevels>;
@@ -18,8 +18,8 @@ struct SourceOf<0> {
   using Type = Source;
 };
 
-// Calls f<kLevels>() with their number where the kernels of ms_deform_levels_cuda.h take the shape,
-// else with 0.
+// Calls f<kLevels>() with the number of levels if the kernels of ms_deform_levels_cuda.h support the shape,
+// otherwise with 0.
 template <class F>
 void with_levels(const SampleShape& s, const Tensor& reference, const Tensor& offsets,
                  std::initializer_list<const void*> wide, const F& f) {
@@ -49,7 +49,7 @@ void backward_cuda(const Tensor& value, const Tensor& reference, const Tensor& o
   auto raw = [](const Tensor& t) { return t.defined() ? t.raw() : nullptr; };
   std::initializer_list<const void*> wide = {
       value.raw(),   offsets.raw(), logits.raw(), dy.raw(),
-      raw(doffsets), raw(dlogits),  raw(dvalue)};  // where float atomics add up
+      raw(doffsets), raw(dlogits),  raw(dvalue)};  // dvalue is the target of float atomics
   dispatch_dtype<float, bf16>(value.dtype(), "ms_deform_attn", [&]<class T>() {
     with_levels(s, reference, offsets, wide, [&]<int kLevels>() {
       typename SourceOf<kLevels>::Type source(reference, offsets, logits);

@@ -1,9 +1,9 @@
-// Forward and the gradients of points for the shape that detectors have: kPoints = 4 points on each of
-// kLevels levels, at most 16 in all, and heads of kLanes packs. What is known to the compiler is what
-// sample_gather_cuda.h finds out again for every point. A lane owns kPer neighbouring points of one level: it
-// reads their logits and offsets at once and keeps what backward asks for again in its registers. A corner
-// outside the map is read from the cell inside that is nearest to it, with weight 0, so that no load waits
-// for a branch: infinite values of such a cell are the only thing that could tell.
+// Forward and the gradients of points for the usual shape of detectors: kPoints = 4 points on each of kLevels
+// levels, at most 16 in all, and heads of kLanes packs. Here the compiler knows what sample_gather_cuda.h
+// computes for every point. A lane owns kPer neighbouring points of one level: it reads their logits and
+// offsets at once and keeps what backward needs again in its registers. A corner outside the map is read from
+// the nearest cell inside, with weight 0, so that no load waits for a branch; only infinite values in such a
+// cell could make a difference.
 #pragma once
 
 #include <algorithm>
@@ -17,12 +17,12 @@
 namespace saccade::cuda {
 
 constexpr int kLevelPoints = 4, kLevelSlots = 16;
-// A row's points go through shared memory in two halves, so that most of it is left to the L1.
+// A row's points use shared memory in two halves, so that most of it is left to the L1 cache.
 constexpr int kLevelParts = 2;
-// Of a row there, in units of 16 bytes: rows are in different banks.
+// Size of a row there, in units of 16 bytes: puts rows in different banks.
 constexpr int kLevelPitch = kLevelSlots / kLevelParts + 1;
 
-// Blocks that a multiprocessor is to hold: what its 64 Ki registers allow without spills.
+// Blocks per multiprocessor: as many as its 64 Ki registers allow without spills.
 template <int kThreads, int kLanes, int kLevels>
 inline constexpr int kGatherBlocks = (kLanes == 4 && kLevels == 3 ? 640 : 1024) / kThreads;
 template <int kThreads, int kLevels, bool kUnordered>
@@ -31,7 +31,7 @@ inline constexpr int kGradientBlocks = (kUnordered || kLevels == 3 ? 512 : 768) 
 template <int kLevels>
 using LevelSource = kernels::MsDeformSource<float, LaneAccess, kLevelPoints, kLevels>;
 
-// A point near a map. Far ones and those that are no numbers are moved to just outside it.
+// A point near a map. Points far away and NaNs are moved to just outside it.
 struct LevelPoint {
   float fx, fy;
   int x, y;  // of the upper left corner
@@ -51,7 +51,7 @@ struct LevelPoint {
   }
 };
 
-// The points of one lane. kLanes lanes have a row.
+// The points of one lane. kLanes lanes share a row.
 template <int kLanes, int kLevels>
 struct LevelLane {
   static constexpr int kK = kLevelPoints * kLevels, kPer = kLevelSlots / kLanes;
@@ -61,11 +61,11 @@ struct LevelLane {
 
   bool active;
   int sub, level, width, height;
-  int first, cell_step;  // elements: of the level's first vector, and from one to the next
+  int first, cell_step;  // in elements: index of the level's first vector, and distance of cells
   LevelPoint point[kPer];
   float weight[kPer];
   float step_x, step_y;
-  float sampled[kPer];  // gradients by the weights
+  float sampled[kPer];  // gradients with respect to the weights
 
   __device__ __forceinline__ LevelLane(const SampleShape& s, int lane)
       : active(lane < kActive), sub(lane), level(active ? lane * kPer / kLevelPoints : 0) {
@@ -80,7 +80,7 @@ struct LevelLane {
     return row.row * kK + (active ? sub : 0) * kPer;
   }
 
-  // The softmax and the positions of a row.
+  // Computes the softmax and the positions of a row.
   __device__ __forceinline__ void locate(const LevelSource<kLevels>& source, const SampleRow& row) {
     constexpr float kLog2E = 1.44269504088896341f;
     const float* ref = source.reference + (row.query * kLevels + level) * source.R;
@@ -112,8 +112,8 @@ struct LevelLane {
                                 math::fma(offset.x[2 * i + 1], step_y, y), width, height);
     }
   }
-  // What all lanes of the row read of a half of the points: where the corners are and, where wanted, their
-  // weights.
+  // Writes what all lanes of the row read for a half of the points: the addresses of the corners and, with
+  // kWeights, their weights.
   template <bool kWeights>
   __device__ __forceinline__ void show(int part, Pack<int, 4>* places, Pack<float, 4>* weights) const {
     if (kActive < kLanes && !active) return;
@@ -134,7 +134,7 @@ struct LevelLane {
     }
   }
   using Gradients = typename LevelSource<kLevels>::Gradients;
-  // The gradients of positions of a half of the points. dots, by slot: dy times the vectors of the corners.
+  // The position gradients for a half of the points. dots, by slot: dy times the vectors of the corners.
   __device__ __forceinline__ void take(int part, const Pack<float, 4>* dots, const Gradients& out,
                                        const SampleRow& row, bool valid) {
     if (kActive < kLanes && !active) return;
@@ -226,7 +226,7 @@ __global__ void __launch_bounds__(kThreads, kGatherBlocks<kThreads, kLanes, kLev
   }
 }
 
-// The gradients of points; with kUnordered also that of the maps, by float atomics. Grid as gather_levels.
+// The gradients of points; with kUnordered also of the maps, by float atomics. Same grid as gather_levels.
 template <class T, int kLanes, int kLevels, bool kUnordered, int kThreads>
 __global__ void __launch_bounds__(kThreads, kGradientBlocks<kThreads, kLevels, kUnordered>)
     gather_level_gradients(LevelSource<kLevels> source, typename LevelSource<kLevels>::Gradients gradients,
@@ -236,7 +236,7 @@ __global__ void __launch_bounds__(kThreads, kGradientBlocks<kThreads, kLevels, k
   using Packed = Pack<int, 4>;
   using Weights = Pack<float, 4>;
   SACCADE_SHARED(Packed, places, kRows * kLevelPitch);
-  SACCADE_SHARED(Weights, dots, kRows * kLevelPitch);  // weights first
+  SACCADE_SHARED(Weights, dots, kRows * kLevelPitch);  // the weights first
   int mine = static_cast<int>(threadIdx.x) / kLanes, sub = static_cast<int>(threadIdx.x) % kLanes;
   int n = static_cast<int>(blockIdx.y) / s.M, m = static_cast<int>(blockIdx.y) % s.M;
   using Lane = LevelLane<kLanes, kLevels>;
@@ -277,7 +277,7 @@ __global__ void __launch_bounds__(kThreads, kGradientBlocks<kThreads, kLevels, k
             for (int d = 0; d < kPack; ++d) piece[d] = w.x[c] * g[d];
             if (q >= 0 && w.x[c] != 0) add_unordered(sums + place.x[c], piece);
           }
-          __syncwarp();  // all have read the weights, whose place the dots take
+          __syncwarp();  // all have read the weights, which the dots replace
         }
         float total = sum_corners<kLanes>(dot, sub);
         if (sub % (kLanes / 4) == 0) my_dots[k].x[corner_of_lane<kLanes>(sub)] = total;
@@ -290,8 +290,8 @@ __global__ void __launch_bounds__(kThreads, kGradientBlocks<kThreads, kLevels, k
   }
 }
 
-// f<threads of a block>(): at most kMax, and one for every lane of the 64 queries of a tile, so that all its
-// reads are in flight together.
+// Calls f<threads of a block>(): at most kMax, and one for every lane of the 64 queries of a tile, so that
+// all its reads are in flight together.
 template <int kLanes, int kMax, class F>
 void with_gather_threads(const QueryOrder& order, const F& f) {
   const int threads = std::clamp(order.per_group * kLanes, 128, 512);
@@ -301,7 +301,7 @@ void with_gather_threads(const QueryOrder& order, const F& f) {
   f.template operator()<256>();
 }
 
-// Whether the kernels of this file take the shape; `wide`: what they read and write in packs of four floats.
+// Returns whether these kernels support the shape; `wide`: pointers that they access in packs of four floats.
 inline bool levels_fit(const SampleShape& s, int points, const void* reference,
                        std::initializer_list<const void*> wide) {
   bool aligned = reinterpret_cast<uintptr_t>(reference) % 8 == 0;
@@ -319,7 +319,7 @@ void launch_levels(const LevelSource<kLevels>& source, const SampleShape& s, con
   });
 }
 
-// unordered: f32 like value and zero, or undefined.
+// unordered: f32, shaped like value and zero, or undefined.
 template <class T, int kLevels>
 void launch_level_gradients(const LevelSource<kLevels>& source,
                             const typename LevelSource<kLevels>::Gradients& gradients, const SampleShape& s,

@@ -8,7 +8,7 @@
 namespace saccade::kernels {
 inline namespace SACCADE_SIDE {
 
-// value may be undefined where only the points are looked at.
+// value may be undefined if only the points are needed.
 inline SampleShape shape_of_samples(const Tensor& value, const Tensor& offsets, const FeatureLevels& levels) {
   SampleShape s(offsets.dim(0), offsets.dim(1), offsets.dim(2), value.defined() ? value.dim(3) : 0,
                 levels.size() * offsets.dim(4));
@@ -16,14 +16,14 @@ inline SampleShape shape_of_samples(const Tensor& value, const Tensor& offsets, 
   return s;
 }
 
-// kP points on each of kL levels where the compiler is to know them, else 0.
+// kP points on each of kL levels if known at compile time, else 0.
 template <class A, class Access = ThreadAccess, int kP = 0, int kL = 0>
 struct MsDeformSource {
   using Value = A;
   static constexpr int kK = kP * kL;
   const A *reference, *offsets, *logits;  // [N, Q, L, R], [N, Q, M, L, P, 2], [N, Q, M, L * P]
   int P, R;
-  A half;  // of a box, for one point: 1 / (2 P)
+  A half;  // half a box, per point: 1 / (2 P)
 
   MsDeformSource(const Tensor& reference_points, const Tensor& point_offsets, const Tensor& point_logits)
       : reference(reference_points.data<A>()),
@@ -72,7 +72,7 @@ struct MsDeformSource {
 
   struct Gradients {
     A *doffsets, *dlogits;  // may be null
-    A* dlocations;          // by the normalised location, like offsets; may be null
+    A* dlocations;          // with respect to the normalised location, like offsets; may be null
   };
   struct Sums {
     A delta = 0;  // sum over k of weight k * d(result)/d(weight k)
@@ -94,7 +94,7 @@ struct MsDeformSource {
       Access::store(out.dlocations + 2 * j, Two<A>{gx * static_cast<A>(s.levels.width[p.level]),
                                                    gy * static_cast<A>(s.levels.height[p.level])});
   }
-  // Every lane meets the logits again whose derivatives it has written.
+  // Every lane reads the logits whose derivatives it has written.
   template <int kLanes>
   SACCADE_HD void finish(const Gradients& out, const SampleShape& s, const SampleRow& row, bool valid,
                          int sub, const Weights& weights, Sums& sums) const {
@@ -139,7 +139,7 @@ struct ReferenceGradient {  // i = (n * Q + q) * L + l
   }
 };
 
-// run(gradients, points_wanted) finds the gradients of points; that of the reference points comes from them.
+// run(gradients, points_wanted) computes the points' gradients; the reference points' follow from them.
 template <class Source, class Run>
 void with_reference_gradient(const Source& source, const SampleShape& s, Tensor& dreference, Tensor& doffsets,
                              Tensor& dlogits, const Run& run) {

@@ -1,6 +1,6 @@
-// The tiles that a map is cut into for neighbourhood attention on the CPU: the queries of a tile see keys of
-// a patch that is little larger than a window, so their scores are one small product, of which the keys
-// outside a query's window are taken out.
+// Tiles of a map for neighbourhood attention on the CPU: the queries of a tile see keys of a patch that is
+// little larger than a window, so their scores are one small product, in which the keys outside a query's
+// window are masked.
 #pragma once
 
 #include <algorithm>
@@ -12,18 +12,18 @@
 
 namespace saccade::kernels {
 
-// Of one axis. Tiles of one kind have equal windows, seen from the patch, and lie equally in it.
+// The tiles of one axis. Those of one kind have equal windows and positions relative to their patches.
 struct TiledAxis {
   struct Tile {
     int begin, count;  // queries
-    int first_key;     // of the patch
+    int first_key;     // first key of the patch
     int kind;
   };
   NeighbourAxis axis;
-  int longest = 0;  // queries of a tile
-  int keys = 0;     // of every patch
+  int longest = 0;  // queries per tile
+  int keys = 0;     // keys per patch
   std::vector<Tile> tiles;
-  std::vector<int> of_kind;  // a tile of each kind
+  std::vector<int> of_kind;  // one tile of each kind
 
   TiledAxis(int64_t size, int64_t window, int64_t at_most)
       : axis{static_cast<int>(size), static_cast<int>(window)} {
@@ -44,7 +44,7 @@ struct TiledAxis {
   int count() const { return static_cast<int>(tiles.size()); }
   const Tile& tile(int64_t i) const { return tiles[static_cast<size_t>(i)]; }
   const Tile& example(int64_t kind) const { return tile(of_kind[static_cast<size_t>(kind)]); }
-  // Where the window of a tile's query begins in its patch.
+  // Returns where the window of a tile's query begins in its patch.
   int window_in(const Tile& t, int query) const { return axis.first_key(t.begin + query) - t.first_key; }
 
  private:
@@ -57,14 +57,14 @@ struct TiledAxis {
 };
 
 struct NeighbourTiles {
-  // Wider tiles waste products, narrower ones load and transpose the keys more often.
+  // Wider tiles waste products; narrower ones load and transpose the keys more often.
   static constexpr int64_t kRows = 2, kColumns = 8;
   int64_t N, H, W, C, heads, D;
   TiledAxis rows, columns;
-  int64_t window, T, S, Sp;  // T queries a tile, S keys a patch; Sp: padded to whole vectors
+  int64_t window, T, S, Sp;  // T queries per tile, S keys per patch; Sp: padded to whole vectors
   float scale;
-  cpu::LaneVector<float>
-      bias;  // [kinds of rows, kinds of columns, heads, T, Sp]; -inf where a query does not see a key
+  // [kinds of rows, kinds of columns, heads, T, Sp]; -inf if a query does not see a key.
+  cpu::LaneVector<float> bias;
 
   NeighbourTiles(const Tensor& qkv, const Tensor& table, const NeighbourhoodParams& p)
       : N(qkv.dim(0)),
@@ -98,8 +98,8 @@ struct NeighbourTiles {
   int64_t side() const { return 2 * window - 1; }  // of the table
   int64_t cells() const { return H * W; }
 
-  // run(at, entry, count) for every stretch of scores [T, Sp] of a tile of a kind that has entries of the
-  // table.
+  // Calls run(at, entry, count) for every stretch of scores [T, Sp] of a tile of a kind that has entries of
+  // the table.
   template <class Run>
   void visit(int64_t kind, const Run& run) const {
     const auto &row = rows.example(kind / columns.kinds()), &column = columns.example(kind % columns.kinds());

@@ -1,7 +1,7 @@
 // Tiles of a map as heads of attention (attention/attention_heads.h) for neighbourhood attention on the GPU,
 // so that the kernels of attention_cuda_forward.h and attention_cuda_backward.h run over them. A tile of
-// queries sees a patch of keys that is little larger than a window, a tile of keys is seen by such a patch of
-// queries; pairs of which one is outside the other's window have a term of -inf.
+// queries sees a patch of keys that is little larger than a window, and a tile of keys is seen by such a
+// patch of queries; pairs outside each other's window have a term of -inf.
 #pragma once
 
 #include "core/kernels/attention/attention_cuda.h"
@@ -9,20 +9,20 @@
 
 namespace saccade::cuda {
 
-// Of the usual window of 7 tokens, a patch of 13 x 14 tokens fills three tiles of the products.
+// With the usual window of 7 tokens, a patch of 13 x 14 tokens fills three tiles of the products.
 constexpr int kNeighbourRows = 7, kNeighbourColumns = 8;
-// The patch of a tile reaches half a window beyond it, also where the windows of a map's edges are moved in.
+// A tile's patch extends half a window beyond it, even where windows at the map's edges are moved inside.
 constexpr int kMaxNeighbours = 2 * kNeighbourRows - 1;
 
 enum class TileOf { kQueries, kKeys };
 
-// Tokens in rows of `columns`, from (top, left) on; those outside [low, high) are none.
+// Tokens in rows of `columns`, from (top, left) on; positions outside [low, high) are not tokens.
 struct TokenGrid {
   int top, left, rows, columns;
   int low_y, high_y, low_x, high_x;
 };
 
-// One axis of the map, cut into tiles.
+// One axis of the map, divided into tiles.
 struct CutAxis {
   kernels::NeighbourAxis axis;
   int side;  // tokens of a tile
@@ -30,7 +30,7 @@ struct CutAxis {
   __host__ __device__ int tiles() const { return (axis.size + side - 1) / side; }
   __host__ __device__ int reach() const { return axis.window / 2; }
   __host__ __device__ int patch() const { return side + 2 * reach(); }  // keys that a tile of queries sees
-  // The last tile of queries begins earlier rather than being smaller, so that each sees its patch alike;
+  // The last tile of queries begins earlier instead of being smaller, so that all see their patches alike;
   // its first queries belong to the tile before.
   __host__ __device__ int begin(int tile) const {
     const int last = axis.size > side ? axis.size - side : 0;
@@ -40,7 +40,7 @@ struct CutAxis {
     const int last = (tile + 1) * side - 1;
     return last < axis.size ? last : axis.size - 1;
   }
-  // The queries that see a tile of keys.
+  // The first of the queries that see a tile of keys.
   __host__ __device__ int first_query(int tile) const { return axis.first_query(tile * side); }
   __host__ __device__ int query_count(int tile) const {
     return axis.last_query(last_key(tile)) + 1 - first_query(tile);
@@ -64,7 +64,7 @@ struct NeighbourTileHeads {
   kernels::NoDropout dropout;
   bool packs = false, pairs = false;
   static constexpr bool deltas_known = false;
-  int group_tiles = 1;  // that share a matrix of dpairs
+  int group_tiles = 1;  // tiles that share a matrix of dpairs
   T *y = nullptr, *dqkv = nullptr;
   float *lse = nullptr, *delta = nullptr, *dpairs = nullptr;
 
@@ -86,7 +86,7 @@ struct NeighbourTileHeads {
     keys = kTile == TileOf::kKeys ? kTokens : rows.patch() * columns.patch();
   }
   void set_gradients(const Tensor& log_sums, Tensor& deltas, const Tensor& dy, Tensor& dqkv_map) {
-    lse = const_cast<float*>(log_sums.data<float>());  // which is only read
+    lse = const_cast<float*>(log_sums.data<float>());  // it is only read
     delta = deltas.data<float>();
     dy_map = dy.data<T>();
     dqkv = data_or_null<T>(dqkv_map);
@@ -111,14 +111,14 @@ struct NeighbourTileHeads {
     return (int64_t{group / H} * group_tiles + i) * H + group % H;
   }
 
-  // A token as pair_term needs it.
+  // A token in the form that pair_term needs.
   struct alignas(8) Place {
-    unsigned at;  // of a key where it is, of a query where its window begins: y << 16 | x
+    unsigned at;  // of a key its position, of a query the beginning of its window: y << 16 | x
     int bias;     // y * side + x
   };
   struct Head {
     int n, h, query_count;
-    const int *query_tokens, *key_tokens;  // -1: none
+    const int *query_tokens, *key_tokens;  // -1 if there is none
     const Place *query_places, *key_places;
     const float* biases;
   };
@@ -127,7 +127,7 @@ struct NeighbourTileHeads {
     return (sizeof(Place) + sizeof(int)) * static_cast<size_t>(padded(queries) + padded(keys)) +
            sizeof(float) * static_cast<size_t>(side() * side());
   }
-  // All threads of the block; ends with a barrier.
+  // All threads of the block must call it; ends with a barrier.
   __device__ Head head(int64_t number, void* shared) const {
     const auto index = static_cast<unsigned>(number);
     const int h = static_cast<int>(index % H),
@@ -153,7 +153,7 @@ struct NeighbourTileHeads {
             key_places, biases};
   }
 
-  // The head's part of a token in a map of `parts` times C channels.
+  // Returns the head's part of a token in a map of `parts` times C channels.
   template <class E>
   __device__ E* token(E* map, const Head& head, int at, int parts, int part) const {
     if (map == nullptr || at < 0) return nullptr;
@@ -171,7 +171,7 @@ struct NeighbourTileHeads {
   __device__ T* dvalue(const Head& a, int s) const { return token(dqkv, a, a.key_tokens[s], 3, 2); }
   __device__ float* filler(const Head&, int, int) const { return nullptr; }
 
-  // What is no query has the row of another one, whose numbers its weights of 0 are multiplied with.
+  // A position without a query uses the row of another one, whose numbers get its weights of 0.
   __device__ int64_t row(const Head& a, int i) const {
     const int at = a.query_tokens[i] < 0 ? 0 : a.query_tokens[i];
     return (int64_t{a.n} * H + a.h) * rows.axis.size * columns.axis.size + at;
@@ -187,7 +187,7 @@ struct NeighbourTileHeads {
   __device__ bool has_pair_terms() const { return true; }
   __device__ float pair_term(const Head& a, int i, int s) const {
     const Place query = a.query_places[i], key = a.key_places[s];
-    // A key left of the window borrows from y and leaves a large x.
+    // A key left of the window borrows from y, which leaves a large x.
     const unsigned from_first = key.at - query.at, width = static_cast<unsigned>(window());
     if ((from_first >> 16) >= width || (from_first & 0xffff) >= width) return kMinusInfinity;
     return a.biases[key.bias - query.bias + side() * side() / 2];
@@ -231,7 +231,7 @@ struct NeighbourTileHeads {
       const bool there = i < grid.rows * grid.columns && at_y >= grid.low_y && at_y < grid.high_y &&
                          at_x >= grid.low_x && at_x < grid.high_x;
       tokens[i] = there ? at_y * columns.axis.size + at_x : -1;
-      // What is none is in no window.
+      // A position without a token is in no window.
       places[i] = there ? Place{at(at_y, at_x), at_y * side() + at_x} : Place{0x7fff7fffu, 0};
     }
   }

@@ -1,5 +1,5 @@
-// Single-source neighbourhood attention: attention_generic.h over the queries of the map; a key gathers what
-// the queries that see it leave.
+// Single-source neighbourhood attention: attention_generic.h over the queries of the map; a key gathers the
+// contributions of the queries that see it.
 #include "core/kernels/neighbourhood_attention/neighbourhood_attention.h"
 #include "core/kernels/attention/attention_generic.h"
 #include "core/kernels/reduce/reduce.h"
@@ -7,9 +7,9 @@
 namespace saccade::kernels {
 namespace {
 
-// The queries of a map with the windows around them as heads of attention (attention/attention_heads.h): a
-// head of one query is a head, whose keys are the window's. Rows are read from the map and written to it
-// where they lie.
+// The queries of a map with the windows around them as heads of attention (attention/attention_heads.h): each
+// head of one query is one, whose keys are those of the window. Rows are read from and written to their
+// places in the map.
 template <class T>
 struct NeighbourHeads {
   using Element = T;
@@ -46,7 +46,7 @@ struct NeighbourHeads {
   struct Head {
     int64_t number;
     int n, h, y, x;  // the query
-    int top, left;   // of its window
+    int top, left;   // of the query's window
   };
   SACCADE_HD Head head(int n, int h, int qy, int qx) const {
     const int64_t number = ((int64_t{n} * H + h) * rows.size + qy) * columns.size + qx;
@@ -58,7 +58,7 @@ struct NeighbourHeads {
     return head(static_cast<int>(map / H), static_cast<int>(map % H), static_cast<int>(row % rows.size), x);
   }
 
-  // The head's part of a token in a map of `parts` times C channels.
+  // Returns the head's part of a token in a map of `parts` times C channels.
   template <class E>
   SACCADE_HD E* token(E* map, int n, int h, int ty, int tx, int parts, int part) const {
     if (map == nullptr) return nullptr;
@@ -87,7 +87,7 @@ struct NeighbourHeads {
   }
 };
 
-// dk and dv of a key.
+// Computes dk and dv of a key.
 template <class T>
 struct NeighbourKeyGradient {  // i = ((n * H + h) * rows + y) * columns + x
   AttentionWeights<NeighbourHeads<T>> of;
@@ -116,7 +116,7 @@ struct NeighbourKeyGradient {  // i = ((n * H + h) * rows + y) * columns + x
   }
 };
 
-// A row of queries adds up what it leaves in an entry of the table.
+// A row of queries adds up its contributions to an entry of the table.
 template <class T>
 struct NeighbourTableGradient {  // i = ((n * rows + y) * H + h) * side * side + entry
   AttentionWeights<NeighbourHeads<T>> of;
@@ -154,7 +154,7 @@ void backward_generic(const Tensor& qkv, const Tensor& table, const Tensor& mask
     using A = acc_t<T>;
     NeighbourHeads<T> p(qkv, table, mask, params);
     Tensor deltas = lse.empty_like();
-    p.lse = const_cast<A*>(lse.data<A>());  // which is only read
+    p.lse = const_cast<A*>(lse.data<A>());  // it is only read
     p.delta = deltas.data<A>();
     p.dy_map = dy.data<T>();
     p.dqkv = data_or_null<T>(dqkv);

@@ -1,5 +1,5 @@
-// Neighbourhood attention for f32 and bf16 (see attention_cpu.h), tile by tile (neighbour_tiles_cpu.h).
-// Backward, one thread owns a head of an image: the gradients of its keys add up in f32 alongside the map.
+// Neighbourhood attention for f32 and bf16 (see attention_cpu.h), tile by tile (neighbour_tiles_cpu.h). In
+// backward, one thread owns a head of an image: the gradients of its keys are summed in f32 beside the map.
 #include <vector>
 
 #include "core/kernels/neighbourhood_attention/neighbour_tiles_cpu.h"
@@ -11,7 +11,7 @@ namespace {
 
 using namespace cpu;
 
-// One tile of one head at a time.
+// Processes one tile of one head at a time.
 template <class E>
 class TileWorker {
  public:
@@ -54,7 +54,7 @@ class TileWorker {
       shifts[static_cast<size_t>(i)] = row.shift;
       totals[static_cast<size_t>(i)] = row.total;
     }
-    // The rows' sums were at least 1, or 0 where there was no key at all; log turns that into -inf.
+    // The rows' sums are at least 1, or 0 if there was no key at all, which log turns into -inf.
     float* log_sums = lse + (n * p.heads + h) * p.cells();
     for (size_t i = 0; i < static_cast<size_t>(count); ++i) {
       log_sums[queries[i]] = shifts[i] + math::log(totals[i]);
@@ -64,7 +64,7 @@ class TileWorker {
     store_rows(m.out.data(), count, p.D, 1.0f, rows_of(y, queries, 1, 0), totals.data());
   }
 
-  // dk and dv [cells, Dp] of the head's map and dtable [kinds, T, Sp] are added to; null outputs are skipped.
+  // Adds to dk and dv [cells, Dp] of the head's map and to dtable [kinds, T, Sp]; null outputs are skipped.
   void backward(const E* gradient, const float* lse, E* dqkv, float* dk, float* dv, float* dtable) {
     const float* log_sums = lse + (n * p.heads + h) * p.cells();
     m.load_gradients(count, rows_of(gradient, queries, 1, 0));
@@ -95,7 +95,7 @@ class TileWorker {
                        dv + to, m.Dp);
     }
   }
-  // What backward added up for the keys of a head of an image.
+  // Stores the sums that backward accumulated for the keys of a head of an image.
   void store_key_gradients(int64_t image, int64_t head, const float* dk, const float* dv, E* dqkv) {
     E* map = dqkv + (image * p.cells() * 3 + 1) * p.C + head * p.D;
     store_rows(dk, p.cells(), p.D, p.scale, [&](int64_t i) { return map + i * 3 * p.C; });
@@ -104,13 +104,13 @@ class TileWorker {
   int64_t padded_size() const { return m.Dp; }
 
  private:
-  // The head's vectors of tokens in part `part` of a map [N, H, W, parts * C].
+  // Returns the head's vectors of tokens in part `part` of a map [N, H, W, parts * C].
   template <class V>
   auto rows_of(V* map, const std::vector<int64_t>& tokens, int64_t parts, int64_t part) const {
     V* image = map + n * p.cells() * parts * p.C + part * p.C + h * p.D;
     return [image, at = tokens.data(), stride = parts * p.C](int64_t i) { return image + at[i] * stride; };
   }
-  // The scores of query i, sixteen keys at a time.
+  // Returns the scores of query i, sixteen keys at a time.
   auto scores_of(int64_t i) const {
     const float *z = m.scores.data() + i * p.Sp, *row = bias + i * p.Sp;
     const float* skip = mask ? ignored.data() : nullptr;

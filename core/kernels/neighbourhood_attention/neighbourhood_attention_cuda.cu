@@ -1,6 +1,6 @@
 // Neighbourhood attention on the GPU for f32 and bf16 heads of up to 128 channels: attention's kernels over
-// tiles of the map (neighbour_tiles_cuda.h). Of queries come y, dq and the gradient of the table, of keys dk
-// and dv, so that each number has one owner. Sums over tiles (the table) are cut by the shape.
+// tiles of the map (neighbour_tiles_cuda.h). Tiles of queries yield y, dq and the gradient of the table,
+// tiles of keys dk and dv: each number has one owner. The shape determines how sums over tiles are split.
 #include "core/kernels/attention/attention_cuda_backward.h"
 #include "core/kernels/attention/attention_cuda_forward.h"
 #include "core/kernels/neighbourhood_attention/neighbour_tiles_cuda.h"
@@ -12,7 +12,7 @@ namespace {
 
 using cuda::Mma, cuda::NeighbourTileHeads, cuda::Stored, cuda::TileOf;
 
-// An entry of the table sums the pairs whose key lies so far from the query.
+// An entry of the table sums the pairs whose key has this displacement from the query.
 struct FoldNeighbours {  // i = (h * side + v) * side + u
   const float* pairs;    // [H, queries, keys] of a tile
   float* dtable;
@@ -93,8 +93,7 @@ void backward_cuda(const Tensor& qkv, const Tensor& table, const Tensor& mask,
 template <class... A>
 bool supported(const Tensor& qkv, const Tensor& table, const Tensor& mask, const NeighbourhoodParams& params,
                const A&...) {
-  constexpr int64_t kLongest =
-      1 << 14;  // places have 16 bits, of which what is no token takes the upper half
+  constexpr int64_t kLongest = 1 << 14;  // places have 16 bits; positions without a token use the upper half
   constexpr size_t kSharedBytes = 96 << 10;  // what a block may have since sm_80
   if (qkv.numel() == 0 || params.window > cuda::kMaxNeighbours || qkv.dim(1) > kLongest ||
       qkv.dim(2) > kLongest)

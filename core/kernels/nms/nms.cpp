@@ -1,5 +1,5 @@
-// Single-source suppression: a bit for every pair of boxes in the order of their scores,
-// then one pass over the bits of an image.
+// Single-source suppression: a bit for every pair of boxes in the order of their scores, then one pass over
+// the bits of an image.
 #include "core/kernels/nms/nms.h"
 
 #include "core/kernels/nms/overlap.h"
@@ -13,12 +13,12 @@ constexpr int64_t kBits = 64;
 
 struct NmsInputs {
   const float* boxes;
-  const int64_t *groups, *order;  // order [N, K]: by falling score
+  const int64_t *groups, *order;  // order [N, K]: by descending score
   int64_t K, words;
   float threshold;
 };
 
-// i = (n, a, word): which of the word's places b > a the box at place a suppresses, if it is kept
+// i = (n, a, word): which of the word's places b > a the box at place a suppresses if it is kept
 struct SuppressedBits {
   NmsInputs in;
   uint64_t* bits;
@@ -48,7 +48,7 @@ struct SuppressedBits {
 struct KeepBoxes {
   NmsInputs in;
   const uint64_t* bits;
-  uint64_t* gone;  // [N, words], zero
+  uint64_t* gone;  // [N, words], initially zero
   bool* keep;
   SACCADE_HD void operator()(int64_t n) const {
     uint64_t* suppressed = gone + n * in.words;

@@ -1,5 +1,5 @@
-// Suppression on the CPU: the boxes of a group lie one after another by falling score, so that a kept one is
-// compared with the rest of them as a vector.
+// Suppression on the CPU: the boxes of a group are stored contiguously by descending score, so that a kept
+// one is compared with the rest of them as vectors.
 #include <algorithm>
 #include <vector>
 

@@ -1,6 +1,6 @@
-// Suppression on the GPU: a bit for every pair of boxes in the order of their scores, then one block for each
-// image, which goes through the words of bits: a warp decides the 32 boxes of a word, and all warps note what
-// those suppress behind it, each in a row of shared memory of its own, so nothing is atomic.
+// Suppression on the GPU: a bit for every pair of boxes in the order of their scores, then one block per
+// image, which goes through the words of bits: a warp decides the 32 boxes of a word, and all warps record
+// which later boxes those suppress, each in a separate row of shared memory, so nothing is atomic.
 #include "core/kernels/nms/nms.h"
 #include "core/kernels/nms/overlap.h"
 #include "core/kernels/top_k/top_k.h"
@@ -12,22 +12,22 @@ namespace {
 using namespace cuda;
 
 constexpr int kRows = 128;                       // boxes that a block compares with those of a word
-constexpr int kKeepWarps = 16;                   // of an image
-constexpr int kBoxesAWarp = kWarp / kKeepWarps;  // of a word, whose bits a warp notes
+constexpr int kKeepWarps = 16;                   // per image
+constexpr int kBoxesAWarp = kWarp / kKeepWarps;  // boxes of a word whose bits a warp records
 constexpr int64_t kMaxWords = 768;               // whose bits fill 48 KiB for all warps
 
 struct BoxesByScore {
   const float* boxes;
-  const int64_t *groups, *order;  // order [N, K]: by falling score
+  const int64_t *groups, *order;  // order [N, K]: by descending score
   int64_t K, words;
-  // The index of the box at a place of an image.
+  // Returns the index of the box at a place of an image.
   __device__ __forceinline__ int64_t at(int64_t n, int64_t place) const {
     return n * K + order[n * K + place];
   }
 };
 
-// bits [N, K, words]: which of the word's places the box at a place before them suppresses, if it is kept.
-// Words before the place are not written. Grid: (words, runs of kRows places, images).
+// bits [N, K, words]: which of the word's places the box at an earlier place suppresses if it is kept. Words
+// before the place are not written. Grid: (words, runs of kRows places, images).
 template <int kThreads>
 __global__ void __launch_bounds__(kThreads)
     suppressed_bits(BoxesByScore in, float threshold, uint32_t* bits) {
@@ -35,7 +35,7 @@ __global__ void __launch_bounds__(kThreads)
   SACCADE_SHARED(int64_t, group, kWarp);
   const int64_t word = blockIdx.x, n = blockIdx.z, begin = word * kWarp;
   const int64_t first = static_cast<int64_t>(blockIdx.y) * kThreads, a = first + threadIdx.x;
-  if (begin + kWarp <= first) return;  // the whole block
+  if (begin + kWarp <= first) return;  // true for the whole block
   if (threadIdx.x < kWarp && begin + threadIdx.x < in.K) {
     const int64_t own = in.at(n, begin + threadIdx.x);
     const auto p = load_pack<4>(in.boxes + 4 * own);

@@ -1,4 +1,4 @@
-// When a box suppresses another one.
+// The condition under which a box suppresses another one.
 #pragma once
 
 #include <cmath>
@@ -7,7 +7,7 @@
 
 namespace saccade::kernels {
 
-// The largest float that is not above the threshold: the IoU of floats is above both or neither.
+// The largest float not above the threshold: a float IoU is above both or neither.
 inline float float_threshold(double threshold) {
   const auto t = static_cast<float>(threshold);
   return static_cast<double>(t) > threshold ? std::nextafter(t, -INFINITY) : t;
@@ -26,7 +26,7 @@ SACCADE_HD bool overlaps(const OverlapBox& a, float area_a, const OverlapBox& b,
   const float top = a.y1 > b.y1 ? a.y1 : b.y1, bottom = a.y2 < b.y2 ? a.y2 : b.y2;
   const float width = right - left > 0 ? right - left : 0.0f, height = bottom - top > 0 ? bottom - top : 0.0f;
   const float common = width * height;
-  return common / (area_a + area_b - common) > threshold;  // of two boxes without an area NaN, so no
+  return common / (area_a + area_b - common) > threshold;  // NaN, hence false, for two boxes without area
 }
 
 }  // namespace SACCADE_SIDE

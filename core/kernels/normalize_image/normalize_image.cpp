@@ -5,7 +5,7 @@
 namespace saccade::kernels {
 namespace {
 
-// The valid part of a row of pixels.
+// Returns the number of valid pixels in a row.
 struct RowWidth {
   const int64_t* sizes;
   int64_t height, width;

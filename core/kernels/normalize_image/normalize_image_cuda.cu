@@ -1,5 +1,5 @@
-// Images to numbers: four pixels per thread, which are 12 bytes in and three packs of four values out; what
-// is left at the end goes value by value.
+// Normalises four pixels per thread, which are 12 bytes in and three packs of four values out; the rest at
+// the end is processed value by value.
 #include "core/kernels/normalize_image/normalize_image.h"
 
 #include "core/runtime/cuda/map.h"
@@ -30,7 +30,7 @@ __global__ void __launch_bounds__(kMapThreads)
   }
   const int64_t first = static_cast<int64_t>(i) * (3 * kPixels);
   if (left < kPixels) {
-#pragma unroll  // the arrays stay in registers
+#pragma unroll  // keeps the arrays in registers
     for (int e = 0; e < 3 * (kPixels - 1); ++e) {
       if (e >= 3 * left) break;
       float v = (static_cast<float>(x[first + e]) / 255.0f - norm.mean[e % 3]) / norm.std[e % 3];
@@ -63,7 +63,7 @@ void normalize_image_cuda(const Tensor& images, const Tensor& sizes, const Image
   });
 }
 
-// Right arguments (the generic kernel names wrong ones) whose packs of four pixels can be moved.
+// Returns whether the arguments are valid (the generic kernel names wrong ones) and packs of four pixels fit.
 bool supported(const Tensor& images, const Tensor& sizes, const ImageNormalization&, const Tensor& y) {
   auto packs = [](const Tensor& t) {
     return reinterpret_cast<uintptr_t>(t.raw()) % (4 * size_of(t.dtype())) == 0;

@@ -1,4 +1,4 @@
-// Moving averages that no update moves: an update of its own kind, in which the average is the parameter, the
+// Moving averages outside an optimizer's update, as an update in which the average is the parameter, the
 // value the gradient and the weight the learning rate (ema_update).
 #include "core/kernels/optimizer/update.h"
 

@@ -6,7 +6,7 @@
 namespace saccade::kernels {
 namespace {
 
-// Tensors are cut into chunks of this many elements; one functor index updates one chunk.
+// Tensors are split into chunks of this many elements; one functor index processes one chunk.
 constexpr int64_t kChunk = 8192;
 
 struct SumSquares {
@@ -16,7 +16,7 @@ struct SumSquares {
     const SquareItem part = list.cut(i);
     const float* x = part.x;
     int64_t n = part.count, j = 0;
-    // Eight running sums, so that the compiler can use vectors; their order is fixed.
+    // Eight running sums, so that the compiler can vectorise; their order is fixed.
     double lanes[8] = {};
     for (; j + 8 <= n; j += 8)
       for (int k = 0; k < 8; ++k) lanes[k] += static_cast<double>(x[j + k]) * static_cast<double>(x[j + k]);

@@ -1,4 +1,4 @@
-// How the kernels of the norm see their tensors, for optimizer.cpp and optimizer_cuda.cu.
+// The tensors of the norm's kernels, for optimizer.cpp and optimizer_cuda.cu.
 #pragma once
 
 #include "core/kernels/optimizer/update.h"
@@ -8,11 +8,11 @@ namespace saccade::kernels {
 struct SquareItem {
   const float* x;
   int64_t count;
-  int64_t first;  // the number of its first chunk
-  bool guard;     // adds 0 when finite, else NaN
+  int64_t first;  // the index of its first chunk
+  bool guard;     // adds 0 if finite, else NaN
 };
 
-// The tensors of a norm, cut into chunks of so many elements.
+// The tensors of a norm, split into chunks of `chunk` elements.
 struct SquareList {
   const SquareItem* items;
   int64_t count, chunk;
@@ -25,7 +25,7 @@ struct SquareList {
   }
 };
 
-// Their list; `chunks` becomes the number of their chunks.
+// Returns their list and sets `chunks` to the number of their chunks.
 inline std::vector<SquareItem> square_items(const Tensor& norm, std::span<const Tensor> grads,
                                             std::span<const Tensor> guards, int64_t chunk, int64_t& chunks) {
   SACCADE_CHECK(norm.dtype() == DType::kF64 && norm.numel() == 1, "[gradient_norm] the norm must be one f64");

@@ -1,4 +1,4 @@
-// The gradients' norm on the GPU: one block a chunk of a tensor, so that one launch covers all tensors.
+// The gradients' norm on the GPU: one block per chunk of a tensor, so that one launch covers all tensors.
 #include "core/kernels/optimizer/optimizer.h"
 
 #include "core/kernels/optimizer/optimizer_chunks.h"
@@ -9,7 +9,7 @@ namespace {
 using namespace saccade::cuda;
 
 constexpr int kThreads = kUpdateThreads, kNormThreads = 1024;
-constexpr int64_t kChunk = 16384;  // 16 packs a thread
+constexpr int64_t kChunk = 16384;  // 16 packs per thread
 
 // The sum of the squares of each chunk: every thread sums its packs in f64, then the block in a fixed order.
 __global__ void __launch_bounds__(kThreads) gradient_squares(SquareList list, double* sums) {

@@ -1,5 +1,5 @@
-// SGD as PyTorch's: d = g + decay * p;  m = momentum * m + d (m = d at the first step);  p -= lr * m. Without
-// momentum there is no m, and p -= lr * d.
+// SGD as in PyTorch: d = g + decay * p;  m = momentum * m + d (m = d in the first step);  p -= lr * m.
+// Without momentum there is no m, and p -= lr * d.
 #include "core/kernels/optimizer/update.h"
 
 namespace saccade::kernels {
@@ -7,7 +7,7 @@ namespace {
 
 struct Sgd {
   struct Rates {
-    float learning_rate, weight_decay, momentum;  // momentum is 0 at the first step
+    float learning_rate, weight_decay, momentum;  // momentum is 0 in the first step
   };
 
   explicit Sgd(const UpdateOptions&) {}

@@ -1,5 +1,5 @@
-// From a functor that updates one element to an optimizer on every device. The functor's file is compiled for
-// the CPU and for the GPU, as every file of core/kernels:
+// Makes an optimizer for every device from a functor that updates one element. The functor's file is compiled
+// for the CPU and for the GPU, like every file of core/kernels:
 //
 //   struct Lion {
 //     struct Rates { float keep, learning_rate; };      // the numbers of one tensor in one step
@@ -33,7 +33,7 @@ inline void check_list(const char* op, const Tensor& t, int64_t numel) {
                 t.shape(), numel);
 }
 
-// Of a norm, which is not negative.
+// For a norm, which is not negative.
 SACCADE_HD bool is_finite(double norm) { return norm <= std::numeric_limits<double>::max(); }
 
 SACCADE_HD float clip_scale(double norm, double max_norm) {
@@ -47,7 +47,7 @@ SACCADE_HD float lerp(float from, float to, float weight) { return from + weight
 constexpr int kUpdateThreads = 256;
 constexpr int kFour = cuda::kPackWidth<float>;
 
-// Whether all of these can be read 16 bytes at a time.
+// Returns whether all of these can be read 16 bytes at a time.
 template <class... P>
 __device__ __forceinline__ bool aligned(const P*... p) {
   return ((reinterpret_cast<uintptr_t>(p) | ...) % 16) == 0;
@@ -60,10 +60,10 @@ struct UpdateItem {
   float* p;
   const float* g;
   float* state[kStates > 0 ? kStates : 1];
-  float* average;  // null: none
+  float* average;  // null if there is none
   int64_t count;
   Rates rates;
-  int64_t first;  // the number of its first chunk
+  int64_t first;  // the index of its first chunk
 };
 
 template <class Update, size_t... K>
@@ -71,7 +71,7 @@ struct UpdateTensors {
   using Rates = typename Update::Rates;
   using Item = UpdateItem<Rates, sizeof...(K)>;
   const Item* items;
-  int64_t count, chunk;  // of tensors, and the elements of a chunk
+  int64_t count, chunk;  // number of tensors, and elements per chunk
   const double* norm;
   double max_norm;
   Update update;
@@ -87,7 +87,7 @@ struct UpdateTensors {
     part.count = part.count - begin < chunk ? part.count - begin : chunk;
     return part;
   }
-  // Chunk i, one element after the other.
+  // Updates chunk i, one element after the other.
   SACCADE_HD void operator()(int64_t i) const {
     if (!is_finite(*norm)) return;
     const Item part = cut(i);
@@ -104,7 +104,7 @@ struct UpdateTensors {
   }
 
 #if defined(__CUDACC__) || defined(SACCADE_EMULATOR)
-  // Chunk i by one block: every number is read and written once, 16 bytes a thread and access.
+  // Updates chunk i with one block: every number is read and written once, 16 bytes per thread and access.
   __device__ __forceinline__ void run_block(int64_t i) const {
     using cuda::load_pack, cuda::store_pack;
     if (!is_finite(*norm)) return;
@@ -141,7 +141,7 @@ __global__ void __launch_bounds__(kUpdateThreads) update_tensors(Tensors tensors
 }
 #endif
 
-// The tensors as the device sees them, and in `chunks` how many chunks they are cut into.
+// Returns the tensors in the device's form, and sets `chunks` to the number of their chunks.
 template <class Update, size_t kStates>
 std::vector<UpdateItem<typename Update::Rates, kStates>> update_items(std::span<OptimizerItem> items,
                                                                       const UpdateOptions& options,
@@ -181,8 +181,8 @@ struct StateReference {
   using type = float&;
 };
 
-// Starts the update if it takes sizeof...(K) state tensors and the items have as many:
-// returns whether they do.
+// Starts the update if it takes sizeof...(K) state tensors and the items have as many; returns whether they
+// do.
 template <class Update, class Start, size_t... K>
 bool try_update(const Tensor& norm, double max_norm, std::span<OptimizerItem> items,
                 const UpdateOptions& options, double average_weight, int64_t chunk, const Start& start,
@@ -204,7 +204,7 @@ bool try_update(const Tensor& norm, double max_norm, std::span<OptimizerItem> it
   }
 }
 
-// Cuts the items into chunks and calls start(count, UpdateTensors) with them.
+// Splits the items into chunks and calls start(count, UpdateTensors) with them.
 template <class Update, class Start>
 void start_update(const Tensor& norm, double max_norm, std::span<OptimizerItem> items,
                   const UpdateOptions& options, double average_weight, int64_t chunk, const Start& start) {
@@ -225,9 +225,9 @@ void update_generic(const Tensor& norm, double max_norm, std::span<OptimizerItem
 }
 
 #if defined(__CUDACC__) || defined(SACCADE_EMULATOR)
-// One launch covers all tensors: a block updates a chunk, 16 packs a thread. The list of tensors (a few
-// hundred of some 70 bytes for a whole detector) is uploaded at each step,
-// since the gradients lie elsewhere each time.
+// One launch covers all tensors: a block updates a chunk, with 16 packs per thread. The list of tensors (a
+// few hundred of some 70 bytes for a whole detector) is uploaded in each step, since the gradients have new
+// addresses each time.
 template <class Update>
 void update_cuda(const Tensor& norm, double max_norm, std::span<OptimizerItem> items,
                  const UpdateOptions& options, double average_weight) {
@@ -240,7 +240,7 @@ void update_cuda(const Tensor& norm, double max_norm, std::span<OptimizerItem> i
 }
 #endif
 
-// Gives the kernel of this name the update on this side.
+// Registers this side's update with the kernel of this name.
 template <class Update>
 UpdateKernel& register_update(const char* name) {
   UpdateKernel& kernel = update_kernel(name);

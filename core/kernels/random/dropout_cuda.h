@@ -1,4 +1,4 @@
-// What GPU kernels that drop elements share.
+// Shared by GPU kernels that drop elements.
 #pragma once
 
 #include <cmath>
@@ -8,7 +8,7 @@
 
 namespace saccade::cuda {
 
-// Philox with the keys of its rounds worked out on the host: instructions take them as constants.
+// Philox with its round keys computed on the host: instructions take them as constants.
 struct RoundKeys {
   uint32_t k[10][2];
 
@@ -18,7 +18,7 @@ struct RoundKeys {
       k[round][1] = static_cast<uint32_t>(key >> 32) + round * 0xBB67AE85u;
     }
   }
-  // As Philox::generate(key, hi, lo).
+  // Same as Philox::generate(key, hi, lo).
   __device__ __forceinline__ Philox generate(uint64_t hi, uint64_t lo) const {
     Philox r{{static_cast<uint32_t>(lo), static_cast<uint32_t>(lo >> 32), static_cast<uint32_t>(hi),
               static_cast<uint32_t>(hi >> 32)}};
@@ -32,14 +32,14 @@ struct RoundKeys {
   }
 };
 
-// uniform_from_bits(bits) >= p as a comparison of integers: bits >= the result. p < 1.
+// uniform_from_bits(bits) >= p as an integer comparison: bits >= the result. p < 1.
 inline uint32_t first_kept(float p) {
   return static_cast<uint32_t>(std::ceil(std::ldexp(static_cast<double>(p), 24))) << 8;
 }
 
 inline float keep_scale(double p) { return p < 1 ? static_cast<float>(1 / (1 - p)) : 0; }
 
-// What a kernel knows of a dropout with p < 1; without one it is all zeros.
+// A dropout with p < 1 in the kernels' form; all zeros without dropout.
 struct DropoutBits {
   RoundKeys keys{0};
   uint64_t call = 0, first = 0;
@@ -54,8 +54,8 @@ struct DropoutBits {
         kept(first_kept(static_cast<float>(p))),
         scale(keep_scale(p)) {}
   __device__ bool on() const { return scale != 0; }
-  // Elements i to i + kCount of a tensor of T's, as kernels::dropout has them;
-  // kCount is 1 or a multiple of 4 that divides i.
+  // Applies the dropout to elements i to i + kCount of a tensor of T, as kernels::dropout does; kCount is 1
+  // or a multiple of 4 that divides i.
   template <class T, int kCount>
   __device__ __forceinline__ void apply(int64_t i, float (&v)[kCount]) const {
     if constexpr (kCount == 1) {

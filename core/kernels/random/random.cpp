@@ -29,7 +29,7 @@ struct DropPath {
   using A = acc_t<T>;
   const T* x;
   T* y;
-  int64_t size;  // elements a sample
+  int64_t size;  // elements per sample
   uint64_t key, call, first;
   float p;
   A scale;

@@ -1,10 +1,10 @@
-// Dropout with 32 elements' random bits made at a time in AVX-512 registers: the same bits as the generic
-// kernel, which other machines use.
+// Dropout that generates the random bits of 32 elements at a time in AVX-512 registers: the same bits as the
+// generic kernel, which other machines use.
 #ifdef __AVX512F__
 
 #include "core/kernels/random/random.h"
 
-// GCC bug 105593: its own header is said to use undefined values.
+// GCC bug 105593: GCC warns that its own header uses undefined values.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #pragma GCC diagnostic ignored "-Wuninitialized"
@@ -26,7 +26,7 @@ struct Bits {
 };
 
 // Philox4x32-10 of counters [counter, counter + 8). Each 64-bit lane holds one 32-bit word in its lower half;
-// the upper half is garbage that the multiplication ignores.
+// the multiplication ignores the garbage in the upper half.
 inline Bits philox_8(uint64_t key, uint64_t hi, uint64_t counter) {
   const __m512i m0 = _mm512_set1_epi64(0xD2511F53), m1 = _mm512_set1_epi64(0xCD9E8D57);
   const __m512i lanes = _mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0);
@@ -54,8 +54,8 @@ inline Bits philox_8(uint64_t key, uint64_t hi, uint64_t counter) {
 
 // Drops and scales the 32 elements of a block.
 struct Dropper {
-  uint64_t key, call, first;  // first: a number of four elements
-  __m512i threshold;          // dropped when the upper 24 bits are below it
+  uint64_t key, call, first;  // first: in units of four elements
+  __m512i threshold;          // dropped if the upper 24 bits are below it
   __m512 scale;
 
   void run(const float* x, float* y, uint64_t block) const {

@@ -1,4 +1,4 @@
-// Dropout: a thread draws the bits of its pack, one or two calls of Philox; drop path: a pack of a sample.
+// Dropout: a thread draws its pack's bits with one or two calls of Philox. Drop path: a pack of a sample.
 #include "core/kernels/random/random.h"
 
 #include "core/kernels/copy/copy.h"
@@ -16,7 +16,7 @@ __global__ void __launch_bounds__(kMapThreads)
                   uint64_t first, uint32_t kept, float scale) {
   int64_t pack = static_cast<int64_t>(blockIdx.x) * kMapThreads + threadIdx.x, i = pack * kPack;
   if (i >= n) return;
-  // The whole pack is there when its address is: rows end with a pack or are cut by n.
+  // If the pack's first element exists, so does the whole pack: rows end with a pack or are cut by n.
   bool whole = i + kPack <= n;
   float v[kPack];
   if (whole) {

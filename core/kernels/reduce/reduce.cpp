@@ -9,7 +9,7 @@
 namespace saccade::kernels {
 namespace {
 
-// Longest run that one functor call sums; longer ones are cut, and the partial sums are summed the same way.
+// The longest run that one functor call sums; longer ones are split, and their sums are summed likewise.
 constexpr int64_t kRun = 1024;
 constexpr int64_t kRows = 64;
 constexpr int64_t kColumns = 64;
@@ -92,7 +92,7 @@ void sum_middle_generic(const Tensor& x, double scale, Tensor& y) {
   });
 }
 
-// x's axes as alternating groups of kept and summed ones, size-1 axes dropped.
+// x's axes as alternating groups of kept and summed ones, without size-1 axes.
 struct Groups {
   int count = 0;
   int64_t sizes[Shape::kMaxRank] = {};

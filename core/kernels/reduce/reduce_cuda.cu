@@ -1,6 +1,6 @@
-// Sums. Of columns: as core/kernels/common/column_tiles_cuda.h. Of rows: a warp or a block adds a chunk of a
-// row, packs side by side over the threads; the chunks' sums are added the same way.
-// The cut depends on the shape only.
+// Sums. For columns, see core/kernels/common/column_tiles_cuda.h. For rows, a warp or a block adds a chunk of
+// a row, with neighbouring packs in neighbouring threads; the chunks' sums are added the same way. The split
+// depends only on the shape.
 #include "core/kernels/reduce/reduce.h"
 
 #include "core/kernels/common/column_tiles_cuda.h"
@@ -12,11 +12,11 @@ namespace {
 using namespace cuda;
 
 constexpr int kThreads = 256;
-constexpr int64_t kShort = 64;       // longest sum of one thread alone
+constexpr int64_t kShort = 64;       // longest sum of a single thread
 constexpr int64_t kWarpRow = 1024;   // longest row of one warp
 constexpr int64_t kChunk = 1 << 13;  // elements of a longer row in one block
 
-// What is added, in type A.
+// The number to add, in type A.
 struct Value {
   template <class A, class T>
   __device__ static A of(T v) {
@@ -31,7 +31,7 @@ struct Nonfinite {
   }
 };
 
-// y[row, chunk] = scale * sum of the chunk; kWidth threads a chunk
+// y[row, chunk] = scale * sum of the chunk; kWidth threads per chunk
 template <class What, class A, int kPack, int kWidth, class From, class To>
 __global__ void __launch_bounds__(kThreads)
     row_sums(const From* x, To* y, int64_t count, int64_t n, int64_t chunks, A scale) {
@@ -55,7 +55,7 @@ __global__ void __launch_bounds__(kThreads)
   if (thread == 0 && inside) y[i] = static_cast<To>(scale * sum);
 }
 
-// y[o, c] = scale * sum over the short middle axis of x [outer, n, inner]: a thread an output
+// y[o, c] = scale * sum over the short middle axis of x [outer, n, inner]: one thread per output
 template <class From, class To>
 __global__ void __launch_bounds__(kThreads)
     short_sums(const From* x, To* y, int64_t count, int64_t n, int64_t inner, acc_t<To> scale) {
@@ -116,7 +116,7 @@ void sum_middle_typed(const Tensor& x, double scale, Tensor& y) {
     return;
   }
   if (inner == 1) return sum_rows<Value, acc_t<To>>(px, py, outer, n, scale);
-  if constexpr (!std::is_same_v<T, double>) {  // see supported
+  if constexpr (!std::is_same_v<T, double>) {  // see supported()
     constexpr int kWidth = kPackWidth<T>;
     with_packs<kWidth>(packs_fit<kWidth>(px, inner), [&]<int kPack>() {
       sum_columns<kPack, 1>(ColumnTiles(outer, n, inner, kPack), PlainColumns<T, kPack>{px, n, inner}, scale,

@@ -6,7 +6,7 @@
 namespace saccade::kernels {
 namespace {
 
-constexpr int64_t kResizeLanes = 8;  // channels of one item
+constexpr int64_t kResizeLanes = 8;  // channels per item
 
 struct ResizeSizes {
   int64_t H, W, OH, OW, C, blocks;
@@ -40,7 +40,7 @@ struct ResizeForward {
     const A wa = v.weight_low * h.weight_low, wb = v.weight_low * h.weight_high,
             wd = v.weight_high * h.weight_low, we = v.weight_high * h.weight_high;
     for (int64_t c = 0; c < lanes; ++c) {
-      // What is not finite does not count where it has no weight.
+      // A non-finite value with weight 0 is ignored.
       A sum = wa * static_cast<A>(a[c]);
       if (wb != 0) sum += wb * static_cast<A>(b[c]);
       if (wd != 0) sum += wd * static_cast<A>(d[c]);

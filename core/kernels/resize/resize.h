@@ -1,4 +1,4 @@
-// Feature maps made larger or smaller.
+// Resizing of feature maps.
 #pragma once
 
 #include "core/runtime/kernel.h"
@@ -6,9 +6,9 @@
 namespace saccade::kernels {
 
 enum class Resampling : uint8_t {
-  kNearest,  // cell floor(i * before / after): torch's "nearest", but for what that rounds
-  // Between centres, the outermost ones continuing; no smoothing where it shrinks:
-  // torch's with align_corners = false.
+  kNearest,  // cell floor(i * before / after): torch's "nearest" without its rounding errors
+  // Between centres, with the outermost values continued and no antialiasing when shrinking: torch's with
+  // align_corners = false.
   kBilinear,
 };
 

@@ -1,4 +1,4 @@
-// One axis of a map that is resized, for the kernels' implementations.
+// One axis of a resized map, shared by the kernels' implementations.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 namespace saccade::kernels {
 inline namespace SACCADE_SIDE {
 
-// Which cells an output is made of, and which outputs a cell is in.
+// The cells that contribute to an output, and the outputs to which a cell contributes.
 template <class A>
 struct ResizeAxis {
   int64_t before, after;
@@ -31,7 +31,7 @@ struct ResizeAxis {
     const A part = at - static_cast<A>(low);
     return {low, low + 1, 1 - part, part};
   }
-  // Outputs [first, last) that may have a part of the cell.
+  // Outputs [first, last) to which the cell may contribute.
   SACCADE_HD int64_t first(int64_t cell) const {
     if (!bilinear) return (cell * after + before - 1) / before;
     const int64_t at = cell == 0 ? 0 : (2 * cell - 1) * after / (2 * before) - 1;

@@ -1,6 +1,6 @@
-// Bilinear resizing for the CPU: what an axis says of its cells is worked out once for all rows, and channels
-// go by blocks that stay in registers. Each number is made of the same products, in the same order and
-// rounded at the same places, as in resize.cpp.
+// Bilinear resizing for the CPU: an axis's cells are computed once for all rows, and channels are processed
+// in blocks that stay in registers. Each number consists of the same products, in the same order and rounded
+// at the same places, as in resize.cpp.
 #include "core/kernels/resize/resize.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ std::vector<Axis::Cells> cells_of_outputs(const Axis& axis) {
   return cells;
 }
 
-struct ResizeShare {  // of an output in a cell
+struct ResizeShare {  // an output's weight for a cell
   int64_t out;
   float weight;
 };
@@ -35,7 +35,7 @@ std::vector<std::vector<ResizeShare>> shares_of_cells(const Axis& axis) {
   return shares;
 }
 
-// f.template operator()<n>(c) for blocks of n channels from c on.
+// Calls f.template operator()<n>(c) for blocks of n channels from c on.
 template <class F>
 void for_channel_blocks(int64_t channels, const F& f) {
   int64_t c = 0;
@@ -45,7 +45,7 @@ void for_channel_blocks(int64_t channels, const F& f) {
   for (; c < channels; ++c) f.template operator()<1>(c);
 }
 
-int64_t rows_of_a_thread(int64_t operations) {  // of a row
+int64_t rows_of_a_thread(int64_t operations) {  // operations: per row
   constexpr int64_t kWorthAThread = 16384;
   return std::max<int64_t>(1, kWorthAThread / std::max<int64_t>(operations, 1));
 }
@@ -66,7 +66,7 @@ void blend_rows(const Tensor& x, Tensor& y) {
         T* out = to + (i * OW + ow) * C;
         const float wa = v.weight_low * h.weight_low, wb = v.weight_low * h.weight_high,
                     wd = v.weight_high * h.weight_low, we = v.weight_high * h.weight_high;
-        // What is not finite does not count where it has no weight.
+        // A non-finite value with weight 0 is ignored.
         const bool all = wb != 0 && wd != 0;
         const T* second = wb != 0 ? b : d;
         const float ws = wb != 0 ? wb : wd;
@@ -94,7 +94,7 @@ void gather_cells(const Tensor& dy, Tensor& dx) {
   const auto rows = shares_of_cells({H, OH, true}), columns = shares_of_cells({W, OW, true});
   const T* from = dy.data<T>();
   T* to = dx.data<T>();
-  // A row of cells takes part in OH / H rows of outputs from each side.
+  // A row of cells contributes to OH / H rows of outputs on each side.
   const int64_t operations = 4 * ceil_div(OH, H) * std::max(OW, W) * C;
   parallel_for(dx.dim(0) * H, rows_of_a_thread(operations), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {

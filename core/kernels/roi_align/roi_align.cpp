@@ -1,5 +1,5 @@
-// Single-source RoIAlign, sample by sample. The backward gathers: a cell of a map looks for the boxes that it
-// is in.
+// Single-source RoIAlign, sample by sample. The backward gathers: a cell of a map searches for the boxes that
+// contain it.
 #include "core/kernels/roi_align/roi_align.h"
 
 #include "core/kernels/roi_align/roi_samples.h"
@@ -8,7 +8,7 @@
 namespace saccade::kernels {
 namespace {
 
-constexpr int kRoiLanes = 8;  // channels of one item
+constexpr int kRoiLanes = 8;  // channels per item
 
 template <class T>
 struct RoiMaps {
@@ -43,7 +43,7 @@ struct RoiAlignForward {
                   *c = map + (v.high * W + h.low) * boxes.C, *d = map + (v.high * W + h.high) * boxes.C;
           const A wa = v.weight_low * h.weight_low, wb = v.weight_low * h.weight_high,
                   wc = v.weight_high * h.weight_low, wd = v.weight_high * h.weight_high;
-          if (wa + wb + wc + wd == 0) continue;  // outside: what is not finite does not count
+          if (wa + wb + wc + wd == 0) continue;  // outside the map, where non-finite values do not count
           for (int k = 0; k < lanes; ++k)
             sum[k] += wa * static_cast<A>(a[k]) + wb * static_cast<A>(b[k]) + wc * static_cast<A>(c[k]) +
                       wd * static_cast<A>(d[k]);

@@ -1,11 +1,11 @@
-// RoIAlign for f32 and bf16 maps, sixteen channels at a time. What makes it fast:
+// RoIAlign for f32 and bf16 maps, sixteen channels at a time. It is fast for these reasons:
 //   - the samples of a box's cell on one axis fall into few cells of the map: their weights are added up
-//     first, so that a cell of the map is read once for a cell of the box ((g + 1)^2 reads for g x g samples,
-//     not 4 g^2);
-//   - backward goes by rows of the map: what a box gives to a row is first added up over the box's rows,
-//     then spread over columns;
-//   - bands of rows belong to one thread, which adds the boxes in their order: no atomics, and the same bits
-//     on any number of threads.
+//     first, so that a cell of the map is read once per cell of the box ((g + 1)^2 reads for g x g samples
+//     instead of 4 g^2);
+//   - backward iterates over rows of the map: the contributions of a box to a row are first summed over the
+//     box's rows, then spread over columns;
+//   - one thread owns a band of rows and adds the boxes in order: no atomics, and the same bits for any
+//     number of threads.
 #include "core/kernels/roi_align/roi_align.h"
 
 #include <algorithm>
@@ -81,7 +81,7 @@ struct RoiTables {
   bool empty() const { return rows.empty() || columns.empty(); }
 };
 
-// kVectors vectors of channels of one cell; the last one may have `lanes` alone.
+// Computes kVectors vectors of channels of one cell; the last one may have only `lanes` channels.
 template <int kVectors, class T>
 void roi_cell(const T* map, int64_t W, int64_t C, const RoiTables& t, int p, int q, int64_t lanes, T* y) {
   Floats sum[kVectors] = {};
@@ -137,7 +137,7 @@ void add_scaled(float* to, float w, const T* from, int64_t count) {
 
 constexpr int kBandRows = 4;
 
-// Rows [first, last) of a level's map of an image, and what has a part of them.
+// Rows [first, last) of a level's map of an image, and the boxes that touch them.
 struct RoiBand {
   int level, image, first, last;
   std::vector<int64_t> boxes = {};
@@ -199,7 +199,7 @@ void backward_typed(const RoiBoxes& boxes, const Tensor& dy, std::vector<Tensor>
     for (int64_t r = begin; r < end; ++r) tables[static_cast<size_t>(r)] = RoiTables(boxes, r);
   });
   const std::vector<RoiBand> bands = make_bands(boxes, tables, dlevels);
-  // The most work first, dealt out in turns.
+  // The most expensive bands come first and are dealt out in turns.
   std::vector<size_t> order(bands.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::ranges::stable_sort(order, std::greater{}, [&](size_t b) { return bands[b].cost; });

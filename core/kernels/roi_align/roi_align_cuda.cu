@@ -1,7 +1,7 @@
-// RoIAlign in f32 and bf16. Forward: a block has a row of a box's cells; what a cell of the box reads of an
-// axis is added up once, in shared memory, so that a cell of the map is read once for it ((g + 1)^2 reads for
-// g x g samples, not 4 g^2), 16 bytes of channels at a time. Backward: a block has a tile of a map. It first
-// looks which boxes touch the tile, and adds these up in their order: no atomics.
+// RoIAlign in f32 and bf16. Forward: a block has a row of a box's cells; the weights of a box's cell on each
+// axis are added up once, in shared memory, so that a cell of the map is read once for it ((g + 1)^2 reads
+// for g x g samples instead of 4 g^2), 16 bytes of channels at a time. Backward: a block has a tile of a map.
+// It first determines which boxes touch the tile and adds these up in order: no atomics.
 #include "core/kernels/roi_align/roi_align.h"
 #include "core/kernels/roi_align/roi_samples.h"
 #include "core/runtime/cuda/block.h"
@@ -10,12 +10,11 @@ namespace saccade::kernels {
 namespace {
 
 constexpr int kThreads = 256, kWarps = kThreads / cuda::kWarp;
-constexpr int kMaxSize = 16;  // cells of a box's side
-constexpr int kMaxCells =
-    16;  // of the map in a cell of the box, on an axis; more are computed where they are needed
-constexpr int kTile = 8;  // cells of the map a side
+constexpr int kMaxSize = 16;   // cells per side of a box
+constexpr int kMaxCells = 16;  // of the map per cell of the box, on an axis; more are computed on demand
+constexpr int kTile = 8;       // cells of the map per side
 
-constexpr int kPackThreads = 32;  // have neighbouring packs of channels, the others further cells
+constexpr int kPackThreads = 32;  // have neighbouring packs of channels; other threads have other cells
 constexpr int kGroups = kThreads / kPackThreads;
 
 template <class T>
@@ -42,7 +41,7 @@ struct Reach {
 template <class T, int V>
 __global__ void __launch_bounds__(kThreads)
     roi_align_forward_rows(RoiBoxes boxes, LevelMaps<const T> maps, T* y, int packs) {
-  SACCADE_SHARED(Reach, reach, kMaxSize + 1);  // of the columns, and of the row
+  SACCADE_SHARED(Reach, reach, kMaxSize + 1);  // of the columns and of the row
   SACCADE_SHARED(float, across, kMaxSize* kMaxCells);
   SACCADE_SHARED(float, down, kMaxCells);
   const int size = boxes.size, thread = static_cast<int>(threadIdx.x),
@@ -97,7 +96,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// Whether samples of the axis may have a part of cells [first, first + kTile).
+// Returns whether samples of the axis may contribute to cells [first, first + kTile).
 __device__ bool touches_tile(const RoiAxis<float>& axis, int first, int size) {
   const float end = math::fma(static_cast<float>(size), axis.bin, axis.start);
   return axis.samples > 0 && axis.start <= static_cast<float>(first + kTile) &&
@@ -110,7 +109,7 @@ __global__ void __launch_bounds__(kThreads, 2)
     roi_align_backward_tiles(RoiBoxes boxes, const T* dy, T* dx, int level, int tiles_across, int packs) {
   SACCADE_SHARED(int, list, kThreads);
   SACCADE_SHARED(int, counts, kWarps);
-  SACCADE_SHARED(float, weights, 2 * kTile * kMaxSize);  // of the tile's rows and columns in the box's
+  SACCADE_SHARED(float, weights, 2 * kTile * kMaxSize);  // of the tile's rows and columns in the box's cells
   SACCADE_SHARED(int, begins, 2 * kTile);
   SACCADE_SHARED(int, ends, 2 * kTile);
   constexpr int kCells = kTile * kTile / kGroups;
@@ -137,7 +136,7 @@ __global__ void __launch_bounds__(kThreads, 2)
     }
     if (touches) list[before] = static_cast<int>(own);
     for (int b = 0; b < all; ++b) {
-      __syncthreads();  // the list is there, and the weights of the box before are read
+      __syncthreads();  // the list is complete, and the previous box's weights have been read
       const int64_t r = list[b];
       // Thread t: row or column t / kMaxSize of the tile, cell t % kMaxSize of the box.
       const int line = thread / kMaxSize, cell = thread % kMaxSize;
@@ -181,7 +180,7 @@ __global__ void __launch_bounds__(kThreads, 2)
         }
       }
     }
-    __syncthreads();  // before the list is another
+    __syncthreads();  // before the list changes
   }
   if (pack >= packs) return;
 #pragma unroll

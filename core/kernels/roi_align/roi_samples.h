@@ -1,6 +1,6 @@
-// Where the samples of a box lie, on one axis: RoIAlign is separable, so the weight of a map's cell in a cell
-// of the box is the product of the two axes' weights. A position is computed in one way only, with explicit
-// fused products: kernels that meet it again must find it in the same cell, to the bit.
+// The samples of a box on one axis: RoIAlign is separable, so the weight of a map's cell in a cell of the box
+// is the product of the two axes' weights. A position is always computed in the same way, with explicit fused
+// products: kernels that compute it again must find it in the same cell, to the bit.
 #pragma once
 
 #include <cmath>
@@ -11,7 +11,7 @@
 namespace saccade::kernels {
 inline namespace SACCADE_SIDE {
 
-// A sample between the centres of two cells of an axis; both weights are 0 for one outside.
+// A sample between the centres of two cells of an axis; both weights are 0 outside.
 template <class A>
 struct RoiSample {
   int low = 0, high = 0;
@@ -40,7 +40,7 @@ struct RoiSample {
 template <class A>
 struct RoiAxis {
   A start = 0, bin = 0, step = 0;  // of the box's first cell, of a cell, between samples; in cells of the map
-  int samples = 0;                 // of a cell
+  int samples = 0;                 // per cell
   int length = 0;                  // of the map
 
   // first, last: the box's corners on this axis
@@ -50,7 +50,7 @@ struct RoiAxis {
     const A scale = A(1) / static_cast<A>(stride);
     A width = static_cast<A>(last) * scale - static_cast<A>(first) * scale;
     if (!aligned && width < 1) width = 1;
-    // Not so for a NaN.
+    // NaNs return here too.
     if (!(width > 0 && width < A(1e9) && first > -1e9f)) return axis;
     axis.start = math::fma(static_cast<A>(first), scale, aligned ? A(-0.5) : A(0));
     axis.bin = width / static_cast<A>(size);
@@ -65,20 +65,20 @@ struct RoiAxis {
     const A begin = math::fma(static_cast<A>(cell), bin, start);
     return RoiSample<A>::at(math::fma(static_cast<A>(i) + A(0.5), step, begin), length);
   }
-  // Of the map's cell in the box's cell, a sum over samples.
+  // The weight of the map's cell in the box's cell: a sum over samples.
   SACCADE_HD A weight(int map_cell, int cell) const {
     A sum = 0;
     for (int i = 0; i < samples; ++i) sum += sample(cell, i).of(map_cell);
     return sum;
   }
-  // The box's cells [first, last) that may have a part of the map's cell.
+  // The box's cells [first, last) to which the map's cell may contribute.
   SACCADE_HD void cells(int map_cell, int size, int* first, int* last) const {
     const A low = (static_cast<A>(map_cell - 1) - start) / bin - 1;
     const A high = (static_cast<A>(map_cell + 1) - start) / bin + 2;
     *first = low > 0 ? (low < static_cast<A>(size) ? static_cast<int>(low) : size) : 0;
     *last = high < static_cast<A>(size) ? (high > 0 ? static_cast<int>(high) : 0) : size;
   }
-  // Whether no sample touches the map's cell, for sure.
+  // Returns true if certainly no sample touches the map's cell.
   SACCADE_HD bool misses(int map_cell, int size) const {
     const A end = math::fma(static_cast<A>(size), bin, start);
     return samples == 0 || static_cast<A>(map_cell + 1) < start || static_cast<A>(map_cell - 1) > end;
@@ -90,7 +90,7 @@ SACCADE_HD A roi_mean(const RoiAxis<A>& y, const RoiAxis<A>& x) {
   return A(1) / (static_cast<A>(y.samples) * static_cast<A>(x.samples));
 }
 
-// The boxes, and the levels' sizes, for kernels.
+// The boxes and the levels' sizes, for kernels.
 struct RoiBoxes {
   const float* rois;
   const int64_t *levels, *images;
@@ -124,7 +124,7 @@ struct RoiBoxes {
       C = static_cast<int>(maps[l].dim(3));
     }
   }
-  // Whether box r is on a map at all.
+  // Returns whether box r is on an existing map.
   SACCADE_HD bool has_map(int64_t r) const {
     return levels[r] >= 0 && levels[r] < level_count && images[r] >= 0 && images[r] < N &&
            height[levels[r]] > 0;

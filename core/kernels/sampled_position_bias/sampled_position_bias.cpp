@@ -18,7 +18,7 @@ struct BiasInputs {
   }
   SACCADE_HD int64_t group_heads() const { return H / G; }
   SACCADE_HD int64_t cells() const { return Th * Tw; }
-  // Entries per unit of (query - key) / 2.
+  // The number of entries per unit of (query - key) / 2.
   SACCADE_HD A scale(int64_t size) const { return static_cast<A>(size - 1) * A(0.5); }
   SACCADE_HD Bilinear<A> sample(int64_t n, int64_t g, int64_t q, int64_t s) const {
     const A* a = query + ((query_n == 1 ? 0 : n) * Q + q) * 2;
@@ -78,7 +78,7 @@ struct KeyGradient {  // i = (n * G + g) * S + s
 };
 
 template <class A>
-struct QueryGradient {  // i over the rows of query: n * Q + q, or q for all images
+struct QueryGradient {  // i: rows of query, n * Q + q, or q for all images
   BiasInputs<A> p;
   const A* dbias;
   A* dquery;
@@ -97,7 +97,7 @@ template <class A>
 struct TableGradient {  // i = n * H + h owns part i
   BiasInputs<A> p;
   const A* dbias;
-  A* parts;  // [N, H, Th, Tw], zero
+  A* parts;  // [N, H, Th, Tw], initially zero
   SACCADE_HD void operator()(int64_t i) const {
     int64_t n = i / p.H, h = i % p.H;
     A* part = parts + i * p.cells();

@@ -1,6 +1,6 @@
-// Sampled position bias in f32. The heads of a group share their positions, so the tables of four heads lie
-// interleaved: a corner is one vector of four, and so is its gradient. A border of zeros spares the tests of
-// the corners. The positions of a row of keys are computed sixteen at a time.
+// Sampled position bias in f32. The heads of a group share their positions, so the tables of four heads are
+// interleaved: a corner is one vector of four, and so is its gradient. A border of zeros avoids tests of the
+// corners. The positions of a row of keys are computed sixteen at a time.
 #include "core/kernels/sampled_position_bias/sampled_position_bias.h"
 
 #include "core/kernels/common/lane_vector.h"
@@ -15,7 +15,7 @@ using namespace cpu;
 
 using Quad = float __attribute__((vector_size(16)));
 constexpr int64_t kQuad = 4;
-constexpr int64_t kBorder = 2;  // positions outside are moved where both corners are in it
+constexpr int64_t kBorder = 2;  // positions outside move to where both corners are in it
 
 Quad load_quad(const float* p) {
   Quad v;
@@ -27,7 +27,7 @@ void store_quad(float* p, Quad v) { std::memcpy(p, &v, sizeof v); }
 struct BiasShape {
   const float *table, *query, *key;
   int64_t N, H, Th, Tw, Q, G, S, query_n;
-  int64_t heads, quads;  // of a group
+  int64_t heads, quads;  // per group
   int64_t width, cells;  // of a table with its border
   int64_t Sp;            // S in whole vectors
 
@@ -57,7 +57,7 @@ struct BiasShape {
   int64_t lanes(int64_t quad) const { return std::min(kQuad, heads - quad * kQuad); }
 };
 
-// [G, quads, cells, 4], zeros in the border and in the lanes behind the last head.
+// [G, quads, cells, 4], zeros in the border and in the lanes after the last head.
 LaneVector<float> pack_tables(const BiasShape& p) {
   LaneVector<float> packed(static_cast<size_t>(p.G * p.quads * p.packed_size()));
   for (int64_t i = 0; i < p.G * p.quads; ++i) {
@@ -107,8 +107,8 @@ struct Row {
   }
 
  private:
-  // The corner, counted from the border's first cell, and the fraction. Positions that touch no entry, NaN
-  // included, go into the border.
+  // Returns the corner, counted from the border's first cell, and sets the fraction. Positions that touch no
+  // entry, including NaNs, go to the border.
   static Ints split(Floats x, int64_t size, float* fraction) {
     x = select(x > -1.0f, x, broadcast(-2.0f));
     x = min(x, broadcast(static_cast<float>(size)));
@@ -118,7 +118,7 @@ struct Row {
   }
 };
 
-// Four values of each of four rows, transposed: lane l of out[s] is value s of row l. Absent rows give zeros.
+// Transposes four values of each of four rows: lane l of out[s] is value s of row l. Missing rows give zeros.
 void load_transposed(const float* rows, int64_t stride, int64_t count, int64_t lanes, Quad (&out)[4]) {
   if (count == 4 && lanes == 4) {
     Quad a = load_quad(rows), b = load_quad(rows + stride), c = load_quad(rows + 2 * stride),
@@ -172,7 +172,7 @@ void forward_cpu(const Tensor& table, const Tensor& query, const Tensor& key, Te
   });
 }
 
-// Owner of one group of one image.
+// The owner of one group of one image.
 class GroupGradient {
  public:
   GroupGradient(const BiasShape& p, const LaneVector<float>& packed, const float* dbias)
@@ -184,7 +184,7 @@ class GroupGradient {
         dx_(static_cast<size_t>(p.Sp * kQuad)),
         dy_(dx_.size()) {}
 
-  // table_part [heads, Th, Tw], query_part [Q, 2], dkey [S, 2]: null ones are skipped.
+  // table_part [heads, Th, Tw], query_part [Q, 2], dkey [S, 2]; null ones are skipped.
   void run(int64_t n, int64_t g, float* table_part, float* query_part, float* dkey) {
     std::fill(table_.begin(), table_.end(), 0.0f);
     std::fill(dx_.begin(), dx_.end(), 0.0f);
@@ -273,7 +273,7 @@ void backward_cpu(const Tensor& table, const Tensor& query, const Tensor& key, c
   });
   if (dtable.defined()) sum_to_shape(table_parts, 1, dtable);
   if (dquery.defined()) {
-    Tensor sum = dquery.reshape({p.query_n, 1, p.Q, 2});  // the images that share a row of query are added
+    Tensor sum = dquery.reshape({p.query_n, 1, p.Q, 2});  // adds the images that share a row of query
     sum_to_shape(query_parts.reshape({p.query_n, p.N / p.query_n * p.G, p.Q, 2}), 1, sum);
   }
 }

@@ -2,13 +2,13 @@
 // group.
 //   * Forward: a thread has a pair and writes the group's heads; neighbours have neighbouring keys.
 //   * Gradients of queries: a warp has a query and a group, its lanes the keys. Of keys: a lane has a key,
-//     the eight warps of a block share a run of the queries, of which there are several where the keys make
-//     few blocks. All end in sums of a fixed order.
+//     and the eight warps of a block share a run of the queries; there are several runs if the keys make few
+//     blocks. All end in sums of a fixed order.
 //   * Gradient of the table: a block has a head of an image, a range of pairs and as many cells as fit into
 //     shared memory, and adds there with integer atomics, whose order does not matter. A contribution becomes
-//     a whole multiple of 2^-38 of the largest |dbias| of the pairs (rounded up to a power of two), in two
-//     halves of 19 bits: 2048 pairs, of which each meets a cell once, can overflow neither. Then the halves
-//     are added to 64-bit sums. Where some dbias is not finite the block's cells become NaN.
+//     an integer multiple of 2^-38 of the largest |dbias| of the pairs (rounded up to a power of two), in two
+//     halves of 19 bits: 2048 pairs, each of which touches a cell once, can overflow neither. Then the halves
+//     are added to 64-bit sums. If a dbias is not finite, the block's cells become NaN.
 #include "core/kernels/sampled_position_bias/sampled_position_bias.h"
 
 #include "core/kernels/common/samples_cuda.h"
@@ -20,15 +20,15 @@ namespace {
 using namespace cuda;
 
 constexpr int kThreads = 256, kWarps = kThreads / kWarp;
-constexpr int kPeriod = 2048;  // pairs between two foldings of the halves
+constexpr int kPeriod = 2048;  // pairs before the halves are added to the sums
 constexpr int kHalfBits = 19;
-constexpr int kMaxCells = (48 << 10) / 16 - 32;  // of a block in shared memory, 16 bytes a cell
+constexpr int kMaxCells = (48 << 10) / 16 - 32;  // cells of a block in shared memory, 16 bytes each
 
 struct Bias {
   const float *table, *query, *key;
   int N, H, Th, Tw, Q, G, S, query_n;
 
-  __device__ __forceinline__ int heads() const { return H / G; }  // of a group
+  __device__ __forceinline__ int heads() const { return H / G; }  // per group
   __device__ __forceinline__ int cells() const { return Th * Tw; }
   __device__ __forceinline__ float scale_x() const { return static_cast<float>(Tw - 1) * 0.5f; }
   __device__ __forceinline__ float scale_y() const { return static_cast<float>(Th - 1) * 0.5f; }
@@ -38,7 +38,7 @@ struct Bias {
     return SamplePoint::at(((a.x[0] - b.x[0]) * 0.5f + 1) * scale_x(),
                            ((a.x[1] - b.x[1]) * 0.5f + 1) * scale_y(), Th, Tw);
   }
-  // Of pair 0 of a head of an image.
+  // The index of pair 0 of a head of an image.
   __device__ __forceinline__ int64_t pairs(int n, int h) const {
     return (static_cast<int64_t>(n) * H + h) * Q * S;
   }
@@ -47,7 +47,7 @@ struct Bias {
 #pragma unroll
     for (int c = 0; c < 4; ++c) cell[c] = p.cell(c, Th, Tw);
   }
-  // Adds the derivatives by the position of a pair, over the group's heads.
+  // Adds the derivatives with respect to the position of a pair, over the group's heads.
   __device__ __forceinline__ void add_slopes(const float* dbias, int n, int g, int q, int s, float& dx,
                                              float& dy) const {
     SamplePoint p = point(n, g, q, s);
@@ -122,7 +122,7 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 // parts [N, chunks, H, cells]. Grid: (chunks of pairs, heads of images, ranges of cells); 16 bytes of shared
-// memory a cell of a range.
+// memory per cell of a range.
 __global__ void __launch_bounds__(kThreads)
     table_gradients(Bias b, int chunk, int range, const float* __restrict__ dbias, float* parts) {
   SACCADE_DYNAMIC_SHARED(int64_t, sums);
@@ -141,7 +141,7 @@ __global__ void __launch_bounds__(kThreads)
   }
   if (tid == 0) largest[0] = 0;
   __syncthreads();
-  unsigned most = 0;  // bits of |d| are ordered like |d|, those of infinities and NaN last
+  unsigned most = 0;  // bits of |d| are ordered like |d|; infinities and NaN come last
   for (int i = begin + tid; i < end; i += kThreads) {
     unsigned bits = std::bit_cast<unsigned>(d[i]) & 0x7FFFFFFFu;
     if (bits > most) most = bits;
@@ -158,7 +158,7 @@ __global__ void __launch_bounds__(kThreads)
     for (int i = first + tid; i < end && i < first + kPeriod; i += kThreads) {
       SamplePoint p = b.point(n, g, i / b.S, i % b.S);
       const int row = p.y0 * b.Tw - first_cell;
-      if (row >= cells || row + 2 * b.Tw <= 0) continue;  // both rows of cells are of other blocks
+      if (row >= cells || row + 2 * b.Tw <= 0) continue;  // both rows of cells belong to other blocks
       int cell[4];
       b.corners(p, cell);
 #pragma unroll
@@ -213,7 +213,7 @@ void backward_cuda(const Tensor& table, const Tensor& query, const Tensor& key, 
   const int64_t groups = int64_t{b.N} * b.G;
   auto scratch = [](const Shape& shape) { return Tensor::empty(shape, DType::kF32, Device::kCuda); };
   if (dkey.defined()) {
-    // Enough blocks for a large GPU, of which a warp has some queries.
+    // Enough blocks for a large GPU, with several queries per warp.
     constexpr int64_t kBlocks = 1024, kMinQueries = 8 * kWarps;
     const int64_t blocks = ceil_div(b.S, kWarp);
     const int64_t most = std::clamp<int64_t>(kBlocks / (blocks * groups), 1, ceil_div(b.Q, kMinQueries));

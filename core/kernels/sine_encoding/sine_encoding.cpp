@@ -8,7 +8,7 @@
 namespace saccade::kernels {
 namespace {
 
-// Channels c and c + 1 (where there is one) of the encoding of one coordinate.
+// Writes channels c and c + 1 (if it exists) of the encoding of one coordinate.
 SACCADE_HD void encode_pair(double coordinate, double temperature, int64_t c, int64_t channels, float* out) {
   double angle = coordinate / std::pow(temperature, static_cast<double>(c) / static_cast<double>(channels));
   out[c] = static_cast<float>(std::sin(angle));
@@ -32,14 +32,14 @@ void sine_encoding_generic(const Tensor& x, double temperature, Tensor& y) {
            100);
 }
 
-// The axes of all levels and images one below the other: [N, A, C / 2], A the rows and columns of all levels.
+// The axes of all levels and images, concatenated: [N, A, C / 2], A the rows and columns of all levels.
 struct Axes {
   FeatureLevels levels;
   int64_t cells = 0;
   explicit Axes(const FeatureLevels& l) : levels(l) {
     for (const MapSize& map : l) cells += map.height + map.width;
   }
-  // The first of a level: its rows, then its columns.
+  // The first entry of a level: its rows, followed by its columns.
   SACCADE_HD int64_t start(int64_t level) const {
     int64_t at = 0;
     for (int64_t l = 0; l < level; ++l) at += levels[l].height + levels[l].width;
@@ -52,7 +52,7 @@ struct EncodeAxes {
   const int64_t* valid;
   float* table;
   double offset, temperature;
-  int64_t channels, pairs;  // of an axis
+  int64_t channels, pairs;  // per axis
   SACCADE_HD void operator()(int64_t i) const {
     const int64_t row = i / pairs, n = row / axes.cells;
     int64_t level = 0, cell = row % axes.cells;
@@ -70,7 +70,7 @@ struct EncodeAxes {
 
 constexpr bool kSideBySide = kCompiledDevice == Device::kCuda;  // neighbouring threads write neighbours
 
-// A token of one level, or on the GPU four of its channels.
+// Computes a token of one level, or on the GPU four of its channels.
 struct JoinAxes {
   Axes axes;
   const float* table;

@@ -1,5 +1,5 @@
-// Sines and cosines of coordinates, the position encodings of the DETR family. Computed in f64: the angles of
-// far cells have many turns.
+// Sines and cosines of coordinates, the position encodings of the DETR family. Computed in f64, since the
+// angles of far cells have many turns.
 #pragma once
 
 #include <vector>
@@ -13,10 +13,10 @@ namespace saccade::kernels {
 // C). Contiguous.
 inline Kernel<void(const Tensor& x, double temperature, Tensor& y)> sine_encoding{"sine_encoding"};
 
-// Of the cells of maps (Carion et al. 2020), whose valid parts are i64 [N, L, 2] as in feature_grid.h. maps:
-// one f32 tensor a level, [N, H * W, C], or [1, H * W, C] where the valid part is that of image 0 in all
-// images. The first half of the channels encodes y, the second x, each (cell + 1 + offset) / (valid size +
-// 1e-6) turns; cells in the padding repeat the last valid one.
+// The encodings of the cells of maps (Carion et al. 2020), whose valid parts are i64 [N, L, 2] as in
+// feature_grid.h. maps: one f32 tensor per level, [N, H * W, C], or [1, H * W, C] if the valid part is that
+// of image 0 in all images. The first half of the channels encodes y, the second x, each as (cell + 1 +
+// offset) / (valid size + 1e-6) turns; cells in the padding repeat the last valid one.
 inline Kernel<void(const Tensor& valid, const FeatureLevels& levels, double offset, double temperature,
                    std::vector<Tensor>& maps)>
     sine_maps{"sine_maps"};

@@ -5,7 +5,7 @@
 
 namespace saccade::kernels {
 
-// y = exp(x - max) / sum of it, a row at a time
+// y = exp(x - max) / sum of exp(x - max), per row
 inline Kernel<void(const Tensor& x, Tensor& y)> softmax{"softmax"};
 // dx = y (dy - dot(y, dy))
 inline Kernel<void(const Tensor& y, const Tensor& dy, Tensor& dx)> softmax_backward{"softmax_backward"};

@@ -1,5 +1,5 @@
-// Softmax and its logarithm on the GPU for f32: 1 to 32 lanes of a warp share a row that fits in their
-// registers, a block takes a longer one. Loads and stores are of 16 bytes where rows are aligned to them.
+// Softmax and its logarithm on the GPU for f32: 1 to 32 lanes of a warp share a row that fits their
+// registers; a block takes a longer one. Loads and stores have 16 bytes if rows are aligned to that.
 #include "core/kernels/softmax/softmax.h"
 
 #include "core/runtime/cuda/block.h"
@@ -12,12 +12,12 @@ using cuda::Pack;
 
 constexpr int kThreads = 128;     // of a block with many rows
 constexpr int kRowThreads = 256;  // of a block with one
-constexpr int kMaxItems = 4;      // packs a lane holds
+constexpr int kMaxItems = 4;      // packs per lane
 constexpr float kMinusInfinity = -__builtin_huge_valf();
 
 __device__ __forceinline__ float larger(float a, float b) { return b > a ? b : a; }
 
-// Over `lanes` neighbouring lanes, a power of two; in each of them.
+// The maximum over `lanes` neighbouring lanes, a power of two; in each of them.
 __device__ __forceinline__ float group_max(float value, int lanes) {
   for (int step = lanes / 2; step > 0; step /= 2)
     value = larger(value, __shfl_xor_sync(cuda::kAllLanes, value, step));
@@ -28,7 +28,7 @@ __device__ __forceinline__ float group_sum(float value, int lanes) {
   return value;
 }
 
-// The place of a thread where several lanes share a row: its packs begin at `at` + i * step for i < kItems.
+// A thread's place if lanes share a row: its packs begin at `first` + i * lanes * kPack for i < kItems.
 template <int kPack, int kItems>
 struct Lanes {
   int64_t row;
@@ -41,7 +41,7 @@ struct Lanes {
         first(static_cast<int>(threadIdx.x) % lanes_ * kPack),
         n(n_),
         inside(row < rows) {}
-  // f(i, offset of pack i in the tensor) for the packs that there are
+  // Calls f(i, offset of pack i in the tensor) for the existing packs.
   template <class F>
   __device__ __forceinline__ void each(const F& f) const {
 #pragma unroll
@@ -100,7 +100,7 @@ __global__ void __launch_bounds__(kThreads)
   });
 }
 
-// One row a block. The row is read twice; its sum follows the maximum as it grows.
+// One row per block. The row is read twice; its sum is rescaled as the maximum grows.
 template <bool kLog, int kPack>
 __global__ void __launch_bounds__(kRowThreads) softmax_long_rows(const float* x, float* y, int64_t n) {
   SACCADE_SHARED(float, scratch, cuda::kWarp);
@@ -122,7 +122,7 @@ __global__ void __launch_bounds__(kRowThreads) softmax_long_rows(const float* x,
   if (threadIdx.x % cuda::kWarp == 0) tops[threadIdx.x / cuda::kWarp] = top;
   __syncthreads();
   for (int w = 0; w < kRowThreads / cuda::kWarp; ++w) top = larger(top, tops[w]);
-  // Where nothing was larger than minus infinity the sum is 0, or NaN.
+  // If nothing was larger than minus infinity, the sum is 0 or NaN.
   total = cuda::block_sum(own == kMinusInfinity ? total : total * math::exp(own - top), scratch);
   float scale = kLog ? math::log(total) : 1 / total;
   for (int64_t i = first; i < n; i += kRowThreads * kPack) {
@@ -151,7 +151,7 @@ __global__ void __launch_bounds__(kRowThreads)
   }
 }
 
-// How rows of n elements in packs are laid over threads. items 0: a block takes a row.
+// The distribution of rows of n elements, in packs, over threads. items 0: a block takes a row.
 struct RowLayout {
   int items, lanes;
   int64_t blocks;

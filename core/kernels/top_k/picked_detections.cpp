@@ -10,7 +10,7 @@ struct PickDetection {
   const int64_t* indices;
   float* rows;
   int64_t queries, columns, classes, picks;
-  // 1 + the place of the first number that is not finite in part number `part` of `picks`, or 0.
+  // Returns 1 + the index of the first non-finite number in part number `part` of `picks`, or 0.
   SACCADE_HD int64_t first_bad(const float* values, int64_t count, int64_t part) const {
     const int64_t each = (count + picks - 1) / picks;
     for (int64_t i = part * each; i < (part + 1) * each && i < count; ++i)

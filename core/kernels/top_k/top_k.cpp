@@ -6,7 +6,7 @@
 namespace saccade::kernels {
 namespace {
 
-// An element's place is the number of those that come before it: no order of work, so it is the reference.
+// An element's place is the number of elements before it. This has no order of work, so it is the reference.
 struct PlaceElement {
   const float* scores;
   int64_t* indices;

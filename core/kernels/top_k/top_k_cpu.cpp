@@ -1,4 +1,4 @@
-// The largest of a row by a partial sort, a row a thread.
+// The largest elements of a row by a partial sort, one row per thread.
 #include <algorithm>
 #include <numeric>
 #include <vector>

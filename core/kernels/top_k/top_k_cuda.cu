@@ -1,7 +1,7 @@
 // The largest elements of a row by one block: a radix select finds the last of them, digit by digit from the
-// top, then those from it on are collected and sorted. Ranks are unique,
-// so the order in which threads find them does not matter. Of a long row a block takes a part; what the parts
-// give is a row again. Parts are in order and each one's picks are sorted, so equal scores stay in order.
+// top; then all from that rank on are collected and sorted. Ranks are unique, so the order in which threads
+// find them does not matter. Blocks divide a long row into parts, and the parts' results form a row again.
+// Parts are in order and each one's picks are sorted, so equal scores stay in order.
 #include <algorithm>
 #include <bit>
 
@@ -17,10 +17,10 @@ using namespace cuda;
 constexpr int kThreads = 512;
 constexpr int kDigitBits = 8, kDigits = 1 << kDigitBits;
 constexpr int64_t kMaxPicks = 8192;  // whose ranks fill 64 KiB of shared memory
-constexpr int64_t kPart = 32768;     // columns of a row that a block takes
+constexpr int64_t kPart = 32768;     // columns of a row per block
 
-// An element's rank: the greater, the earlier it comes. The score, in the order of unsigned integers, above
-// the index counted from the row's end.
+// An element's rank: greater ranks come earlier. The upper bits are the score, ordered as an unsigned
+// integer; the lower bits are the index counted from the row's end.
 struct Ranks {
   const float* scores;
   int64_t columns;
@@ -36,7 +36,7 @@ struct Ranks {
   }
 };
 
-// The least rank of the `picks` greatest, or a number below it and above all others.
+// Returns the least of the `picks` greatest ranks, or a number between it and the next lower rank.
 __device__ uint64_t least_of_top(const Ranks& ranks, int picks, int* counts, int* found) {
   const auto thread = static_cast<int>(threadIdx.x);
   uint64_t least = 0;
@@ -49,7 +49,7 @@ __device__ uint64_t least_of_top(const Ranks& ranks, int picks, int* counts, int
       if (rank >> shift >> kDigitBits == known) atomicAdd(&counts[rank >> shift & (kDigits - 1)], 1);
     }
     __syncthreads();
-    // counts[d] becomes the number of ranks with this digit or a greater one.
+    // Sets counts[d] to the number of ranks with this digit or a greater one.
     for (int step = 1; step < kDigits; step *= 2) {
       const int more = thread + step < kDigits ? counts[thread + step] : 0;
       __syncthreads();
@@ -73,9 +73,9 @@ __device__ uint64_t least_of_top(const Ranks& ranks, int picks, int* counts, int
   }
 }
 
-// A row's or, of shorter parts, part's best: their indices, which `names` has where it is given, and scores
-// where wanted. A part that has fewer than `picks` ends in NaNs. places: the power of two from `picks` on.
-// Grid: (rows, parts).
+// Selects the best of a row or of its parts of `part` columns: their indices, taken from `names` if given,
+// and their scores if wanted. A part with fewer than `picks` elements ends in NaNs. places: the smallest
+// power of two that is at least `picks`. Grid: (rows, parts).
 __global__ void __launch_bounds__(kThreads)
     select_top(const float* scores, const int64_t* names, int64_t columns, int64_t part, int index_bits,
                int picks, int places, int64_t* indices, float* best) {
@@ -98,7 +98,7 @@ __global__ void __launch_bounds__(kThreads)
     if (rank >= least) chosen[atomicAdd(&found[0], 1)] = rank;
   }
   __syncthreads();
-  // Bitonic sort, the greatest first.
+  // Bitonic sort, greatest first.
   for (int size = 2; size <= places; size *= 2) {
     for (int stride = size / 2; stride > 0; stride /= 2) {
       for (int t = thread; t < places / 2; t += kThreads) {
@@ -120,7 +120,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// The best of each part of `part` columns.
+// Selects the best of each part of `part` columns.
 void select_of_parts(const Tensor& scores, const Tensor& names, int64_t part, Tensor& indices, Tensor* best,
                      int64_t picks) {
   const int64_t columns = scores.dim(1), parts = ceil_div(columns, part);
@@ -135,7 +135,7 @@ void select_of_parts(const Tensor& scores, const Tensor& names, int64_t part, Te
 void top_k_cuda(const Tensor& scores, Tensor& indices) {
   const int64_t rows = scores.dim(0), picks = indices.dim(1);
   Tensor left = scores, names;
-  // Parts pay where they leave at most half of a row.
+  // Parts pay if they leave at most half of a row.
   for (int64_t parts; parts = ceil_div(left.dim(1), kPart), 2 * parts * picks <= left.dim(1) && parts > 1;) {
     Tensor best = Tensor::empty({rows, parts * picks}, DType::kF32, scores.device()),
            named = Tensor::empty(best.shape(), DType::kI64, scores.device());
@@ -150,7 +150,7 @@ bool few_enough(const Tensor& scores, const Tensor& indices) {
          scores.dim(0) <= INT32_MAX;
 }
 
-// A warp a row.
+// One warp per row.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     row_maxima(const T* x, acc_t<T>* y, int64_t rows, int64_t columns) {

@@ -60,7 +60,7 @@ struct InverseSigmoid {
   A eps;
   SACCADE_HD T operator()(T x) const {
     A v(x), w = A(1) - v, e = eps;
-    v = v < e ? e : v;  // comparisons that let NaN through
+    v = v < e ? e : v;  // comparisons that preserve NaN
     v = v > A(1) ? A(1) : v;
     w = w < e ? e : w;
     w = w > A(1) ? A(1) : w;

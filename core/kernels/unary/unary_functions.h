@@ -1,5 +1,5 @@
-// The elementwise functions of one tensor. To add one: its name in UnaryOp, its functor below, and the
-// functor in UnaryFunctions. Activations (core/kernels/activation/activations.h) are unary functions too.
+// The elementwise functions of one tensor. To add one: add its name to UnaryOp, its functor below, and the
+// functor to UnaryFunctions. Activations (core/kernels/activation/activations.h) are unary functions too.
 #pragma once
 
 #include <cmath>
@@ -15,7 +15,7 @@ constexpr UnaryOp unary_op(Activation act) {
 
 inline namespace SACCADE_SIDE {
 
-// y = value(x) and dx = gradient(saved, dy); saved is y when kFromValue, otherwise x.
+// y = value(x) and dx = gradient(saved, dy); saved is y if kFromValue, otherwise x.
 struct Exp {
   static constexpr const char* kName = "exp";
   static constexpr bool kFromValue = true;
@@ -61,7 +61,7 @@ struct Tanh {
 
 using UnaryFunctions = FunctionList<Exp, Log, Sqrt, Abs, Square, Sigmoid, Tanh>;  // in the order of UnaryOp
 
-// visit.operator()<F>() with the functor of op
+// Calls visit.operator()<F>() with the functor of op.
 template <class Visit>
 void with_unary(UnaryOp op, Visit&& visit) {
   int index = static_cast<int>(op);

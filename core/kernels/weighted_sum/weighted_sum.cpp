@@ -7,7 +7,7 @@
 namespace saccade::kernels {
 namespace {
 
-constexpr size_t kAtOnce = 128;  // what goes into a kernel's arguments
+constexpr size_t kAtOnce = 128;  // limited by the size of a kernel's arguments
 
 template <class T>
 struct WeightedParts {
@@ -17,7 +17,7 @@ struct WeightedParts {
   SACCADE_HD void operator()(int64_t i) const { parts[i] = *numbers[i] * factors[i]; }
 };
 
-// A pass of its own: in one with the products the sum would not round them.
+// A separate pass: in one pass with the products, the sum would not round them.
 template <class T>
 struct SumInOrder {  // one index
   const T* parts;
@@ -38,7 +38,7 @@ struct ScaledFactors {
   SACCADE_HD void operator()(int64_t i) const { out[i] = factors[i] * *scale; }
 };
 
-// f(begin, count, factors) for this many terms at a time.
+// Calls f(begin, count, factors) for up to kAtOnce terms at a time.
 template <class T, class F>
 void for_terms(std::span<const double> factors, const F& f) {
   for (size_t begin = 0; begin < factors.size(); begin += kAtOnce) {

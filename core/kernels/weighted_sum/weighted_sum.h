@@ -1,4 +1,4 @@
-// A weighted sum of numbers that are in many places.
+// A weighted sum of numbers that are in separate tensors.
 #pragma once
 
 #include <span>

@@ -1,6 +1,6 @@
 // Window attention for f32 and bf16 (see attention_cpu.h). A head's tokens of one window are gathered
-// straight from the map; bias and region mask are laid out once a call as rows of scores. One thread owns a
-// window with all its heads; the sums over windows (table, fillers) are cut into parts by the shape only.
+// directly from the map; bias and region mask are laid out once per call as rows of scores. One thread owns a
+// window with all its heads; the shape determines how sums over windows (table, fillers) are split.
 #include <vector>
 
 #include "core/kernels/attention/attention_cpu.h"
@@ -13,15 +13,15 @@ namespace {
 
 using namespace cpu;
 
-constexpr int64_t kParts = 16;  // of the sums over windows, at most
+constexpr int64_t kParts = 16;  // the maximum for the sums over windows
 
 struct WindowShape {
-  int64_t N, C, heads, D, T, Tp;  // T tokens a window; Tp: padded to whole vectors
+  int64_t N, C, heads, D, T, Tp;  // T tokens per window; Tp: padded to whole vectors
   WindowGeometry map;
   float scale;
   const bool* mask;
   int64_t side;             // of the table
-  LaneVector<float> bias;   // [heads, T, Tp]; -inf behind the last key
+  LaneVector<float> bias;   // [heads, T, Tp]; -inf after the last key
   LaneVector<float> other;  // [3, T, Tp]: what a window at the lower, right or both borders adds
 
   WindowShape(const Tensor& qkv, const Tensor& table, const Tensor& key_mask, const WindowParams& p)
@@ -63,7 +63,7 @@ struct WindowShape {
   int64_t windows() const { return N * map.count(); }
 };
 
-// One head of one window at a time.
+// Processes one head of one window at a time.
 template <class E>
 class WindowWorker {
  public:
@@ -77,7 +77,7 @@ class WindowWorker {
         shifts(tokens.size()),
         totals(tokens.size()) {}
 
-  // `next` is the window after this one; its tokens are fetched into the cache meanwhile.
+  // `next` is the window after this one; its tokens are prefetched into the cache meanwhile.
   void begin_window(int64_t window, int64_t next) {
     n = window / p.map.count();
     next_n = next / p.map.count();
@@ -104,7 +104,7 @@ class WindowWorker {
       shifts[static_cast<size_t>(i)] = row.shift;
       totals[static_cast<size_t>(i)] = row.total;
     }
-    // The rows' sums were at least 1, or 0 where there was no key at all; log turns that into -inf.
+    // The rows' sums are at least 1, or 0 if there was no key at all, which log turns into -inf.
     for (int64_t i = 0; i < p.T; ++i)
       lse[h * p.T + i] = shifts[static_cast<size_t>(i)] + math::log(totals[static_cast<size_t>(i)]);
     for (float& total : totals) total = total == 0 ? 0.0f : 1 / total;
@@ -112,7 +112,7 @@ class WindowWorker {
     store_rows(m.out.data(), p.T, p.D, 1.0f, rows_of(y, 1, 0, h), totals.data());
   }
 
-  // dtable [T, Tp] of this head and dpadding [3C] are added to; null outputs are skipped.
+  // Adds to dtable [T, Tp] of this head and to dpadding [3C]; null outputs are skipped.
   void backward(int64_t h, const E* gradient, const float* lse, E* dqkv, float* dtable, float* dpadding) {
     load_head(h);
     m.load_gradients(p.T, rows_of(gradient, 1, 0, h));
@@ -158,8 +158,8 @@ class WindowWorker {
     m.load_keys(p.scale, inputs(1, h), inputs(2, h));
     m.load_queries(p.T, inputs(0, h));
   }
-  // The head's `parts` vectors of token t of the next window: a gather of 128 bytes here and there would wait
-  // for the memory.
+  // Prefetches the head's `parts` vectors of token t of the next window: gathers of scattered 128-byte pieces
+  // would wait for the memory.
   void prefetch_next(const E* map, int64_t parts, int64_t h, int64_t t) const {
     int64_t at = next_tokens[static_cast<size_t>(t)];
     if (at < 0) return;
@@ -168,7 +168,7 @@ class WindowWorker {
       for (int64_t d = 0; d < p.D; d += 64 / static_cast<int64_t>(sizeof(E)))
         __builtin_prefetch(from + part * p.C + d, 0, 2);
   }
-  // The scores of row i, sixteen keys at a time.
+  // Returns the scores of row i, sixteen keys at a time.
   auto scores_of(int64_t h, int64_t i) const {
     const float *z = m.scores.data() + i * p.Tp, *bias = p.bias.data() + (h * p.T + i) * p.Tp;
     const float *region = other ? other + i * p.Tp : nullptr, *skip = p.mask ? ignored.data() : nullptr;

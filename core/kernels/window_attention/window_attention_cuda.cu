@@ -1,6 +1,6 @@
 // Window attention forward on the GPU: the kernel of attention_cuda_forward.h over the heads of windows, for
-// f32 and bf16 heads of up to 128 channels. A block takes a head of one window (of more than 64 tokens: 64 of
-// its queries), so that all its reads of the map are rows of the head.
+// f32 and bf16 heads of up to 128 channels. A block takes a head of one window (64 of its queries if the
+// window has more than 64 tokens), so that all its reads of the map are rows of the head.
 #include "core/kernels/window_attention/window_attention_cuda.h"
 
 #include "core/kernels/attention/attention_cuda_forward.h"

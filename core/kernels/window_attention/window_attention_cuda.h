@@ -1,5 +1,5 @@
-// The heads of windows on the GPU: what a block must know of its window is worked out once,
-// into shared memory.
+// The heads of windows on the GPU: a block computes what it needs to know of its window once, into shared
+// memory.
 #pragma once
 
 #include "core/kernels/attention/attention_cuda.h"
@@ -7,9 +7,9 @@
 
 namespace saccade::cuda {
 
-// Shared memory of a block that every GPU since sm_80 gives: what windows are handled here.
+// Shared memory that every GPU since sm_80 gives a block; it limits the windows that are handled here.
 inline constexpr size_t kWindowSharedBytes = 96 << 10;
-// Of it behind the kernel's own, for a Head of WindowTiles.
+// The part of it after the kernel's own, for a Head of WindowTiles.
 inline size_t window_head_bytes(int64_t window) {
   return sizeof(int) * 2 * static_cast<size_t>(window * window) +
          sizeof(float) * static_cast<size_t>((2 * window - 1) * (2 * window - 1));
@@ -29,13 +29,13 @@ struct WindowTiles : kernels::WindowHeads<T> {
     const int* tokens;
     __device__ int token(int i) const { return tokens[i]; }
   };
-  // Behind the tokens: 4 * (y * side + x) + region of each, at (y, x) of the window.
+  // After the tokens: 4 * (y * side + x) + region of each, at (y, x) of the window.
   __device__ const int* codes(const Head& head) const { return head.tokens + queries; }
-  // Behind these: the biases by difference of y * side + x, query less key.
+  // After these: the biases by the difference of y * side + x, query minus key.
   __device__ float bias(const Head& head, int difference) const {
     return reinterpret_cast<const float*>(head.tokens + 2 * queries)[side() * side() / 2 + difference];
   }
-  // All threads of the block; ends with a barrier.
+  // All threads of the block must call it; ends with a barrier.
   __device__ Head head(int64_t number, void* shared) const {
     auto index = static_cast<unsigned>(number);
     int h = static_cast<int>(index % H), w = static_cast<int>(index / H % map.count());

@@ -1,7 +1,7 @@
 // Window attention backward on the GPU for f32 and bf16 heads of up to 128 channels:
-// window_attention_cuda_backward.h where a window is one tile and tensor cores compute, else the kernels of
-// attention_cuda_backward.h over the heads of windows. Sums over windows (the table, the fillers) are cut by
-// the shape.
+// window_attention_cuda_backward.h if a window is one tile and tensor cores are used, otherwise the kernels
+// of attention_cuda_backward.h over the heads of windows. The shape determines how sums over windows (the
+// table, the fillers) are split.
 #include "core/kernels/window_attention/window_attention_cuda_backward.h"
 
 #include "core/runtime/launch.h"
@@ -11,7 +11,7 @@ namespace {
 
 using cuda::Mma;
 
-// Sums by displacement to their rows of the table, which may be made for larger windows.
+// Copies sums by displacement to their rows of the table, which may be made for larger windows.
 struct TableIndex {            // i = row * H + h
   const float* displacements;  // [H, side, side]
   float* dtable;
@@ -24,8 +24,8 @@ struct TableIndex {            // i = row * H + h
   }
 };
 
-// Cuts the windows into runs for some thousand blocks, of which a run has `blocks_a_run`; [1, runs, size] for
-// their sums.
+// Divides the windows into runs so that there are some thousand blocks, `blocks_a_run` per run. Returns
+// [1, runs, size] for their sums.
 template <class Heads>
 Tensor cut_into_runs(Heads& p, int64_t blocks_a_run, int64_t size) {
   constexpr int64_t kBlocks = 4096;
@@ -53,7 +53,7 @@ void launch_tiles(Heads& p, Tensor& dtable) {
            TableIndex{total.data<float>(), dtable.data<float>(), p.side(), p.table_side, p.H});
 }
 
-// Whether there is a window_backward_tiles for heads of kD channels.
+// Whether window_backward_tiles supports heads of kD channels.
 template <Mma kMma, int kD>
 constexpr bool kHasTiles = (kMma == Mma::kTf32 && kD <= 32) || (kMma == Mma::kBf16 && kD <= 64);
 

@@ -1,7 +1,7 @@
-// Window attention backward where a window is one tile (up to 64 tokens) and the products run on tensor
-// cores: a block takes one head of a run of windows and computes each weight once. With queries as rows, dq
-// and the deltas are a warp's own; the weights and the gradients of the scores then go through shared memory
-// to be the transposed factors of dv and dk. The gradients of the bias stay in registers until the run ends
+// Window attention backward if a window is one tile (up to 64 tokens) and the products run on tensor cores: a
+// block takes one head of a run of windows and computes each weight once. With queries as rows, dq and the
+// deltas belong to one warp; the weights and the gradients of the scores then go through shared memory to
+// become the transposed factors of dv and dk. The gradients of the bias stay in registers until the run ends
 // and leave the block folded by displacement.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace saccade::cuda {
 
-constexpr int kWindowRows = 64;  // tokens, at most: four warps of 16
+constexpr int kWindowRows = 64;  // at most this many tokens: four warps of 16
 
 template <Mma kMma, int kD>
 struct WindowBackwardShared {
@@ -34,7 +34,7 @@ struct WindowBackwardShared {
 };
 
 // Block b: head b % H of the windows of run b / H. displacements [runs, H, side, side]: the sums of the
-// gradients of the pairs (q, k) by the place of q as seen from k; null where they are not wanted.
+// gradients of the pairs (q, k) by the position of q relative to k; null if not wanted.
 template <Mma kMma, int kD>
 __global__ void __launch_bounds__(kWindowRows * 2)
     window_backward_tiles(WindowTiles<Stored<kMma>> p, float* displacements) {
@@ -95,7 +95,7 @@ __global__ void __launch_bounds__(kWindowRows * 2)
   }
   if (displacements == nullptr) return;
 
-  // The tiles and weights make room for the sums as f32 [64, 65].
+  // The sums, as f32 [64, 65], replace the tiles and weights.
   __syncthreads();
   auto* sums = reinterpret_cast<float*>(bytes);
   constexpr int kSumStride = kWindowRows + 1;

@@ -1,5 +1,5 @@
-// The windows of a map as heads of attention (attention/attention_heads.h): a head of one window is a head.
-// Rows are read from the map and written to it where they lie.
+// The windows of a map as heads of attention (attention/attention_heads.h): each head of a window is one.
+// Rows are read from and written to their places in the map.
 #pragma once
 
 #include "core/kernels/attention/attention_heads.h"
@@ -9,7 +9,7 @@
 namespace saccade::kernels {
 inline namespace SACCADE_SIDE {
 
-// Rows of a table's side: (2t - 1)^2 for the smallest t that holds them.
+// Returns the side of a table: (2t - 1)^2 rows for the smallest t that holds them.
 inline int side_of_table(const Tensor& table) {
   int side = 1;
   while (table.defined() && int64_t{side} * side < table.dim(0)) side += 2;
@@ -32,7 +32,7 @@ struct WindowHeads {
   T *y = nullptr, *dqkv = nullptr;
   A *lse = nullptr, *delta = nullptr, *dpairs = nullptr;
   A* fillers = nullptr;       // [N, fillers, 2C]: gradients of the keys and values of every filler
-  int64_t group_windows = 1;  // a group of dpairs: one head of so many windows
+  int64_t group_windows = 1;  // a group of dpairs: one head of this many windows
 
   WindowHeads(const Tensor& qkv_map, const Tensor& bias_table, const Tensor& filler, const Tensor& key_mask,
               const WindowParams& params)
@@ -54,13 +54,13 @@ struct WindowHeads {
     y = output.data<T>();
     lse = log_sums.data<A>();
   }
-  // Sets what backward reads and writes, calls run(), in which every filler gets its gradients, and sums
-  // these into dpadding.
+  // Sets the tensors that backward reads and writes, calls run(), which computes the gradients of every
+  // filler, and sums these into dpadding.
   template <class Run>
   void with_gradients(const Tensor& log_sums, const Tensor& dy, Tensor& dqkv_map, Tensor& dpadding,
                       const Run& run) {
     Tensor deltas = log_sums.empty_like(), of_fillers;
-    lse = const_cast<A*>(log_sums.data<A>());  // which is only read
+    lse = const_cast<A*>(log_sums.data<A>());  // it is only read
     delta = deltas.data<A>();
     dy_map = dy.data<T>();
     dqkv = data_or_null<T>(dqkv_map);
@@ -108,8 +108,8 @@ struct WindowHeads {
     return (group / H * group_windows + i) * H + group % H;
   }
 
-  // A token's row of the head in a map of `parts` times C channels; nullptr for a filler and behind the last
-  // token. Heads are those above or others that know their tokens.
+  // Returns a token's row of the head in a map of `parts` times C channels; nullptr for a filler and after
+  // the last token. Heads are those above or others that know their tokens.
   template <class E, class AnyHead>
   SACCADE_HD E* row_of(E* x, const AnyHead& head, int i, int parts, int part) const {
     if (x == nullptr || i >= queries || head.token(i) < 0) return nullptr;
@@ -122,14 +122,14 @@ struct WindowHeads {
   SACCADE_HD const T* query(const auto& head, int i) const { return input(head, i, 0); }
   SACCADE_HD const T* key(const auto& head, int i) const { return input(head, i, 1); }
   SACCADE_HD const T* value(const auto& head, int i) const { return input(head, i, 2); }
-  // The outputs of fillers are cut off.
+  // The outputs of fillers are discarded.
   SACCADE_HD const T* dy(const auto& head, int i) const { return row_of(dy_map, head, i, 1, 0); }
   SACCADE_HD T* output(const auto& head, int i) const { return row_of(y, head, i, 1, 0); }
   SACCADE_HD bool wants_dq() const { return dqkv != nullptr; }
   SACCADE_HD T* dquery(const auto& head, int i) const { return row_of(dqkv, head, i, 3, 0); }
   SACCADE_HD T* dkey(const auto& head, int i) const { return row_of(dqkv, head, i, 3, 1); }
   SACCADE_HD T* dvalue(const auto& head, int i) const { return row_of(dqkv, head, i, 3, 2); }
-  // Of the key (part 0) or value (1).
+  // The gradient of a filler's key (part 0) or value (part 1).
   SACCADE_HD A* filler(const auto& head, int i, int part) const {
     if (fillers == nullptr || i >= queries || head.token(i) >= 0) return nullptr;
     int64_t filler = int64_t{head.n} * map.fillers() - 1 - head.token(i);
@@ -154,10 +154,10 @@ struct WindowHeads {
   }
 };
 
-// The gradient of the table: a row sums the pairs of tokens that are apart by its displacement.
+// The gradient of the table: a row sums the pairs of tokens with its displacement.
 template <class A>
 struct FoldTable {  // i = row * H + h
-  const A* pairs;   // [H, T2, T2], the last axis `stride` long
+  const A* pairs;   // [H, T2, T2], where the last axis has length `stride`
   A* dtable;
   int window, table_side, H, stride;
   SACCADE_HD void operator()(int64_t i) const {
