@@ -55,7 +55,7 @@ class Mask {
   std::string text() const;             // "counts" of COCO's compressed form: ASCII from '0' to 'o'
   std::vector<uint8_t> bitmap() const;  // [height, width], row by row, 0 or 1
   // Returns polygons along the sides of pixels, none of which has a hole or touches the inside of another.
-  // Together they are exactly the mask.
+  // Their union is exactly the mask.
   std::vector<std::vector<double>> polygons() const;
 
   // Returns the window whose top left corner is at (y, x). No pixels are set beyond the mask: a window at
