@@ -8,7 +8,6 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <map>
 #include <numeric>
 #include <regex>
@@ -16,6 +15,7 @@
 #include "autograd/engine.h"
 #include "core/runtime/kernel.h"
 #include "core/runtime/parallel.h"
+#include "tests/compare_tensors.h"
 
 namespace saccade::optable {
 namespace {
@@ -108,14 +108,6 @@ Outcome run(const Sample& s, const Tensors& inputs, const Setting& setting, uint
   for (size_t i = 0; i < vars.size(); ++i)
     if (vars[i].defined() && vars[i].requires_grad()) out.grads[i] = vars[i].grad().to(Device::kCpu);
   return out;
-}
-
-bool same_bits(const Tensor& a, const Tensor& b) {
-  if (a.defined() != b.defined()) return false;
-  if (!a.defined()) return true;
-  if (a.shape() != b.shape() || a.dtype() != b.dtype()) return false;
-  Tensor x = a.contiguous(), y = b.contiguous();
-  return x.numel() == 0 || std::memcmp(x.raw(), y.raw(), x.bytes()) == 0;
 }
 
 // What errors are measured of.

@@ -5,7 +5,6 @@
 
 #include <array>
 #include <cmath>
-#include <cstring>
 #include <span>
 
 #include "core/kernels/activation/activation.h"
@@ -17,6 +16,7 @@
 #include "core/runtime/cpu/primitive_cache.h"
 #include "core/runtime/parallel.h"
 #include "core/tensor/philox.h"
+#include "tests/compare_tensors.h"
 
 namespace saccade {
 namespace {
@@ -29,20 +29,6 @@ Tensor random_tensor(const Shape& shape, DType dtype, uint64_t seed) {
   for (int64_t i = 0; i < t.numel(); ++i) t.data<float>()[i] = static_cast<float>(rng.uniform(-1, 1));
   return t.to(dtype);
 }
-
-// max |a - b| / rms(b)
-double error_of(const Tensor& a, const Tensor& b) {
-  auto x = a.to_vector<double>(), y = b.to_vector<double>();
-  double worst = 0, rms = 0;
-  for (size_t i = 0; i < x.size(); ++i) {
-    worst = std::max(worst, std::abs(x[i] - y[i]));
-    rms += y[i] * y[i];
-    if (std::isnan(x[i])) return INFINITY;
-  }
-  return worst / (std::sqrt(rms / static_cast<double>(x.size())) + 1e-30);
-}
-
-bool same_bits(const Tensor& a, const Tensor& b) { return std::memcmp(a.raw(), b.raw(), a.bytes()) == 0; }
 
 // f32: rounding of sums of up to 10^4 products. bf16: the inputs are equal in both, so only the result is
 // rounded.

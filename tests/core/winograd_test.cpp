@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <vector>
 
 #include "core/kernels/common/vector_cpu.h"
@@ -15,6 +14,7 @@
 #include "core/runtime/parallel.h"
 #include "core/tensor/allocator.h"
 #include "core/tensor/execution.h"
+#include "tests/compare_tensors.h"
 #include "tests/normal_tensor.h"
 
 namespace saccade {
@@ -60,21 +60,6 @@ Operands converted(const Operands& o, DType type) {
 bool takes_winograd(const Operands& o, cpu::Pass pass) {
   const auto route = cpu::conv_route(pass, o.x, o.w, o.dy, o.p);
   return route != cpu::ConvRoute::kOneDnn && route != cpu::ConvRoute::kPacked;
-}
-
-bool same_bits(const Tensor& a, const Tensor& b) {
-  return a.bytes() == b.bytes() && std::memcmp(a.raw(), b.raw(), a.bytes()) == 0;
-}
-
-// max |a - b| / rms(b)
-double error_of(const Tensor& a, const Tensor& b) {
-  auto x = a.to_vector<double>(), y = b.to_vector<double>();
-  double worst = 0, square = 0;
-  for (size_t i = 0; i < x.size(); ++i) {
-    worst = std::isnan(x[i]) ? INFINITY : std::max(worst, std::abs(x[i] - y[i]));
-    square += y[i] * y[i];
-  }
-  return worst / std::sqrt(square / static_cast<double>(y.size()));
 }
 
 bool same_bits(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {

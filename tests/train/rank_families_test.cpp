@@ -26,19 +26,19 @@ struct RankFamily {
 };
 void PrintTo(const RankFamily& family, std::ostream* out) { *out << family.name; }
 
-const std::string kResnet =
+const std::string kResnetBackbone =
     "backbone { blocks: [1, 1, 1, 1] width: 8 frozen_batch_norm: false frozen_stages: 0 ";
-const std::string kDat =
+const std::string kDatBackbone =
     R"(backbone { type: "dat" arg { key: "blocks" string: "L S D D" } arg { key: "dims" ints: [8, 8, 16, 16] }
     arg { key: "heads" ints: [1, 1, 2, 2] } arg { key: "groups" ints: [1, 1, 1, 2] } arg { key: "window" int: 4 }
     arg { key: "image_size" int: 64 } arg { key: "drop_path" float: 0.1 } )";
-const std::string kSwin =
+const std::string kSwinBackbone =
     R"(backbone { type: "swin" arg { key: "embed_dim" int: 8 } arg { key: "depths" ints: [2, 2, 2, 2] }
     arg { key: "heads" ints: [1, 1, 2, 2] } arg { key: "window" int: 4 } arg { key: "drop_path" float: 0.1 } )";
-const std::string kVit =
+const std::string kVitBackbone =
     R"(backbone { type: "vit" arg { key: "patch" int: 16 } arg { key: "dim" int: 16 } arg { key: "depth" int: 2 }
     arg { key: "heads" int: 2 } arg { key: "image_size" int: 64 } arg { key: "drop_path" float: 0.1 } )";
-const std::string kDinoV2 =
+const std::string kDinoV2Backbone =
     R"(backbone { type: "dinov2" arg { key: "patch" int: 8 } arg { key: "dim" int: 16 } arg { key: "depth" int: 2 }
     arg { key: "heads" int: 2 } arg { key: "image_size" int: 64 } arg { key: "windows" int: 2 }
     arg { key: "windowed_blocks" ints: [0] } outputs: [1, 2] )";
@@ -48,35 +48,36 @@ const std::string kSmall =
     "hidden_dim: 16 heads: 2 encoder_layers: 1 decoder_layers: 2 ffn_dim: 16 queries: 8 dropout: 0.1 ";
 
 const RankFamily kFamilies[] = {
-    {"deformable_detr", kResnet + "outputs: [3, 4] } transformer { levels: 3 " + kSmall +
+    {"deformable_detr", kResnetBackbone + "outputs: [3, 4] } transformer { levels: 3 " + kSmall +
                             "} deformable_detr { box_refine: true two_stage: true }"},
-    {"detr", "type: \"detr\" " + kResnet + "} transformer { " + kSmall + "}"},
-    {"dino",
-     "type: \"dino\" " + kResnet + "} transformer { levels: 4 denoising { queries: 4 } " + kSmall + "}"},
-    {"rt_detr", "type: \"rt_detr\" " + kResnet +
+    {"detr", "type: \"detr\" " + kResnetBackbone + "} transformer { " + kSmall + "}"},
+    {"dino", "type: \"dino\" " + kResnetBackbone + "} transformer { levels: 4 denoising { queries: 4 } " +
+                 kSmall + "}"},
+    {"rt_detr", "type: \"rt_detr\" " + kResnetBackbone +
                     "variant: \"d\" outputs: [2, 3, 4] } transformer { levels: 3 " + kSmall +
                     " denoising { queries: 4 } } rt_detr { hybrid_encoder { dim: 16 ffn_dim: 16 } }"},
-    {"d_fine", "type: \"d_fine\" " + kResnet + "outputs: [2, 3, 4] } transformer { levels: 3 " + kSmall +
+    {"d_fine", "type: \"d_fine\" " + kResnetBackbone + "outputs: [2, 3, 4] } transformer { levels: 3 " +
+                   kSmall +
                    " denoising { queries: 4 } } d_fine { hybrid_encoder { dim: 16 ffn_dim: 16 } "
                    "fusion_blocks: 1 bins: 8 }"},
-    {"rf_detr", "type: \"rf_detr\" " + kDinoV2 + "} transformer { extra_query_groups: 2 " + kFewLayers +
-                    "} lw_detr { cross_heads: 4 projector_blocks: 1 }"},
-    {"retinanet", "type: \"retinanet\" " + kResnet + "} retinanet { channels: 16 tower_layers: 1 }"},
+    {"rf_detr", "type: \"rf_detr\" " + kDinoV2Backbone + "} transformer { extra_query_groups: 2 " +
+                    kFewLayers + "} lw_detr { cross_heads: 4 projector_blocks: 1 }"},
+    {"retinanet", "type: \"retinanet\" " + kResnetBackbone + "} retinanet { channels: 16 tower_layers: 1 }"},
     // Norms in its heads, of the regions of all processes.
     {"cascade_mask_rcnn",
-     "type: \"cascade_mask_rcnn\" " + kResnet +
+     "type: \"cascade_mask_rcnn\" " + kResnetBackbone +
          "} rcnn { channels: 16 head_dim: 16 mask_channels: 8 mask_layers: 1 samples: 32 "
          "proposals: 64 head_convs: 1 head_layers: 1 class_agnostic: false "
          "bbox_loss: \"giou\" }"},
-    {"semantic_fpn", "type: \"semantic_fpn\" " + kResnet +
+    {"semantic_fpn", "type: \"semantic_fpn\" " + kResnetBackbone +
                          "outputs: [1, 2, 3, 4] } semantic_fpn { channels: 16 head_channels: 16 }"},
-    {"deformable_detr on DAT", kDat + "outputs: [2, 3, 4] } transformer { levels: 3 " + kSmall + "}"},
-    {"deformable_detr on Swin", kSwin + "outputs: [2, 3, 4] } transformer { levels: 3 " + kSmall + "}", false,
-     true},
-    {"ResNet classifier", kResnet + "}", true, true},
-    {"DAT classifier", kDat + "}", true},
-    {"Swin classifier", kSwin + "}", true},
-    {"ViT classifier", kVit + "}", true, true},
+    {"deformable_detr on DAT", kDatBackbone + "outputs: [2, 3, 4] } transformer { levels: 3 " + kSmall + "}"},
+    {"deformable_detr on Swin",
+     kSwinBackbone + "outputs: [2, 3, 4] } transformer { levels: 3 " + kSmall + "}", false, true},
+    {"ResNet classifier", kResnetBackbone + "}", true, true},
+    {"DAT classifier", kDatBackbone + "}", true},
+    {"Swin classifier", kSwinBackbone + "}", true},
+    {"ViT classifier", kVitBackbone + "}", true, true},
 };
 
 // A long run warms up as the published recipes do. At the full rate from the first step Adam makes as large a

@@ -19,12 +19,12 @@
 namespace saccade {
 namespace {
 
-constexpr int64_t kClasses = 3;
+constexpr int64_t kDenseClasses = 3;
 
 std::shared_ptr<DenseOptions> dense_options() {
   auto options = std::make_shared<DenseOptions>(
       DenseOptions{.anchors = Anchors({.strides = {8, 16}, .scales = {2}, .ratios = {0.5, 1}})});
-  options->columns = kClasses;
+  options->columns = kDenseClasses;
   return options;
 }
 
@@ -39,7 +39,7 @@ DenseOutput make_output(const std::vector<ImageSize>& sizes, ImageSize canvas, u
   for (int64_t l = 0; l < output.maps.size(); ++l) {
     const MapSize map = output.maps[l];
     for (auto [all, columns] :
-         {std::pair{&output.logits, 2 * kClasses}, std::pair{&output.deltas, int64_t{8}}}) {
+         {std::pair{&output.logits, 2 * kDenseClasses}, std::pair{&output.deltas, int64_t{8}}}) {
       Tensor t = Tensor::full({N, map.height, map.width, columns}, 7);  // in the padding, where nobody looks
       for (int64_t n = 0; n < N; ++n) {
         const MapSize own = output.options->anchors.maps(sizes[static_cast<size_t>(n)])[l];
@@ -69,7 +69,7 @@ std::vector<Target> make_targets(const std::vector<ImageSize>& sizes, uint64_t f
       const double x = rng.uniform(0, 0.7), y = rng.uniform(0, 0.7);
       const Box box{x, y, x + rng.uniform(0.1, 0.3), y + rng.uniform(0.1, 0.3)};
       t.instances.push_back(
-          {.label = rng.below(kClasses),
+          {.label = rng.below(kDenseClasses),
            .box = scaled(box, static_cast<double>(t.frame.width), static_cast<double>(t.frame.height))});
     }
     targets.push_back(t);
@@ -115,8 +115,8 @@ TEST(RetinaNet, LossesAreTheSumsOverTheAnchorsOfEachImage) {
       };
       const Instance* object =
           image.stands[i] < 0 ? nullptr : &targets[n].instances[static_cast<size_t>(image.stands[i])];
-      for (int64_t k = 0; k < kClasses; ++k) {
-        const double p = 1 / (1 + std::exp(-value(output.logits, at.anchor * kClasses + k)));
+      for (int64_t k = 0; k < kDenseClasses; ++k) {
+        const double p = 1 / (1 + std::exp(-value(output.logits, at.anchor * kDenseClasses + k)));
         focal += object && object->label == k ? -0.25 * (1 - p) * (1 - p) * std::log(p)
                                               : -0.75 * p * p * std::log(1 - p);
       }
@@ -170,7 +170,7 @@ TEST(RetinaNet, BatchesOfAStepAddUp) {
 
 TEST(RetinaNet, RefusesClassesThatItHasNot) {
   std::vector<Target> targets = make_targets(kImageSizes);
-  targets[0].instances.at(0).label = kClasses;
+  targets[0].instances.at(0).label = kDenseClasses;
   EXPECT_THROW(dense_loss(make_output(kImageSizes, {64, 96}), targets, {}), Error);
 }
 
@@ -311,7 +311,7 @@ TEST(RetinaNet, KeepsTheStatisticsOfItsNorms) {
   backbone.set("frozen_batch_norm", false);
   backbone.set("frozen_statistics", true);
   args.section("retinanet").set("channels", int64_t{8});
-  const auto detector = test::build_detector(args, kClasses);
+  const auto detector = test::build_detector(args, kDenseClasses);
   detector->initialize(1);
   detector->set_training(true);
   const DetectorInput input{.images = Var(Tensor::full({1, 64, 96, 3}, 0.5)), .sizes = {}};
@@ -334,7 +334,7 @@ TEST(RetinaNet, KeepsTheStatisticsOfItsNorms) {
     }
   }
   backbone.set("frozen_batch_norm", true);
-  EXPECT_THROW(test::build_detector(args, kClasses), InputError);
+  EXPECT_THROW(test::build_detector(args, kDenseClasses), InputError);
 }
 
 TEST(RetinaNet, RefusesBackbonesOfOtherStrides) {
@@ -342,7 +342,7 @@ TEST(RetinaNet, RefusesBackbonesOfOtherStrides) {
     Args args = test::schema_args("retinanet");
     args.section("backbone").set("blocks", std::vector<int64_t>{1, 1, 1, 1});
     args.section("backbone").set(key, value);
-    return input_error([&] { test::build_detector(args, kClasses); });
+    return input_error([&] { test::build_detector(args, kDenseClasses); });
   };
   EXPECT_EQ(refused("dilation", true),
             "model.backbone.dilation: true leaves the last map a stride of 16, expected false");
