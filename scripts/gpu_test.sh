@@ -9,9 +9,9 @@
 # passed.
 # Usage: scripts/gpu_test.sh [--log FOLDER] [--quick | --rehearse] [--plant] [--jobs 8]
 #                            [--limit 540] [STAGE...]
-#   --log: keeps the table and every log there     --limit: seconds a stage
+#   --log: keeps the table and every log there     --limit: seconds per stage
 #   --quick: without compute-sanitizer             --rehearse: small samples and models, for the emulated GPU
-#   --plant: with a test that fails and one that crashes, to see that they are told
+#   --plant: with a test that fails and one that crashes, to check that they are reported
 #   STAGE: only these of kernels, ops, layers, models, training, steps, memcheck, racecheck
 set -euo pipefail
 cd "$(dirname "$0")/.."

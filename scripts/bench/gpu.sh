@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Compares the same detectors with PyTorch on this machine's GPU, in turn, and prints a table of ratios:
+# Runs the same detectors here and in PyTorch on this machine's GPU, in turn, and prints a table of ratios:
 # training steps and inference of Deformable DETR R50 and DETR R50, with all auxiliary losses, at 800 x 1066
 # and over padded batches of varying sizes, with PyTorch eager and compiled, of which the faster counts; peak
 # memory; and the time of multi-scale deformable attention. Needs a Python with torch and transformers
@@ -8,7 +8,7 @@
 #                             [--models deformable_detr,detr,rt_detr_r18] [--precisions bf16,tf32,f32]
 #                             [--rounds 1] [--steps 25] [--limit 540] [--rehearse]
 #   --log: keeps the raw lines there; a later call with the same folder adds to them, and its table shows all
-#   --limit: seconds a stage; what does not fit is told as not run
+#   --limit: seconds per stage; runs that do not fit are reported as not run
 #   --rehearse: tiny sizes on the CPU, to try the script
 set -euo pipefail
 cd "$(dirname "$0")/../.."

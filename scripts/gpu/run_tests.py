@@ -47,7 +47,7 @@ processes = set()
 
 
 def stop(*_):
-    """Ends the time at once; findings so far are still reported."""
+    """Ends all tests at once; the findings so far are still reported."""
     global deadline
     deadline = 0
     for process in list(processes):

@@ -66,7 +66,8 @@ class Memory {
   // aligned to 8.
   void forget(void* p, size_t bytes);
   void withdraw(void* p, size_t bytes);
-  // Makes the first `bytes` of a cache's block look as if just allocated, the rest as if never allocated.
+  // Makes the first `bytes` of a cache's block look as if just allocated, and the rest as if outside all
+  // allocations.
   void renew(void* block, size_t size, size_t bytes);
 
   size_t limit = size_t{8} << 30;

@@ -16,8 +16,8 @@ namespace mutants {
 inline constexpr int kMax = 4096;
 inline std::atomic<bool> reached[kMax];
 
-// With SACCADE_MUTANT=-1 and SACCADE_MUTANT_TRACE=FILE, writes a line for each change that a test, or a
-// program that it starts, reaches.
+// With SACCADE_MUTANT=-1 and SACCADE_MUTANT_TRACE=FILE, writes a line with the numbers of the changes that a
+// test, or a program that it starts, has reached.
 struct State {
   int active = std::getenv("SACCADE_MUTANT") ? std::atoi(std::getenv("SACCADE_MUTANT")) : 0;
 

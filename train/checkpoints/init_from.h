@@ -18,7 +18,7 @@ struct InitReport {
   std::vector<std::string> missing;      // tensors of the model that the file lacks; they stay as initialised
   std::vector<std::string> repeated;     // class heads filled with the file's rows, repeated or cut
   std::vector<std::string> resized;      // loaded position tables of another image size, with both shapes
-  std::vector<std::string> cut_queries;  // loaded query tables of which the file holds more queries, likewise
+  std::vector<std::string> cut_queries;  // loaded query tables that were cut: the file holds more queries
   bool has_averages = false;             // the file also holds moving averages besides the loaded weights
   std::string other_classes;             // the file's classes, if its heads were taken and the classes differ
   std::vector<std::string> notes;        // further remarks, one line each

@@ -171,10 +171,11 @@ struct ReportArguments {
   std::string json;                    // a file for the metrics at full precision
   std::string csv;                     // a file for what the runs have logged
   std::string checkpoint, detections;  // instead of the run's best checkpoint, and of evaluating it
-  // The validation set, if it is not where the run's configuration says; as for eval.
+  // The validation set, if it is not where the run's configuration says; as for eval. The evaluation covers
+  // only `classes`.
   std::string annotations, images;
-  std::vector<std::string> data, classes;  // the classes that the evaluation covers
-  std::vector<std::string> set;            // as for score, added to the run's
+  std::vector<std::string> data, classes;
+  std::vector<std::string> set;  // as for score, added to the run's
   std::string split = "val", device = "auto";
   std::optional<double> threshold;  // of the confusion matrix and the pictures; unset: the one of the best F1
   int64_t batch_size = 0;           // 0: the configuration's

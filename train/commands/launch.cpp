@@ -36,8 +36,7 @@ namespace saccade {
 namespace {
 
 constexpr const char* kProcesses = "SACCADE_PROCESSES";       // tells each process how many were asked for
-constexpr const char* kAskedBy = "SACCADE_PROCESSES_SIGNAL";  // names the file with the signal by which to
-                                                              // stop
+constexpr const char* kAskedBy = "SACCADE_PROCESSES_SIGNAL";  // names the file with the stop signal
 constexpr const char* kAskedDevice = "SACCADE_PROCESSES_DEVICE";  // what --device said
 
 // The words of this command without --processes, and with the device that was found.

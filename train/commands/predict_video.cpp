@@ -133,8 +133,7 @@ int64_t expected_frames(const VideoInfo& info, const VideoArguments& video) {
 // frame. Throws InputError if nothing of it can be read.
 bool predict_video(const PredictInput& input, const PredictArguments& arguments, Predictor& predictor,
                    Workspace& workspace, PictureNames& names, OutputFile& list) {
-  const int threads = std::max(1, thread_count() / 2);  // for decoding and for encoding, alongside the
-                                                        // model's
+  const int threads = std::max(1, thread_count() / 2);  // for decoding and encoding, beside the model's
   FrameSource source(input, arguments, threads);
   std::optional<DrawnVideo> drawn;
   std::optional<OutputFile> tracks;

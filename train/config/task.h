@@ -70,8 +70,8 @@ class Task {
   virtual Classes unnamed_classes(int64_t count) const;
   // The classes of other projects' weights. `labels`: names in the order of the outputs, if the files have
   // them; `annotations`: of a data set with the same classes, or "". Sets the fields of the configuration
-  // that follow for the data, and adds to notes which weights were taken for what. Throws InputError, also if
-  // no weights of other projects are known.
+  // that follow for the data, and adds to notes which classes the outputs were taken for. Throws InputError,
+  // also if no weights of other projects are known.
   virtual Classes classes_of_weights(Config& config, const std::vector<std::string>& /*labels*/,
                                      const std::string& /*annotations*/,
                                      std::vector<std::string>& /*notes*/) const {

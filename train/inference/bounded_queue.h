@@ -1,4 +1,5 @@
-// Hands values from one thread to another, a few at a time, so that memory stays bounded.
+// Hands values from one thread to another, a few at a time, so that memory stays bounded
+// whichever side is slower.
 #pragma once
 
 #include <condition_variable>

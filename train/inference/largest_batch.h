@@ -13,8 +13,9 @@ namespace saccade {
 // The size of such a batch with its padding, given the sizes of the data set's images (0 x 0: unknown).
 ImageSize largest_batch_size(const Config& config, std::span<const ImageSize> images);
 
-// Returns a batch of noise of that size; every image has this many objects of class 0 (for a classifier none;
-// the image itself is one). Does not draw from the training's random numbers.
+// Returns a batch of noise of that size. Every image has this many objects of class 0 (for a classifier none;
+// the image itself is one), times the images that mosaic and mix-up put into one. Does not draw from the
+// training's random numbers.
 Batch largest_batch(const Config& config, std::span<const ImageSize> images, int64_t objects);
 
 }  // namespace saccade

@@ -61,7 +61,8 @@ bool is_drawn_by_us(const std::string& path) {
           std::string_view(start).substr(kAfterJpegHeader).starts_with(kJpegDrawnByUs));
 }
 
-// Shortens the stem so that it fits into a file name with `more` bytes, without cutting a UTF-8 character.
+// Shortens the stem so that it fits into a file name with `more` bytes after it, without cutting a UTF-8
+// character.
 std::string shortened_stem(const std::string& stem, size_t more) {
   constexpr size_t kLongestName = 255;
   if (stem.size() + more <= kLongestName) return stem;

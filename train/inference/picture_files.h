@@ -46,9 +46,9 @@ struct PredictInputs {
   std::vector<std::string> problems;  // folders that cannot be read or hold no images
   std::vector<std::string> notes;     // about other files in the folders
 };
-// Returns the images that the arguments name ("-" is the standard input, for addresses of streams only):
-// files as they are; folders (without their videos) and shell patterns (unless a file has that name) expanded
-// in alphabetical order. Whether a file is an image shows only when it is read.
+// Returns the images and videos that the arguments name: files and addresses of streams (no others) as they
+// are, "-" as the standard input; folders (without their videos) and shell patterns (unless a file has that
+// name) expanded in alphabetical order. Whether a file is an image shows only when it is read.
 PredictInputs collect_inputs(const std::vector<std::string>& arguments, bool recursive);
 
 // Chooses names for the pictures in the folder `output`: "photo.png" for photo.jpg, or "photo_2.png" if that

@@ -45,7 +45,7 @@ class ProgressCounter {
   ProgressCounter(std::string label, int64_t total, std::string unit, bool quiet = false)
       : label_(std::move(label)), unit_(std::move(unit)), total_(total), quiet_(quiet) {}
 
-  // Counts so many more as done. May be called from any thread.
+  // Counts `count` more as done. May be called from any thread.
   void add(int64_t count);
   // Removes the line from a terminal until the next update, for a message on stderr.
   void clear();

@@ -105,7 +105,7 @@ class TrainingRun {
   TrainingRun(const TrainerOptions& options, TrainingTask& task, RunFolder& folder);
   TrainingResult run();
   // The same in pieces, each in an ExecutionScope of the caller: begin() once, then go_on() until it returns
-  // false because no step is left.
+  // false, without a step: the run is over.
   void begin();
   bool go_on();
   TrainingResult end();

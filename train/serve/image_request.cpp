@@ -106,7 +106,7 @@ std::vector<std::string> list_of(const std::string& text) {
   return words;
 }
 
-// Returns 0.5 for "image/png;q=0.5", from 0 to 1; nothing if it is invalid.
+// Returns 0.5 for "image/png;q=0.5", from 0 to 1, and 1 without a q; nothing if it is invalid.
 std::optional<double> quality_of(std::string_view range) {
   const std::string text = media_parameter(range, "q");
   if (text.empty()) return 1;

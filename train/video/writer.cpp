@@ -13,7 +13,7 @@ namespace saccade {
 namespace {
 
 constexpr AVRational kTimeBase{
-    1, 60000};  // the finest that MPEG-4 allows; the usual frame rates are whole numbers of it
+    1, 60000};  // MPEG-4 allows 1/65535 at the finest; the usual frame rates are whole numbers of ticks
 
 int64_t ticks(double seconds) { return std::llround(seconds * kTimeBase.den / kTimeBase.num); }
 

@@ -117,7 +117,7 @@ class Download {
     resumed_ = false;
   }
 
-  // Repeats as long as tries bring something.
+  // Repeats until the file is whole; gives up after settings_.tries tries in a row that brought little.
   void fetch_whole() {
     constexpr uint64_t kWorthWhile = uint64_t{1} << 20;
     for (int tries = 1;; ++tries) {

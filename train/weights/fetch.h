@@ -13,7 +13,7 @@ namespace saccade {
 struct FetchSettings {
   double timeout_seconds = 30;  // to connect, and without any bytes
   double pause_seconds = 1;     // before the second try; doubles with each further one
-  int tries = 5;                // consecutive tries that may bring nothing
+  int tries = 5;                // fetching ends after so many tries in a row that bring less than 1 MiB
 };
 // With $SACCADE_WEIGHTS_TIMEOUT instead of the 30 seconds. Throws InputError if it is not a number.
 FetchSettings fetch_settings();

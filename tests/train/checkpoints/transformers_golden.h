@@ -58,7 +58,8 @@ inline std::shared_ptr<Detector> load_detector(const std::string& path,
   return model;
 }
 
-// Compares the last layer's logits and boxes for the images of published/transformers_rt_detr.py.
+// Compares the last layer's logits, boxes and, if the file has them, masks for the images of
+// scripts/golden/published/transformers_rt_detr.py.
 inline void expect_results(Detector& model, const std::string& golden_path) {
   model.set_training(false);
   SafetensorsReader golden(golden_path),

@@ -44,7 +44,7 @@ class FaultyServer {
       }
       return true;
     }
-    // Sends the whole answer; `cut`: only so many bytes of the body.
+    // Sends the whole answer; `cut`: sends only this many bytes of the body.
     void answer(const std::string& status, const std::string& headers, std::string_view body,
                 size_t cut = std::string::npos) const {
       send("HTTP/1.1 " + status + "\r\nConnection: close\r\nContent-Length: " + std::to_string(body.size()) +

@@ -150,7 +150,7 @@ int run_data_check(const CheckArguments& arguments) {
                    : check_detection_splits(some, arguments.fix, arguments.masks);
   };
   int64_t problems = 0;
-  if (flags.data.size() > 1)  // first each one alone, with all of its classes: a fault belongs where it is
+  if (flags.data.size() > 1)  // first each alone, with all its classes, to find faults where they are
     for (const std::string& place : flags.data) {
       print_line("{}:", place);
       problems += check({.annotations = "",

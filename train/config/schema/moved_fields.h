@@ -10,8 +10,8 @@
 
 namespace saccade {
 
-// Returns the current path for a path of --set: "model.transformer.eval_layers" for
-// "model.rt_detr.eval_layers"; other paths stay as they are.
+// Returns the current path for a path of --set: "model.rt_detr.eval_layers" for
+// "model.transformer.eval_layers"; other paths stay as they are.
 std::string path_of_today(const std::string& path);
 
 // Moves values of old fields to their current place. With a `file`, the current field must not be set there

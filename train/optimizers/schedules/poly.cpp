@@ -1,5 +1,5 @@
 // final + (1 - final) * (1 - t)^power with t from 0 at the first step, with or without warm-up, to 1 at
-// total_steps, as in mmsegmentation, whose `min_lr` is final times the first rate.
+// total_steps, as in mmsegmentation; final is its `min_lr` divided by the first rate.
 #include <algorithm>
 #include <cmath>
 

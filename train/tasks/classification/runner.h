@@ -33,7 +33,7 @@ class ClassifierRunner {
 // Returns the softmax of the logits of one image.
 std::vector<double> softmax(std::span<const float> logits);
 
-// Returns all classes with their softmax, each as a box around the image; of equal ones the smaller first.
+// Returns all classes with their softmax, each as a box around the image, by falling score and then label.
 class ClassifierInferencer : public Inferencer {
  public:
   explicit ClassifierInferencer(const LoadedModel& model);

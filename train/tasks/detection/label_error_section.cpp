@@ -40,7 +40,7 @@ LabelErrorEntry entry_of(const LabelError& error, const Dataset& dataset) {
   return entry;
 }
 
-// Removes images without detections that cannot be read; returns how many labels these have.
+// Removes the errors of images without detections that cannot be read; returns how many these were.
 size_t leave_out_unread(std::vector<LabelError>& errors, const Dataset& dataset,
                         const std::vector<Detection>& detections) {
   std::unordered_set<int64_t> seen;

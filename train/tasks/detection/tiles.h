@@ -16,8 +16,8 @@ struct Tile {
 
 // Returns the smallest number of tiles of `side` pixels that cover the image and of which neighbours share at
 // least this fraction of a side, evenly spaced, row by row; then the whole image, for objects larger than a
-// tile. For an image that fits into a tile, returns only the whole image. Expects side > 0 and 0 <= overlap <
-// 1.
+// tile. For an image that fits into a tile, returns only the whole image. Expects side > 0 and
+// 0 <= overlap < 1.
 std::vector<Tile> tiles_of(ImageSize image, int64_t side, double overlap);
 
 // Merges the detections of an image's tiles, whose boxes are in pixels of their tile. By falling score (then
