@@ -62,7 +62,7 @@ struct Setting {
   DType compute = DType::kF32;   // for Cast::kCompute
   std::vector<bool> needs = {};  // which inputs take a gradient; empty: all differentiable ones
   Tensor cotangent = {};         // defaults to random values
-  Device device = Device::kCpu;  // where the op runs; what it gives comes back to the CPU
+  Device device = Device::kCpu;  // where the op runs; its results are copied to the CPU
 };
 
 struct Outcome {
@@ -110,7 +110,7 @@ Outcome run(const Sample& s, const Tensors& inputs, const Setting& setting, uint
   return out;
 }
 
-// What errors are measured of.
+// The results whose errors are measured separately.
 enum class Band { kF64, kGradcheck, kF32, kF32Gradient, kBf16, kBf16Gradient };
 constexpr std::array kBandNames{"f64", "gradcheck", "f32", "f32 gradient", "bf16", "bf16 gradient"};
 constexpr Band gradient_of(Band band) { return static_cast<Band>(static_cast<int>(band) + 1); }
@@ -123,12 +123,12 @@ constexpr MeasuredErrors kMeasured[] = {
 #include "tests/autograd/largest_errors.inc"
 };
 
-// Seeds, machines and compilers differ by less than this. What was exact must stay so, but for f64, where a
-// compiler chooses which products and sums are one instruction.
+// Seeds, machines and compilers differ by less than this. Exact results must stay exact, except in f64, where
+// the compiler chooses which products and sums are one instruction.
 constexpr double kMargin = 5;
 constexpr double kF64Ulp = 0x1p-52;
 
-// NaN for a row that was not measured.
+// Returns NaN for a row that was not measured.
 double allowed_error(const Row& row, Band band) {
   const auto* m = std::ranges::find(kMeasured, row.name, &MeasuredErrors::op);
   if (m == std::end(kMeasured)) return std::nan("");
@@ -145,8 +145,7 @@ double allowed_error(const Row& row, Band band) {
   }
 }
 
-// For scripts/checks/tolerances.sh: the largest error of each row and band that this process met,
-// appended to a file.
+// Appends the largest error of each row and band in this process to a file, for scripts/checks/tolerances.sh.
 class LargestErrors {
  public:
   void add(const Row& row, Band band, double error) {
@@ -193,7 +192,7 @@ Worst worst_error(const std::vector<double>& got, const std::vector<double>& exp
   return worst;
 }
 
-// What a comparison allows: `times` the row's error, and `more`.
+// The error that a comparison allows: `times` the row's error, plus `more`.
 struct Sides {
   double times = 1, more = 0;
 };
@@ -201,7 +200,7 @@ struct Sides {
 // programming guide's table).
 constexpr Sides kBothDevices{2, 4 * 0x1p-23};
 
-// "" when got is within what is allowed of expected; otherwise the worst element.
+// Returns "" if the error of `got` is allowed; otherwise describes the worst element.
 std::string compare(const Row& row, Band band, const Tensor& got, const Tensor& expected, Sides sides = {}) {
   if (!got.defined()) return "nothing returned";
   if (got.shape() != expected.shape())
@@ -333,7 +332,7 @@ std::string check_bf16(const Row& row, uint64_t seed) {
   if (row.bf16 == Bf16::kNone) return "";
   bool any_difference = false, any_element = false;
   for (const Sample& s : make_samples(row, seed)) {
-    // Every input is rounded to bf16 but those that stay f32 in the bf16 run.
+    // Rounds every input to bf16 except those that stay f32 in the bf16 run.
     Tensors inputs = rounded(s.inputs, DType::kBF16);
     Setting f32 = all_of(s, DType::kF32);
     Setting low = all_of(s, row.bf16 == Bf16::kCompute ? DType::kF32 : DType::kBF16);
@@ -360,7 +359,7 @@ std::string check_bf16(const Row& row, uint64_t seed) {
   return text;
 }
 
-// Bits of output and gradients against a second run whose circumstances `vary(k)` changes.
+// Compares the bits of output and gradients with those of runs whose circumstances `vary(k)` changes.
 template <class Vary>
 void compare_bits(const Row&, const Sample& s, const Tensors& inputs, DType dtype, uint64_t seed, int times,
                   Vary vary, Failures& failures) {
@@ -402,7 +401,7 @@ std::string check_threads(const Row& row, uint64_t seed) {
   return failures.text();
 }
 
-// The same values behind other strides: axes reversed in memory, or a window of a larger tensor.
+// Copies with the same values but other strides: axes reversed in memory, or a window of a larger tensor.
 Tensor transposed_copy(const Tensor& t) {
   std::vector<int> axes(static_cast<size_t>(t.rank()));
   for (int i = 0; i < t.rank(); ++i) axes[static_cast<size_t>(i)] = t.rank() - 1 - i;
@@ -485,7 +484,7 @@ std::string check_errors(const Row& row, uint64_t) {
   return text;
 }
 
-// The GPU against the CPU, in f32 and bf16 within the row's bands, and against itself to the bit.
+// Compares the GPU with the CPU, in f32 and bf16 within the row's bands, and with itself to the bit.
 std::string check_cuda(const Row& row, uint64_t seed) {
   if (!cuda_problem().empty()) return "";  // the generated test says so
   Failures failures;

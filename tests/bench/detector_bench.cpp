@@ -1,16 +1,16 @@
 // A detector's training step, or its inference, on random images, ten objects each (boxes, which are also
 // their masks), all of one size without padding, or padded batches of the sizes in a file:
 //   detector_bench --config configs/deformable_detr_r50.textproto [--device cpu|cuda]
-//   [--precision f32|tf32|bf16] [--infer]
+//                  [--precision f32|tf32|bf16] [--infer]
 //                  [--batch 4] [--height 800] [--width 1066 | --sizes scripts/bench/coco_batches.txt]
 //                  [--steps 20] [--set path=value]... [--rank 0 --ranks 2 --master 127.0.0.1:29500]
 //                  [--ops FILE]
 // prints {"ms": mean of the steps after the first fifth, "host_ms": the processor time of the thread that
 // starts the work, "images_per_second": ..., "peak_bytes": ...} and on a GPU "launches", "host_syncs",
 // "uploaded_bytes" and "allocations" of a step. The clock stops after the GPU has finished the last step.
-// What loaders prepare of an image (Detector::prepare), other threads do here, too, a step ahead.
-// scripts/bench/gpu.sh runs it against PyTorch. Under the emulated GPU with SACCADE_EMULATOR_DRY=1 what is
-// left of a step is the host's work. Of several ranks, each trains on a batch of its own. --ops writes a line
+// As in a loader, other threads prepare the images (Detector::prepare) one step ahead.
+// scripts/bench/gpu.sh runs it against PyTorch. On the emulated GPU with SACCADE_EMULATOR_DRY=1 only the
+// host's work of a step remains. With several ranks, each trains on a batch of its own. --ops writes a line
 // for every op of a forward pass and the losses: its name, multiply-accumulates, and the bytes of its inputs
 // and of its output (scripts/bench/predict_gpu.py).
 #include <CLI/CLI.hpp>
@@ -69,7 +69,7 @@ std::vector<std::vector<ImageSize>> read_sizes(const Options& o) {
   return out;
 }
 
-// Padded to the largest of each height and width.
+// Makes a batch of random images, padded to the largest height and width.
 Batch random_batch(const std::vector<ImageSize>& sizes, Rng& rng) {
   const auto N = static_cast<int64_t>(sizes.size());
   int64_t H = 0, W = 0;
@@ -107,7 +107,7 @@ Batch random_batch(const std::vector<ImageSize>& sizes, Rng& rng) {
   return batch;
 }
 
-// What each op asks of a device; views ask nothing.
+// Lists the work of each op for a device; views have none.
 class OpList final : public OpObserver {
  public:
   void observe(const Op& op) override {

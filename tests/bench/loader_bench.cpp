@@ -1,5 +1,5 @@
-// Images a second that one thread brings from JPEG files to augmented, normalised batches, as training reads
-// them.
+// Measures how many images per second one thread turns from JPEG files into augmented, normalised batches, as
+// in training.
 // Usage: loader_bench CONFIG ANNOTATIONS IMAGES BATCH [EPOCHS]   (scripts/bench/loader.py runs it against
 // torchvision)
 #include <fmt/format.h>

@@ -1,7 +1,6 @@
 // A segmentation model's training step, or its inference, on random images and label maps of one size:
 //   segmenter_bench --config configs/upernet_swin_t.textproto [--device cpu|cuda] [--precision f32|tf32|bf16]
-//   [--infer] [--batch 2]
-//                   [--size 512] [--steps 6]
+//                   [--infer] [--batch 2] [--size 512] [--steps 6]
 // prints {"step_ms": [of each step but the first], "peak_bytes": ..., "parameters": ...}.
 // scripts/bench/segmenter.sh runs it against transformers.
 #include <fmt/ranges.h>
@@ -52,7 +51,7 @@ int bench(const Options& o) {
   execution().grad_enabled = !o.infer;
   auto step = [&] {
     const SegmenterOutput output = model->forward(Var(images));
-    if (o.infer) {  // the logits of all pixels must be there
+    if (o.infer) {  // the logits of all pixels must have arrived
       logits_at(output.logits, o.size, o.size).value().slice(0, 0, 1).to(Device::kCpu);
       return;
     }

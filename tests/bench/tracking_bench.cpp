@@ -1,4 +1,4 @@
-// Which detections of a file are of one object, by ByteTrack as `saccade predict --track` has it.
+// Numbers the detections of a file by object, with ByteTrack as in `saccade predict --track`.
 // Usage: tracking_bench DETECTIONS > RESULTS     lines "frame,-1,x,y,w,h,score" by frame; the number replaces
 // the -1 (scripts/bench/tracking.py runs it against supervision's)
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// How long it takes to read every tensor of a weight file, and how much memory.
+// Measures the time and the memory to read every tensor of a weights file.
 // Usage: weights_bench FILE...   (scripts/bench/load_weights.sh makes files and runs this)
 #include <fmt/format.h>
 #include <sys/resource.h>

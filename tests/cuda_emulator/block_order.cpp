@@ -5,7 +5,7 @@
 namespace saccade::emulator {
 namespace {
 
-// Of one block: whether what `first` did comes before the place where `second` is.
+// Whether, within one block, everything that `first` did comes before the current place of `second`.
 bool ordered_within(const Observer& first, const Observer& second) {
   return first.thread == second.thread || first.block_epoch < second.block_epoch;
 }

@@ -42,7 +42,7 @@ struct Sizes {
   uint64_t m, n, k;
 };
 
-// What both the heuristic and the product look at.
+// The checks that the heuristic and the product share; sets the sizes.
 cublasStatus_t check(const EmulatedMatmulDesc& desc, const EmulatedMatrixLayout& a,
                      const EmulatedMatrixLayout& b, const EmulatedMatrixLayout& c,
                      const EmulatedMatrixLayout& d, Sizes& sizes) {
@@ -77,7 +77,7 @@ size_t workspace_of(const Choice& choice, const Sizes& sizes) {
   return choice.parts > 1 ? choice.parts * sizes.m * sizes.n * sizeof(float) : 0;
 }
 
-// With which sizes an algorithm was found or checked; others are not run.
+// The sizes for which an algorithm was found or checked; it does not run with others.
 using Known = std::array<uint64_t, 8>;
 Known known(const Choice& choice, const Sizes& sizes, const EmulatedMatrixLayout& a,
             const EmulatedMatrixLayout& b, const EmulatedMatrixLayout& d) {
@@ -316,13 +316,13 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
   if (workspace_bytes < workspace_of(choice, sizes)) return CUBLAS_STATUS_INVALID_VALUE;
 
   ++runs;
-  // Descriptors and layouts may be gone when a graph does it again.
+  // Copies the descriptor and the layouts, which may be gone when a graph repeats the product.
   saccade::emulator::issue(*stream,
                            [=, op = *desc, left = Side{static_cast<const char*>(a), *a_layout},
                             right = Side{static_cast<const char*>(b), *b_layout}, result = *d_layout] {
                              const void* used[] = {a, b, adds ? c : d, d, workspace};
                              if (!saccade::emulator::order_kernel(*stream, used, sizeof used)) return;
-                             // One thread does it all: the checks are for bounds and for what nobody wrote.
+                             // A single thread suffices: only bounds and unwritten memory are checked.
                              saccade::emulator::launch("cublasLtMatmul", {1, 1, 1}, {1, 1, 1}, 0, [&] {
                                if (size_t bytes = workspace_of(choice, sizes); bytes > 0)
                                  check_access(workspace, bytes, Access::kWrite);

@@ -27,7 +27,7 @@ struct Rule {
 constexpr int64_t kAny = 1 << 20;
 constexpr auto kNode = CUDNN_TYPE_BACKEND_DESCRIPTOR;
 
-// What each kind of descriptor takes.
+// The attributes that each kind of descriptor takes.
 const std::vector<Rule>& rules() {
   static const std::vector<Rule> rules = [] {
     std::vector<Rule> r{
@@ -114,8 +114,8 @@ std::vector<int64_t> notes_of(int64_t engine) {
   return {};
 }
 
-// Whether an engine takes a convolution with what follows it. Of cuDNN 9.19 conv_plans printed, in every
-// precision and for an A100, an H200 and an RTX 4090 alike:
+// Whether an engine takes a convolution with the operations after it. For cuDNN 9.19, conv_plans printed in
+// every precision and for an A100, an H200 and an RTX 4090 alike:
 //   one graph: +bias +residual+bias +bias+relu +residual+bias+relu; refused: +residual (207 ms) +relu (207
 //   ms) +residual+relu (215 ms)
 // with biases and residuals of the dtype of the convolution and results in between of f32; a bias of f32
@@ -347,7 +347,7 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
   for (size_t i = 0; i < uids.size(); ++i)
     pointers[uids[i]] = std::bit_cast<char*>(v.numbers.at(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS)[i]);
   auto* workspace = std::bit_cast<char*>(number(v, CUDNN_ATTR_VARIANT_PACK_WORKSPACE));
-  // One thread does it all: the checks are for bounds and for what nobody wrote.
+  // A single thread suffices: only bounds and unwritten memory are checked.
   saccade::emulator::issue(*handle->stream, [=, operations = engine.nodes.at(CUDNN_ATTR_OPERATIONGRAPH_OPS)] {
     saccade::emulator::launch("cudnnBackendExecute", {1, 1, 1}, {1, 1, 1}, 0, [&] {
       if (int64_t bytes = workspace_of(index); bytes > 0)

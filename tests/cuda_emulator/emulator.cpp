@@ -20,8 +20,8 @@ namespace {
 
 constexpr unsigned kLanes = 32;
 constexpr size_t kSharedBytes = 99 << 10;   // the most that a block may have on every GPU since sm_80
-constexpr size_t kUnaskedBytes = 48 << 10;  // the most, static arrays and all, of a launch that asks for none
-// Nobody's bytes after each array in shared memory, and room for them.
+constexpr size_t kUnaskedBytes = 48 << 10;  // the most, with static arrays, of a launch that asks for none
+// Bytes after each array in shared memory that belong to none, and the room for all of them.
 constexpr size_t kSharedGap = 16, kSharedGaps = 8 << 10;
 constexpr unsigned kMaxThreads = 1024, kMaxThreadsZ = 64;  // of a block, and along its z
 constexpr unsigned kMaxBlocks = 0x7FFFFFFF, kMaxBlocksYZ = 65535;
@@ -42,7 +42,7 @@ struct Thread {
   uint64_t accesses = 0;  // of memory
 };
 
-// What the lanes of a warp show each other; two slots, since a lane may run one exchange ahead.
+// The values that the lanes of a warp exchange, in two slots, since a lane may run one exchange ahead.
 struct Warp {
   std::array<std::array<LaneWords, kLanes>, 2> words;
 };
@@ -95,9 +95,9 @@ class Machine {
   void run_block(uint32_t index, Index3 block_index, Index3 grid, Index3 block, size_t shared_bytes,
                  const std::function<void()>& body);
   void run_threads(const std::function<void()>& body);
-  // Takes so much of the block's shared memory and returns where it begins.
+  // Takes `bytes` of the block's shared memory and returns where they begin.
   size_t add_shared(size_t bytes);
-  // Releases the threads whose barrier is complete. False when nobody can continue.
+  // Releases the threads whose barrier is complete. Returns false if none can continue.
   bool release(std::vector<Fiber*>& ready);
   void report_stuck();
 

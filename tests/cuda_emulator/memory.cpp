@@ -17,17 +17,17 @@
 namespace saccade::emulator {
 namespace {
 
-// Without the hooks nobody sees what kernels write.
+// Without the hooks, the accesses of kernels are not seen.
 #ifdef SACCADE_EMULATOR_HOOKS
 constexpr bool kHooks = true;
 #else
 constexpr bool kHooks = false;
 #endif
-// Addresses that are reserved: what is checked has its states and cells next to it,
-// what is not is never touched.
+// The sizes of the reserved address range: a checked one has its states and cells next to it, that of a dry
+// run does not.
 constexpr size_t kCheckedBytes = size_t{16} << 30, kDryBytes = size_t{1} << 40;
 constexpr size_t kAlignment = 256;  // as cudaMalloc gives
-constexpr size_t kGap = 256;        // between allocations: nobody's
+constexpr size_t kGap = 256;        // between allocations; belongs to none
 
 size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
 size_t size_of_allocation(size_t bytes) { return round_up(std::max<size_t>(bytes, 1), kAlignment); }

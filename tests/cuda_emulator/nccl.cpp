@@ -114,7 +114,7 @@ bool overlap(const void* a, size_t a_bytes, const void* b, size_t b_bytes) {
   return x < y + b_bytes && y < x + a_bytes;
 }
 
-// What is known before anything moves.
+// The checks of a group that are possible before any data move.
 ncclResult_t check_group(const std::vector<Operation>& operations) {
   for (const Operation& o : operations) {
     if (o.comm != operations[0].comm || o.stream != operations[0].stream)
@@ -202,7 +202,7 @@ ncclResult_t run(const std::vector<Operation>& operations) {
       }
     store(o.to, sums);
   }
-  // Nobody may wait for this rank for ever.
+  // Otherwise other ranks would wait forever for this one.
   if (status != ncclSuccess)
     for (const int socket : comm.sockets)
       if (socket >= 0) ::shutdown(socket, SHUT_RDWR);
@@ -261,8 +261,8 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
 ncclResult_t ncclCommInitRank(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank) {
   if (ranks < 1 || rank < 0 || rank >= ranks || std::string_view(id.internal, 5) != "nccl-")
     return refuse(ncclInvalidArgument, fmt::format("rank {} of {}, or an id of nobody", rank, ranks));
-  // A kernel whose code is loaded, or two groups of sums in other orders,
-  // would let ranks wait for each other.
+  // Without these settings, loading a kernel's code, or two groups of sums in different orders, could make
+  // the ranks wait for each other.
   for (const char* name : {"CUDA_MODULE_LOADING", "NCCL_LAUNCH_ORDER_IMPLICIT"})
     if (!std::getenv(name)) return refuse(ncclInvalidUsage, fmt::format("{} is not set", name));
   auto* made = new ncclComm;

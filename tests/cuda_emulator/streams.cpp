@@ -19,7 +19,7 @@
 namespace saccade::emulator {
 namespace {
 
-// Between pinned and device memory.
+// A copy between pinned and device memory.
 struct PendingCopy {
   Stream* stream;
   uint64_t position;
@@ -28,7 +28,7 @@ struct PendingCopy {
   bool to_host;
 };
 
-// What a copy touched of the GPU's memory.
+// The part of the GPU's memory that a copy accessed.
 struct Touched {
   const Stream* stream;
   uint64_t position;
@@ -37,8 +37,8 @@ struct Touched {
   bool written;
 };
 
-// The last kernel, fill or allocation of a piece of the GPU's memory. What may be inside a kernel's arguments
-// is known, what it does there is not: it counts as written.
+// The last kernel, fill or allocation that used an allocation. A kernel's arguments show which allocations it
+// may access, but not how: they count as written.
 struct Use {
   const Stream* stream;
   uint64_t position;
@@ -63,7 +63,7 @@ struct Host {
   }();
   uint64_t queries = 0;
 
-  // A kernel, a fill or a free of an allocation. A report, or "".
+  // Notes that a kernel, a fill or a free uses an allocation. Returns a report, or "".
   std::string use(const Stream& stream, uint64_t position, const char* begin, size_t bytes) {
     auto last = uses.find(begin);
     if (&stream == &default_stream()) {
@@ -79,9 +79,9 @@ struct Host {
     return "";
   }
 
-  // A report, or "".
+  // Notes the access of a copy. Returns a report, or "".
   std::string touch(const Touched& now) {
-    // Tests use the default stream for what happens before and after everything else.
+    // Tests use the default stream for work that comes before and after everything else.
     if (!device_addresses.contains(now.begin)) return "";
     if (now.stream == &default_stream()) {
       uses.erase(memory().allocation(now.begin).first);
@@ -255,7 +255,7 @@ void synchronize(Stream& stream, uint64_t position) {
   std::erase_if(host().pending, [](const PendingCopy& copy) { return !copy.stream; });
   std::erase_if(host().touched,
                 [&](const Touched& t) { return t.stream == &stream && t.position <= stream.seen; });
-  // What this stream had waited for is done too.
+  // The work that this stream had waited for is done too.
   auto known = std::partition(stream.waits.begin(), stream.waits.end(),
                               [&](const Stream::Wait& w) { return w.at > stream.seen; });
   std::vector<Stream::Wait> done(known, stream.waits.end());

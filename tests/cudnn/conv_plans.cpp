@@ -38,7 +38,7 @@ struct Call {
 };
 std::vector<Call> calls;
 
-// In place of the CPU's convolutions: note what is asked for.
+// Replaces the CPU's convolutions: notes the call, and returns zeros.
 void note_call(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& residual,
                const ConvParams& p, Activation act, Tensor& y) {
   calls.push_back({x.dim(1), x.dim(2), x.dim(3), w.dim(0), w.dim(2), w.dim(3), p, bias.defined(),
@@ -97,7 +97,7 @@ constexpr Precision kPrecisions[] = {{"f32", DType::kF32, MathMode::kExact},
                                      {"tf32", DType::kF32, MathMode::kTf32},
                                      {"bf16", DType::kBF16, MathMode::kExact}};
 
-// Those that go to cuDNN, each once.
+// Returns the convolutions that go to cuDNN, each once.
 std::vector<ConvProblem> problems_of(const Recipe& recipe, int64_t N, int64_t height, int64_t width,
                                      const Precision& precision) {
   const bool scaled = recipe.config.model().type() != "classifier";
@@ -124,21 +124,21 @@ std::vector<ConvProblem> problems_of(const Recipe& recipe, int64_t N, int64_t he
   return out;
 }
 
-// Of this thread's processor, so that other programs do not count.
+// Returns the processor time of this thread in ms, so that other programs do not count.
 double now() {
   timespec t{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
   return 1e3 * static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_nsec);
 }
 
-// Graphs of a convolution and more: those that an engine takes, and those that none does,
-// which cost time all the same.
+// Counts the graphs of a convolution and more that an engine takes, and those that none takes, which cost
+// time nevertheless.
 struct Fusions {
   int fused = 0, refused = 0;
   double refused_ms = 0;
 };
 
-// As the backend does it: what cannot be fused is run in two.
+// Plans like the backend: a convolution that cannot be fused runs in two parts.
 bool find_plan(cuda::ConvPlanner& planner, ConvProblem q, Fusions& fusions) {
   const double start = now();
   const bool found = planner.make(q).has_value();
@@ -157,7 +157,7 @@ std::string text(const ConvProblem& q, const Precision& precision) {
                      q.p.stride);
 }
 
-// What may follow a convolution in one graph, by precision, with the time that refusing takes.
+// Prints what may follow a convolution in one graph, by precision, and the time that a refusal takes.
 void print_fusions(const fs::path& file) {
   cuda::ConvPlanner planner(read_text(file.string(), kTextFile));
   for (const Precision& precision : kPrecisions) {
@@ -237,8 +237,8 @@ std::vector<std::pair<int64_t, int64_t>> coco_sizes() {
   return sizes;
 }
 
-// A training of Deformable DETR R50 on batches of four: planning each new size,
-// and what it was with the heuristic every time.
+// Times the planning of the steps of Deformable DETR R50 on batches of four, where each new size is planned,
+// and for comparison of steps with a planner that knows nothing.
 void time_planning(const fs::path& file, const Recipe& recipe) {
   const auto sizes = coco_sizes();
   for (const Precision& precision : kPrecisions) {

@@ -1,5 +1,4 @@
-// For programs that plan for described GPUs with the libraries alone: there is no stream,
-// and nobody asks for one.
+// For programs that plan for described GPUs with only the libraries: there is no stream, and none is needed.
 #include "core/runtime/cuda/api.h"
 
 namespace saccade::cuda {

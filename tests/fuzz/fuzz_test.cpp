@@ -1,6 +1,6 @@
-// Every fuzz target with its seeds, whole and damaged by a fixed stream of random numbers. libFuzzer, which
-// learns from what it has seen, goes deeper (scripts/fuzz.sh); this finds in seconds what is near the
-// seeds, in every build. SACCADE_FUZZ_RUNS: damaged inputs a target.
+// Runs every fuzz target with its seeds, whole and damaged by a fixed stream of random numbers. libFuzzer,
+// which learns from coverage, goes deeper (scripts/fuzz.sh); this test finds the faults near the seeds within
+// seconds, in every build. SACCADE_FUZZ_RUNS: damaged inputs per target.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -59,8 +59,8 @@ std::vector<Bytes> seeds_of(const std::string& target) {
   return seeds;
 }
 
-// One to four changes: bits and bytes, numbers at their limits, pieces that are left out,
-// said twice or taken from another seed.
+// Makes one to four changes: bits and bytes, numbers at their limits, pieces that are left out, repeated or
+// taken from another seed.
 Bytes damaged(const Bytes& seed, const Bytes& other, Rng& rng) {
   Bytes out = seed;
   const auto place = [&](const Bytes& in) { return rng.below(static_cast<int64_t>(in.size()) + 1); };
@@ -113,7 +113,7 @@ TEST_P(FuzzTest, SeedsAndWhatLiesNearThem) {
   ASSERT_NE(target, fuzz::targets().end());
   const std::vector<Bytes> seeds = seeds_of(name);
   ASSERT_GE(seeds.size(), name == "config" ? 2u : 1u);
-  // The last input stays behind when it ends the process.
+  // An input that ends the process stays in this file.
   const std::string input = (fs::temp_directory_path() / ("saccade_fuzz_" + name + "_input")).string();
   const auto attempt = [&](const Bytes& bytes) {
     std::ofstream(input, std::ios::binary)

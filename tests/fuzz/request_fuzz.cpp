@@ -1,5 +1,5 @@
-// Fuzzing: any bytes as what somebody asks `saccade serve`: a line for the address, one for the type of the
-// content, the body (scripts/fuzz.sh).
+// Fuzzing: any bytes as a request to `saccade serve`: a line for the address, one for the content type, and
+// the body (scripts/fuzz.sh).
 #include <algorithm>
 #include <utility>
 

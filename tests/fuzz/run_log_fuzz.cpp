@@ -1,5 +1,5 @@
-// Fuzzing: any bytes as what a killed process left of metrics.jsonl and of an event file,
-// at resume (scripts/fuzz.sh).
+// Fuzzing: any bytes as the metrics.jsonl and the event file that a killed process left, at resume
+// (scripts/fuzz.sh).
 #include "tests/fuzz/target.h"
 #include "train/logs/run_log.h"
 

@@ -1,5 +1,5 @@
-// Fuzzing: any bytes as weights, safetensors or one of PyTorch's containers,
-// with all of their tensors (scripts/fuzz.sh).
+// Fuzzing: any bytes as weights, in safetensors or one of PyTorch's containers; reads all tensors
+// (scripts/fuzz.sh).
 #include "core/formats/weights_file.h"
 #include "tests/fuzz/target.h"
 
