@@ -28,7 +28,7 @@ struct ModelSummary {
   std::vector<ModuleCost> modules;  // depth first
 };
 
-// Counts what `run` does with the model, which is switched to evaluation mode and records no gradients.
+// Counts what `run` does with the model, which meanwhile is in evaluation mode and records no gradients.
 ModelSummary summarize(Module& model, const std::function<void()>& run);
 // The same for one image of height x width.
 ModelSummary summarize(Detector& model, int64_t height, int64_t width);

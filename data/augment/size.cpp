@@ -87,7 +87,7 @@ AugmentFunction make_fixed_resize(const AugmentFields& f) {
 }
 
 // Returns the fraction of the most frequent class among the pixels of a window that have a class;
-// 1 if there is only one class.
+// 1 if there are fewer than two classes.
 double largest_share(const LabelMap& labels, int64_t y, int64_t x, ImageSize window) {
   std::unordered_map<uint16_t, int64_t> counts;
   int64_t all = 0, most = 0;

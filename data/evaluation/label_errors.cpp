@@ -48,7 +48,7 @@ std::vector<LabelsAndFinds> by_image(const GroundTruth& truth, std::span<const D
   return images;
 }
 
-// Adds the best detection that matches each label.
+// Collects the score of the best detection that matches each label.
 UsualScores usual_scores(const std::vector<LabelsAndFinds>& images) {
   UsualScores usual;
   for (const LabelsAndFinds& image : images)
@@ -84,7 +84,7 @@ class ImageJudge {
   }
 
  private:
-  // Returns a detection's label: the one of its class that it covers, or else the nearest one.
+  // Returns a detection's label: the one of its class that it covers, or else the nearest one of any class.
   size_t home_of(size_t i) const {
     size_t own = image_.labels.size(), nearest = own;
     for (size_t j = 0; j < image_.labels.size(); ++j) {

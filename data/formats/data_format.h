@@ -133,7 +133,7 @@ const DataFormat& find_format(const std::string& name, const Contents& wanted, c
 
 // The readers see one set with all of its classes; paths.sets and paths.choice are handled here, for all
 // formats alike. The format is paths.format, or else the one that recognises the paths among those that
-// provide something of paths.wants. Throw InputError for an unknown format, if several recognise the paths,
+// provide something of paths.wants. Throws InputError for an unknown format, if several recognise the paths,
 // and for one that lacks something that is wanted. The images, if needed, are inspected
 // (data/formats/checks/image_check.h); messages about the set are added to notes. If there are masks, images
 // get the size of their files, if it was read.

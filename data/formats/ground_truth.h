@@ -56,7 +56,7 @@ struct GroundTruth {
   std::vector<ImageInfo> images;
   std::vector<Annotation> annotations;
   std::vector<Category> categories;
-  std::vector<std::string> notes = {};  // what the reader changed, one line each, without the file's name
+  std::vector<std::string> notes = {};  // remarks of the reader, one line each, without the file's name
   std::vector<std::string> told = {};   // before the notes, whole lines: "DIR: 80 images of 10 classes"
   std::vector<std::string> links = {};  // links in the folder of images that were followed when listing it
   bool names_all_images = false;  // the reader has listed the folder of images and reported what it left out
@@ -100,8 +100,8 @@ using ProblemReport = std::function<void(const std::string& problem)>;
 // far corner or area is too large for a number. name: the file, for records without a place.
 void check_ids(const GroundTruth& truth, const std::string& name, const ProblemReport& report);
 
-// If a list names only a subset of the known categories, adopts all of these and returns true. A different
-// name for a category stays; the code that compares the two reports this conflict.
+// If a list has only some of the known categories and no others, adopts all of these and returns true. If a
+// name differs, the list stays unchanged; the code that compares the two reports this conflict.
 bool take_known_categories(GroundTruth& truth, const std::vector<Category>& known);
 
 }  // namespace saccade

@@ -50,7 +50,7 @@ struct ReadFile {
   std::string path;
 };
 
-// Adds the list that names the file if the file is missing.
+// Returns the fault, or if the file is missing, that with the line of the list that names it.
 std::string named_fault(const AnnotationFiles& files, size_t i, const std::string& list,
                         const std::string& fault) {
   const std::string path = files.path(i);

@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kMaxDepth = 32, kMaxText = 4096;
 
-// Returns the encoding that the file declares, in lower case; "" if expat itself knows it.
+// Returns the encoding that the file declares, in lower case; "" if none or if expat itself knows it.
 std::string foreign_encoding(const std::string& text) {
   const std::string head = text.substr(0, std::min(text.find("?>"), size_t{300}));
   const size_t at = head.find("encoding=");

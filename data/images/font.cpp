@@ -46,7 +46,7 @@ struct Letter {
   float x;  // of its origin, pixels
 };
 
-// Lays out the letters of a line and returns its width.
+// Returns the letters of a line and sets `width` to its width.
 std::vector<Letter> set_line(std::string_view text, float scale, float& width) {
   std::vector<Letter> letters;
   width = 0;

@@ -38,7 +38,7 @@ ImageHeader checked_header(const ImageCodec& codec, Bytes bytes, const std::stri
   return header;
 }
 
-// Reads from a file that stays open, so that other files than images are not read.
+// Reads a part of a file that stays open, so that only the head is read of a file that is no image.
 std::vector<uint8_t> read_bytes(const InputFile& file, uint64_t begin, uint64_t count) {
   std::vector<uint8_t> bytes(count);
   if (count > 0) file.read_at(bytes.data(), count, begin);

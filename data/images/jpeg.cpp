@@ -24,7 +24,7 @@ constexpr int kMaxScans = 100;
 
 bool is_jpeg(Bytes b) { return b.size() > 3 && b[0] == 0xFF && b[1] == 0xD8 && b[2] == 0xFF; }
 
-// Returns whether a frame, whose segment has the size, starts: SOF0 to SOF15 without DHT, JPG and DAC.
+// Returns whether the marker starts a frame, whose segment has the size: SOF0 to SOF15 without DHT, JPG, DAC.
 bool is_frame(uint8_t marker) {
   return marker >= 0xC0 && marker <= 0xCF && marker != 0xC4 && marker != 0xC8 && marker != 0xCC;
 }

@@ -15,7 +15,7 @@
 namespace saccade {
 namespace {
 
-// The limit of each of libtiff's allocations: it holds neither the pixels nor much of a file in memory.
+// The limit of each of libtiff's allocations; libtiff stores neither the pixels nor much of a file in memory.
 constexpr tmsize_t kMaxMemory = tmsize_t{256} << 20;
 
 bool is_tiff(Bytes b) {

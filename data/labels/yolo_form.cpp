@@ -23,7 +23,7 @@ bool is_boxed_by(const Polygon& points, const Annotation& a) {
 }
 
 // Joins polygons into one: a line without area leads between the nearest points of two polygons and back.
-// Empty if they are too large, as in a mask of noise.
+// Empty if they have too many points, as in a mask of noise.
 Polygon joined_polygons(const std::vector<Polygon>& polygons) {
   constexpr double kMaxPairs = 3e7;
   double pairs = 0;

@@ -19,7 +19,7 @@ namespace saccade {
 namespace {
 
 // Decoded images, kept until the memory is used up. Nothing is evicted: an epoch reads every image once, so
-// an evicted image would be one that is needed again soon.
+// a cache that makes room would drop every image before it is needed again.
 class ImageCache {
  public:
   ImageCache(int64_t images, int64_t bytes)

@@ -76,7 +76,7 @@ Html note(const Html& text);
 Html note(const std::string& text);
 // Puts elements side by side, as many as fit: "charts" or "pictures".
 Html grid(const char* kind, const std::vector<Html>& elements);
-// Calls `show` on these in order until `most` of the results are not empty.
+// Returns the first `most` results of `show` that are not empty, in the order of these things.
 template <class Things, class Show>
 std::vector<Html> first_shown(const Things& things, size_t most, Show show) {
   std::vector<Html> shown;

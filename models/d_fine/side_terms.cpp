@@ -67,8 +67,8 @@ class DistillationTerm : public SideTerm {
   }
   double divisor(const QueryCounts& step) const override { return step.images; }
 
-  // [G, N, Q]: the overlap of its box for a query with an object, else the teacher's highest score,
-  // times its share of the mean.
+  // [G, N, Q]: for a query with an object the overlap of its box, else the teacher's highest score;
+  // both times the query's share of the mean.
   static Var weights_of(const LayerPrediction& predicted, const MatchedQueries& matched) {
     const int64_t G = predicted.boxes.dim(0), N = predicted.boxes.dim(1), Q = predicted.boxes.dim(2);
     std::vector<float> has_object(static_cast<size_t>(N * Q)), part(static_cast<size_t>(N * Q));

@@ -1,6 +1,6 @@
-// Deformable DETR (Zhu et al. 2021): backbone, feature levels, deformable encoder and decoder, box and class
-// heads, with iterative box refinement and two-stage proposals. Parameter names, counts and initialisation
-// are the official ones.
+// Deformable DETR (Zhu et al. 2021): backbone, one or more feature levels, deformable encoder and decoder,
+// box and class heads, with iterative box refinement and two-stage proposals. Parameter names, counts and
+// initialisation are the official ones.
 #pragma once
 
 #include "models/backbone.h"

@@ -95,7 +95,7 @@ class Solver {
   std::vector<char> done_;
 };
 
-// row(r) points to the costs of row r of a rows x columns problem, and value(r, c) is one of them.
+// Solves a rows x columns problem; row(r) points to the costs of row r.
 template <class T, class Row>
 Assignment assign(int64_t rows, int64_t columns, Row row) {
   Assignment result;

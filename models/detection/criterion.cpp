@@ -63,7 +63,7 @@ LayerPrediction stacked(std::span<const LayerPrediction> layers) {
   return all;
 }
 
-// Returns the last layer and, with aux, the others after it in ascending or descending order.
+// Returns the index of the last of `layers` layers, then the others in ascending or descending order.
 std::vector<int64_t> last_first(int64_t layers, bool rising) {
   std::vector<int64_t> order{layers - 1};
   for (int64_t i = 0; i + 1 < layers; ++i) order.push_back(rising ? i : layers - 2 - i);

@@ -22,7 +22,7 @@ struct RegionDetectionOptions {
 // The best detections of each image, best first; scores below kLeftOut fill the rest. On the device;
 // the shapes depend only on the sizes.
 struct RegionDetections {
-  Var boxes;       // [N, D] corners in pixels of the image that the model gets, clipped to it
+  Var boxes;       // [N, D, 4] corners in pixels of the image that the model gets, clipped to it
   Var scores;      // [N, D]
   Var labels;      // [N, D], whole numbers in f32
   Var masks = {};  // [N, D, s, s]: probabilities in the box; undefined without masks

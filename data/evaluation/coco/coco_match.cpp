@@ -42,7 +42,7 @@ Grouped group(const Items& items, const std::vector<int64_t>& images, const std:
   std::vector<uint32_t> image(items.size()), category(items.size());
   Grouped g;
   g.order.reserve(items.size());
-  int64_t last_image = 0, at = -1;  // lists mostly have runs of one image
+  int64_t last_image = 0, at = -1;  // entries of one image mostly follow each other
   for (size_t i = 0; i < items.size(); ++i) {
     if (at < 0 || items[i].image_id != last_image) at = position(images, items[i].image_id);
     last_image = items[i].image_id;
@@ -202,7 +202,7 @@ std::string unknown_categories(std::span<const Detection> detections, const std:
                      source, left_out, detections.size(), fmt::join(unknown, ", "));
 }
 
-// Collects the form of the boxes, given their images' sizes; if no size is known,
+// Collects the form of the boxes, given their images' sizes; for an image of unknown size,
 // the farthest extent of the objects in all images is used.
 BoxUnits units_of(const GroundTruth& truth, std::span<const Detection> detections,
                   const std::vector<int64_t>& images) {
@@ -218,7 +218,7 @@ BoxUnits units_of(const GroundTruth& truth, std::span<const Detection> detection
         image.width > 0 ? ImageSize{image.height, image.width} : reached;
   BoxUnits units;
   int64_t last_image = 0;
-  ImageSize size;  // of the last image; lists mostly have runs of one
+  ImageSize size;  // of the last image, whose entries mostly follow each other
   for (const Detection& d : detections) {
     if (&d == detections.data() || d.image_id != last_image) {
       size = sizes[static_cast<size_t>(position(images, d.image_id))];

@@ -30,12 +30,13 @@ class Overlap {
 std::unique_ptr<Overlap> make_overlap(IouType type, const GroundTruth& truth,
                                       std::span<const Detection> detections, const std::string& source);
 
-// Do the same for the objects of the file `name`, or check only that every detection has a mask. A crowd may
-// lack one: its box is used. Returns the number of such crowds, "3 crowds without a mask", or "".
+// Throws likewise, only for the objects, of the file `name`. A crowd may lack a mask: its box is used.
+// Returns the number of such crowds, "3 crowds without a mask", or "".
 std::string need_masks(const GroundTruth& truth, const std::string& name);
 // For training, where an object without a mask only teaches its box and class: reports how many there are,
 // one line each for objects and for crowds. Throws InputError if no object has a mask.
 std::vector<std::string> notes_on_masks_to_learn(const GroundTruth& truth, const std::string& name);
+// Throws InputError for the first detection without a mask; there may be no detections.
 void need_masks(std::span<const Detection> detections, const std::string& source);
 
 }  // namespace saccade::coco

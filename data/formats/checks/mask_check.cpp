@@ -109,7 +109,7 @@ class MaskCheck {
 
 }  // namespace
 
-// Polygons are only drawn if they are that small.
+// Polygons are only drawn if each of them encloses less than a pixel.
 bool has_no_pixel(const Segmentation& segmentation, ImageSize size) {
   if (segmentation.polygons.empty()) return segmentation.runs.area() == 0;
   const auto is_beside = [&](const std::vector<double>& polygon) {

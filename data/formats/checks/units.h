@@ -16,7 +16,8 @@ namespace saccade {
 class BoxUnits {
  public:
   void add(const std::array<double, 4>& bbox, ImageSize image);
-  // Returns whether all boxes, or nearly all, are between 0 and 1, like fractions of the image.
+  // Returns whether the boxes are between 0 and 1, like fractions of the image: all of them,
+  // or without `all`, as for detections, nearly all.
   bool look_like_parts(bool all) const;
   // Returns "are between 0 and 1: they look like fractions of the image, expected ...", for boxes that do.
   std::string about_parts() const;

@@ -45,7 +45,7 @@ class KnownFiles {
 
 constexpr FileKind kLabelHead{"a file of YOLO labels", uint64_t{64} << 20};
 
-// Removes prefixes that exporters write although the file is next to this one.
+// Removes prefixes that exporters write although the named file is next to the one that names it.
 std::string without_prefix(std::string name) {
   for (const std::string_view prefix : {"../", "./", "data/"})
     while (name.starts_with(prefix)) name.erase(0, prefix.size());
@@ -61,7 +61,7 @@ std::string first_place(const std::vector<std::string>& folders, const std::stri
   return "";
 }
 
-// Replaces the last folder with one of these names by "labels"; "" if there is none.
+// Replaces the last folder "images", or else "JPEGImages", by "labels"; "" if there is none.
 std::string as_labels(const fs::path& images) {
   std::vector<fs::path> parts;
   for (const fs::path& part : normal_path(images)) parts.push_back(part);

@@ -12,7 +12,7 @@ namespace saccade {
 
 // Returns the place of something that `file` names; "" if it does not exist. `path` is the folder that names
 // are relative to, besides the file's own folder. Exporters often write paths relative to another folder, so
-// a leading "../" or "data/" is also tried without.
+// a name is also tried without a leading "../", "./" or "data/".
 std::string existing_place(const std::string& file, const std::string& path, const std::string& name);
 
 // A folder of images, or a list of them.
