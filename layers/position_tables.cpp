@@ -48,8 +48,8 @@ Tensor resize_grid(const Tensor& values, const Shape& to, Resampling resampling,
   return out;
 }
 
-// Returns where the entries of an axis of `from` are placed on one of `to`: on each half at 1, 1 + q, 1 + q +
-// q^2 ..., with q such that the last one is at the end.
+// Returns where the entries of an axis of `from` are placed on one of `to`: at 0, the middle, and on either
+// side of it at 1, 1 + q, 1 + q + q^2 ..., with q such that the last one is at the end.
 std::vector<float> spread_places(int64_t from, int64_t to) {
   double low = 1.01, high = 1.5, q = 0;
   while (high - low > 1e-6) {

@@ -81,7 +81,7 @@ void RankChannel::connect_to_all(const RankListener& listener) {
     if (ready <= 0 || sockets[0].revents == 0) continue;
     auto stranger = std::make_unique<Peer>();
     stranger->socket = ::accept4(listener.socket(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (stranger->socket < 0)  // it is gone again, or there are too many
+    if (stranger->socket < 0)  // it has left again, or there are too many connections
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     else
       strangers.push_back(std::move(stranger));
@@ -149,7 +149,7 @@ void RankChannel::connect_to_first() {
   std::string name = own_name().substr(0, kNameBytes - 1);
   name.resize(kNameBytes, '\0');
   peer->send(rank_frame(kRankHello, hello + name));
-  // Rank 0 answers when all are there.
+  // Rank 0 answers once all ranks have connected.
   const RankClock::time_point asked = RankClock::now();
   auto read = [&](void* to, size_t bytes) {
     for (size_t at = 0; at < bytes;) {

@@ -12,7 +12,7 @@ namespace saccade {
 struct Ranks {
   int rank = 0, size = 1;
   int local_rank = 0, local_size = 1;
-  std::string source;  // the launcher, "Open MPI"; empty for a process that is alone
+  std::string source;  // the launcher, such as "Open MPI"; empty for a process that is alone
   // Where rank 0 listens, if the launcher says so; otherwise port is 0.
   std::string host;
   int port = 0;
@@ -30,8 +30,9 @@ struct RankFlags {
 // Looks in this order: the flags, then the variables of Open MPI (OMPI_COMM_WORLD_*), PMI (PMI_*), Slurm
 // (SLURM_*, within srun) and torchrun (RANK, WORLD_SIZE, ...; MASTER_ADDR and MASTER_PORT apply to all of
 // them). torchrun itself, which sets TORCHELASTIC_RUN_ID, comes before launchers in whose jobs it was
-// started. If there are none, the process is alone. Throws InputError for a rank outside [0, size), and if
-// one of the flags or variables is missing.
+// started. If there are none, the process is alone; a launcher counts only if both its rank and its size are
+// set. Throws InputError for a rank outside [0, size), for a flag without those that it needs (--rank without
+// --ranks), and for a bad number or address.
 using Environment = std::function<const char*(const char*)>;
 Ranks find_ranks(const RankFlags& flags, const Environment& variable);
 

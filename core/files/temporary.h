@@ -28,7 +28,7 @@ class TemporaryPath {
   bool kept_ = false;
 };
 
-// Makes a folder of its own for the caller: START-PROCESS-N, with the first N that does not exist yet.
+// Makes a folder that nobody else uses: START-PROCESS-N, with the first N that does not exist yet.
 // Processes of other hosts and containers may have the same number. Throws InputError.
 std::string make_own_folder(const std::string& start);
 

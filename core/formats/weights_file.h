@@ -37,7 +37,7 @@ class WeightsFile {
   const WeightEntry* find(const std::string& name) const;               // null if absent
 
   // Returns a dense tensor on the CPU. f64, f32, bf16, i64, i32, u8 and bool keep their type; f16 becomes f32
-  // (exactly), i8, i16, u16 become i32, u32 becomes i64. Throws InputError for others and a missing name.
+  // (exactly), i8, i16 and u16 become i32, u32 becomes i64. Throws InputError for others and missing names.
   virtual Tensor read(const std::string& name) const = 0;
 
   // Compares all parts of the file that were not read yet with their checksums, if the format has them (our

@@ -32,7 +32,7 @@ class LargeBlocks {
   void insert(char* begin, size_t size);
   void erase(char* begin, size_t size);
 
-  char* lowest_ = nullptr;  // begin of the most recently added memory
+  char* lowest_ = nullptr;  // start of the most recently added memory
   std::map<char*, size_t> by_address_;
   std::set<Piece> by_size_;
   int64_t free_bytes_ = 0;

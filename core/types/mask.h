@@ -35,7 +35,7 @@ class Mask {
   static Mask from_text(ImageSize size, std::string_view text);
   // The part of the image that is inside any of the polygons (x, y, x, y, ... in pixels), each by the
   // even-odd rule. Throws InputError for fewer than three points, an odd number of coordinates, and a
-  // coordinate that is not finite or exceeds 1e8.
+  // coordinate that is not finite or beyond +-1e8.
   static Mask from_polygons(ImageSize size, std::span<const std::vector<double>> polygons);
   static void check_polygons(std::span<const std::vector<double>> polygons);  // throws for the same polygons
   // The mask of the polygon with the box's corners. Throws InputError for the same coordinates.

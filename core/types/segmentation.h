@@ -12,7 +12,7 @@ struct Segmentation {
   std::vector<std::vector<double>> polygons;  // x, y, x, y, ... in pixels; the object is their union
   Mask runs;                                  // used if there are no polygons
 
-  // The mask for an image of this size. Throws InputError as from_polygons() and for runs of another size.
+  // The mask for an image of this size. Throws InputError like from_polygons(), and for runs of another size.
   Mask mask(ImageSize size) const {
     if (!polygons.empty()) return Mask::from_polygons(size, polygons);
     check(size);

@@ -1,5 +1,5 @@
-// Shared by the loss ops. Their kernels compute the gradient together with the loss, so forward only saves
-// the gradient and backward scales it.
+// Shared by the loss ops. Their kernels compute the gradient together with the loss, so forward saves only
+// the gradient, which backward scales.
 #pragma once
 
 #include "autograd/function.h"

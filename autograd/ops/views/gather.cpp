@@ -29,7 +29,7 @@ struct Gather {
   }
 };
 
-// Returns contiguous indices of dtype i64, each in [0, rows). On a GPU the range is not checked.
+// Returns contiguous indices of dtype i64, each in [0, rows). A GPU's are not read back, so not checked.
 Tensor checked(const char* op, const Tensor& indices, int64_t rows) {
   SACCADE_CHECK(indices.dtype() == DType::kI64, "[{}] indices of dtype {}, expected i64", op,
                 indices.dtype());

@@ -137,7 +137,8 @@ int runs_of_keys(const Heads& p) {
   return static_cast<int>(ceil_div(tiles, ceil_div(tiles, std::min(runs, tiles))));
 }
 
-// Returns whether the tiles of keys make enough blocks, since each block processes all queries.
+// Returns whether the tiles of keys make enough blocks, each of which processes all queries, or the queries
+// are few.
 template <Mma kMma, int kD, class Heads>
 bool fits_five_products(const Heads& p) {
   constexpr int64_t kBlocks = 132, kFewQueries = 32;  // in tiles of queries: soon done

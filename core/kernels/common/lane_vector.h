@@ -1,5 +1,5 @@
-// Scratch memory of the CPU kernels, aligned to a cache line: a vector of sixteen floats that straddles two
-// lines costs twice as much.
+// Scratch memory of the CPU kernels, aligned to a cache line, which malloc does not promise: a vector of
+// sixteen floats that straddles two lines costs twice as much.
 #pragma once
 
 #include <cstddef>

@@ -200,7 +200,7 @@ void launch_gather(const Source& source, const SampleShape& s, const Tensor& val
   });
 }
 
-// unordered: f32, shaped like value and zero, or undefined.
+// unordered: all zeros, f32 with value's shape, or undefined.
 template <class T, class Source>
 void launch_point_gradients(const Source& source, const typename Source::Gradients& gradients,
                             const SampleShape& s, const Tensor& value, const Tensor& dy, Tensor& unordered) {

@@ -18,7 +18,7 @@ inline Kernel<void(const Tensor& valid, const FeatureLevels& levels, Tensor& rat
     token_maps{"token_maps"};
 // Two-stage proposals: logits f32 [N, S, 4], the inverse sigmoid of the box (cx, cy, w, h) of a token,
 // centred on it and 0.05 * 2^level wide; +inf where `invalid` bool [N, S] is set: for padded tokens and boxes
-// that are not inside (0.01, 0.99).
+// with a number outside (0.01, 0.99).
 inline Kernel<void(const Tensor& valid, const FeatureLevels& levels, Tensor& logits, Tensor& invalid)>
     token_proposals{"token_proposals"};
 

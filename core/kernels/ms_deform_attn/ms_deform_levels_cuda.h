@@ -319,7 +319,7 @@ void launch_levels(const LevelSource<kLevels>& source, const SampleShape& s, con
   });
 }
 
-// unordered: f32, shaped like value and zero, or undefined.
+// unordered: all zeros, f32 with value's shape, or undefined.
 template <class T, int kLevels>
 void launch_level_gradients(const LevelSource<kLevels>& source,
                             const typename LevelSource<kLevels>::Gradients& gradients, const SampleShape& s,

@@ -94,7 +94,7 @@ struct MsDeformSource {
       Access::store(out.dlocations + 2 * j, Two<A>{gx * static_cast<A>(s.levels.width[p.level]),
                                                    gy * static_cast<A>(s.levels.height[p.level])});
   }
-  // Every lane reads the logits whose derivatives it has written.
+  // Every lane reads back those entries of dlogits that it has written itself.
   template <int kLanes>
   SACCADE_HD void finish(const Gradients& out, const SampleShape& s, const SampleRow& row, bool valid,
                          int sub, const Weights& weights, Sums& sums) const {

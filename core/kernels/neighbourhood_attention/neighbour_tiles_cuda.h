@@ -171,7 +171,7 @@ struct NeighbourTileHeads {
   __device__ T* dvalue(const Head& a, int s) const { return token(dqkv, a, a.key_tokens[s], 3, 2); }
   __device__ float* filler(const Head&, int, int) const { return nullptr; }
 
-  // A position without a query uses the row of another one, whose numbers get its weights of 0.
+  // A position without a query uses the row of another one: its weights of 0 are multiplied by those numbers.
   __device__ int64_t row(const Head& a, int i) const {
     const int at = a.query_tokens[i] < 0 ? 0 : a.query_tokens[i];
     return (int64_t{a.n} * H + a.h) * rows.axis.size * columns.axis.size + at;

@@ -16,7 +16,7 @@ __global__ void __launch_bounds__(kMapThreads)
                   uint64_t first, uint32_t kept, float scale) {
   int64_t pack = static_cast<int64_t>(blockIdx.x) * kMapThreads + threadIdx.x, i = pack * kPack;
   if (i >= n) return;
-  // If the pack's first element exists, so does the whole pack: rows end with a pack or are cut by n.
+  // Only the last pack of the tensor can be cut, by n.
   bool whole = i + kPack <= n;
   float v[kPack];
   if (whole) {

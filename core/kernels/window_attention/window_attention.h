@@ -20,7 +20,7 @@ struct WindowParams {
   int64_t shift = 0;   // the map is rolled up and left by this much, 0 <= shift < window
   double scale = 1;    // of the scores
 };
-// Added to the score of two tokens that are only adjacent because of the roll (the official constant).
+// Added to the score of two tokens that share a window only because of the roll (the official constant).
 inline constexpr float kOtherRegion = -100.0f;
 
 // The positions of the windows' tokens. "Row" and "column" refer to the rolled, padded map.

@@ -1,4 +1,5 @@
-// Launches kernels: cuda::launch those that use blocks and warps, for_each functors of one index.
+// How kernels are started: cuda::launch starts those that use blocks and warps, for_each runs functors of one
+// index.
 #pragma once
 
 #include <algorithm>
@@ -37,7 +38,7 @@ struct KernelName {
 };
 
 #ifndef SACCADE_EMULATOR
-// A kernel must request more than 48 KB of dynamic shared memory once.
+// More than 48 KB of dynamic shared memory must be requested, once per kernel (and again for more).
 inline cudaError_t ask_for_shared(const void* kernel, size_t bytes) {
   static std::mutex mutex;
   static std::map<const void*, size_t> granted;
