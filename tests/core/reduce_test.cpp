@@ -43,6 +43,38 @@ TEST(Reduce, ColumnsOfATallMatrix) {
   for (size_t c = 0; c < 70; ++c) EXPECT_NEAR(got[c], exact[c], 1e-4);
 }
 
+// Kept and summed axes that alternate: each pair of elements is added in f32, also for bf16.
+TEST(Reduce, AlternatingAxes) {
+  const Shape sizes{3, 5, 2, 7, 2, 19}, kept{3, 1, 2, 1, 2, 1};
+  for (const Shape& to : {Shape{3, 5, 1, 7, 1, 19}, Shape{1, 5, 1, 7, 1, 19}, kept}) {
+    const Tensor x = random(sizes, 4);
+    std::vector<double> exact(static_cast<size_t>(to.numel()));
+    const auto values = x.to_vector<double>();
+    for (size_t i = 0; i < values.size(); ++i) {
+      int64_t rest = static_cast<int64_t>(i), at = 0, step = 1;
+      for (int a = 5; a >= 0; --a) {
+        if (to[a] > 1) at += rest % sizes[a] * step;
+        rest /= sizes[a];
+        step *= to[a];
+      }
+      exact[static_cast<size_t>(at)] += 0.5 * values[i];
+    }
+    Tensor y = Tensor::empty(to);
+    kernels::sum_to_shape(x, 0.5, y);
+    const auto got = y.to_vector<double>();
+    for (size_t i = 0; i < exact.size(); ++i) ASSERT_NEAR(got[i], exact[i], 2e-5) << i;
+
+    // The same sums of rounded elements, rounded once.
+    const Tensor rounded = x.to(DType::kBF16);
+    Tensor sums = Tensor::empty(to), half = Tensor::empty(to, DType::kBF16);
+    kernels::sum_to_shape(rounded.to(DType::kF32), 0.5, sums);
+    kernels::sum_to_shape(rounded, 0.5, half);
+    EXPECT_EQ(half.to_vector<double>(), sums.to(DType::kBF16).to_vector<double>());
+    kernels::sum_to_shape(rounded, 0.5, y);
+    EXPECT_EQ(y.to_vector<double>(), sums.to_vector<double>());
+  }
+}
+
 TEST(Reduce, BitsDoNotDependOnThreads) {
   Tensor tall = random({20001, 67}, 3), columns = Tensor::empty({67}), total = Tensor::empty({});
   int threads = omp_get_max_threads();

@@ -1,5 +1,6 @@
 #include "core/kernels/reduce/reduce.h"
 
+#include <algorithm>
 #include <type_traits>
 
 #include "core/kernels/common/lane_reduce.h"
@@ -122,28 +123,30 @@ void sum_to_shape_generic(const Tensor& x, double scale, Tensor& y) {
     fill(y, 0);
     return;
   }
-  Groups g(x.shape(), y.shape());
-  Tensor source = x;
-  int64_t outer = 1, n = 1, inner = 1;
-  int first = 0;
-  while (first < g.count && !g.summed[first]) outer *= g.sizes[first++];
-  if (first < g.count) n = g.sizes[first];
-  if (first + 1 < g.count) inner = g.sizes[first + 1];
-  if (g.count > first + 2) {  // kept and summed axes alternate further: the kept ones are moved to the front
-    Shape shape(std::span<const int64_t>(g.sizes, static_cast<size_t>(g.count)));
-    std::array<int, Shape::kMaxRank> order{};
-    int k = 0;
-    for (bool sum : {false, true})
-      for (int a = 0; a < g.count; ++a)
-        if (g.summed[a] == sum) order[static_cast<size_t>(k++)] = a;
-    source =
-        x.reshape(shape).permute(std::span<const int>(order.data(), static_cast<size_t>(k))).contiguous();
-    outer = y.numel();
-    n = x.numel() / outer;
-    inner = 1;
+  const Groups g(x.shape(), y.shape());
+  auto sums_left = std::count(g.summed, g.summed + g.count, true);
+  if (sums_left == 0) {
+    Tensor out = y.reshape({y.numel(), 1});
+    return sum_middle(x.reshape({x.numel(), 1, 1}), scale, out);
   }
-  Tensor out = y.reshape({outer, inner});
-  sum_middle(source.reshape({outer, n, inner}), scale, out);
+  // The last summed group comes first: the groups after it are one run, and each sum leaves less to read.
+  Tensor source = x;
+  int64_t outer = x.numel(), inner = 1;
+  for (int i = g.count - 1; sums_left > 0; --i) {
+    outer /= g.sizes[i];
+    if (!g.summed[i]) {
+      inner *= g.sizes[i];
+      continue;
+    }
+    --sums_left;
+    const bool into_y = sums_left == 0 && (source.dtype() == x.dtype() || source.dtype() == y.dtype());
+    Tensor sum = into_y ? y.reshape({outer, inner})
+                        : Tensor::empty({outer, inner}, x.dtype() == DType::kBF16 ? DType::kF32 : x.dtype(),
+                                        x.device());
+    sum_middle(source.reshape({outer, g.sizes[i], inner}), sums_left == 0 ? scale : 1.0, sum);
+    source = sum;
+  }
+  if (source.dtype() != y.dtype()) copy(source.reshape(y.shape()), y);
 }
 
 template <class T>
