@@ -56,7 +56,7 @@ if [ $checks = 1 ] && ! .cache/ruff/bin/ruff --version 2> /dev/null | grep -qx "
 fi
 
 # For fuzzing (scripts/fuzz.sh). Nothing else needs it, and nothing fails without it.
-fuzz_packages=(clang-16 libclang-rt-16-dev libomp-16-dev)
+fuzz_packages=(clang-16 libclang-rt-16-dev)
 if [ $fuzz = 1 ] && ! dpkg-query -W "${fuzz_packages[@]}" > /dev/null 2>&1; then
   echo "Installing: ${fuzz_packages[*]}"
   as_root=()

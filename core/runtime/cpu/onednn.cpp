@@ -1,6 +1,5 @@
 #include "core/runtime/cpu/onednn.h"
 
-#include <omp.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -151,7 +150,7 @@ bool has_avx512_bf16() {
   return has;
 }
 
-Key::Key(int kind) { add(kind, omp_get_max_threads()); }
+Key::Key(int kind) { add(kind, loop_threads()); }
 
 std::shared_ptr<const Compiled> compiled(const Key& key, const std::function<Compiled()>& make) {
   return cache().get(key.text(), [&] {
@@ -164,7 +163,7 @@ void sum_over_samples(int64_t samples, int64_t positions, Tensor& dw,
                       const std::function<void(int64_t begin, int64_t end, Tensor& dw)>& part) {
   // Adding up costs as much as some positions, and more if the parts leave the cache.
   constexpr int64_t kPositions = 64, kElements = int64_t{1} << 20;
-  int64_t parts = std::min<int64_t>({omp_get_max_threads(), samples, positions / kPositions});
+  int64_t parts = std::min<int64_t>({loop_threads(), samples, positions / kPositions});
   if (parts <= 1 || dw.numel() > kElements || dw.dtype() != DType::kF32) return part(0, samples, dw);
   std::vector<Tensor> sums(static_cast<size_t>(parts));
   sums[0] = dw;

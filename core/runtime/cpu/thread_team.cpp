@@ -268,6 +268,8 @@ void start_threads() {
 
 bool in_parallel() { return loop_place.team != nullptr; }
 
+int loop_threads() { return in_parallel() ? 1 : thread_count(); }
+
 void run_parts(int parts, void (*part)(void*, int), void* data) {
   if (parts > 1 && !in_parallel()) return run_job({.part = part, .data = data, .size = parts});
   for (int i = 0; i < parts; ++i) part(data, i);
@@ -301,8 +303,7 @@ void GOMP_barrier() {
   if (saccade::loop_place.size > 1) saccade::loop_place.team->barrier();
 }
 
-// For a loop that begins here.
-int omp_get_max_threads() noexcept { return saccade::in_parallel() ? 1 : saccade::thread_count(); }
+int omp_get_max_threads() noexcept { return saccade::loop_threads(); }
 int omp_get_num_threads() noexcept { return saccade::loop_place.size; }
 int omp_get_thread_num() noexcept { return saccade::loop_place.index; }
 int omp_in_parallel() noexcept { return saccade::loop_place.team != nullptr; }

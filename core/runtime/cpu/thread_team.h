@@ -22,6 +22,8 @@ void start_threads();
 
 // Returns whether the calling thread is running a part or a loop. Loops that it begins then run on it alone.
 bool in_parallel();
+// The threads of a loop that begins here: 1 inside another one.
+int loop_threads();
 
 // Runs part(data, i) for 0 <= i < parts, on at most as many threads. Unlike the threads of an OpenMP loop,
 // parts may not wait for each other: the caller takes over what no helper has begun, so that it never waits
