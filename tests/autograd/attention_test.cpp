@@ -1,5 +1,5 @@
-// Attention: tuned against generic kernels at sizes with several row blocks, any number of threads, rows
-// without keys.
+// Tests attention: tuned against generic kernels at sizes with several row blocks, with any number of
+// threads, and rows without keys.
 #include "core/kernels/attention/attention.h"
 
 #include <gtest/gtest.h>
@@ -77,7 +77,7 @@ std::vector<AttentionProblem> problems() {
   };
 }
 
-// Sums of some hundred f32 products in another order, through one exponential.
+// Both kernels sum some hundred f32 products in a different order and take one exponential.
 TEST(Attention, TunedEqualsGeneric) {
   size_t number = 0;
   for (const AttentionProblem& p : problems()) {
@@ -90,7 +90,7 @@ TEST(Attention, TunedEqualsGeneric) {
   }
 }
 
-// One rounding to bf16 (2^-8 of the element) of nearly equal f32 sums.
+// The results differ by one rounding to bf16 (2^-8 of the element) of nearly equal f32 sums.
 TEST(Attention, TunedEqualsGenericInBf16) {
   for (AttentionProblem p : problems()) {
     for (Tensor* t : {&p.q, &p.k, &p.v, &p.dy}) *t = t->to(DType::kBF16);
@@ -128,7 +128,7 @@ TEST(Attention, RowsWithoutKeysAreZero) {
   }
 }
 
-// A NaN must come out: the trainer looks for it.
+// A NaN must reach the output, where the trainer looks for it.
 TEST(Attention, NanComesOut) {
   AttentionProblem p = make_problem(1, 5, 20, 1, 8, 8, {}, false, 0);
   p.q.data<float>()[0] = NAN;
@@ -140,7 +140,7 @@ TEST(Attention, NanComesOut) {
   }
 }
 
-// The share of dropped weights, and that the mask of every row is another one.
+// Checks the fraction of dropped weights, and that every row has a different mask.
 TEST(Attention, DropoutRate) {
   kernels::AttentionParams params{.heads = 1, .scale = 1, .dropout = 0.3, .key = 3, .call = 4};
   int64_t dropped = 0, same = 0;
@@ -152,7 +152,7 @@ TEST(Attention, DropoutRate) {
       same += zero == (kernels::Dropout(params).factor_of(row + 1, s, kKeys) == 0);
     }
   }
-  double n = static_cast<double>(kRows * kKeys);  // four standard deviations of a share are 0.013
+  double n = static_cast<double>(kRows * kKeys);  // four standard deviations of a fraction are 0.013
   EXPECT_NEAR(static_cast<double>(dropped) / n, 0.3, 0.013);
   EXPECT_NEAR(static_cast<double>(same) / n, 0.58, 0.014);
 }

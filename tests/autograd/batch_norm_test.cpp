@@ -1,4 +1,4 @@
-// What the op table's row of batch_norm does not see: the running statistics.
+// Tests the running statistics of batch_norm, which its row of the op table does not see.
 #include <gtest/gtest.h>
 
 #include "autograd/ops.h"

@@ -53,7 +53,7 @@ TEST(Engine, GradientsAccumulateOverBackwards) {
   EXPECT_FALSE(x.grad().defined());
 }
 
-// (a + b) + c differs from a + (b + c) in f32: the order must be that of creation, newest first, every time.
+// In f32 (a + b) + c differs from a + (b + c), so the order must always be that of creation, newest first.
 TEST(Engine, AccumulationOrderIsFixed) {
   auto gradient = [] {
     Var x(Tensor::full({1}, 1.0), true);
@@ -148,7 +148,7 @@ TEST(Engine, DeepChainNeedsNoStack) {
   for (int i = 0; i < 200000; ++i) y = add_scalar(y, 0);
   backward(y, Tensor::full({1}, 1));
   EXPECT_EQ(x.grad().item(), 1);
-  // And is destroyed without recursion when no backward has run.
+  // A graph through which no backward pass has run is destroyed without recursion, too.
   Var z = x;
   for (int i = 0; i < 200000; ++i) z = add_scalar(z, 0);
   z = Var();
@@ -185,7 +185,7 @@ TEST(Engine, GradientsTakeTheLeafsDtype) {
   EXPECT_EQ(b.grad().dtype(), DType::kBF16);
 }
 
-// y = dropout(gelu(x w)) w, with the parameter w used inside only.
+// y = dropout(gelu(x w)) w, where the parameter w is used only inside.
 struct Block {
   Var w;
   Var operator()(const Vars& v) const {

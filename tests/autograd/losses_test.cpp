@@ -1,4 +1,4 @@
-// What the op table cannot say about the losses: degenerate boxes, extreme logits, NaN.
+// Tests of the losses that the op table cannot express: degenerate boxes, extreme logits, NaN.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -33,7 +33,7 @@ TEST(GiouLoss, KnownValues) {
   r = run_giou({0, 0, 1, 1}, {2, 0, 1, 1});
   EXPECT_NEAR(r.loss, 1 + 1.0 / 3, 1e-6);
   EXPECT_LT(r.grad[0], 0);
-  // At equality all forces cancel.
+  // For equal boxes all gradients cancel.
   r = run_giou({0.25f, 0.5f, 0.25f, 0.5f}, {0.25f, 0.5f, 0.25f, 0.5f});
   EXPECT_NEAR(r.loss, 0, 1e-6);
   for (double g : r.grad) EXPECT_NEAR(g, 0, 1e-5);
@@ -69,9 +69,9 @@ TEST(FocalLoss, ExtremeLogits) {
   EXPECT_EQ(x.grad().to_vector<double>(), (std::vector<double>{-0.25, 0, 0, 0.75}));
 }
 
-// Of parts the losses and gradients of each part alone, to the bit.
+// Expects the losses and gradients of parts to equal those of each part alone, to the bit.
 void expect_parts(Device device) {
-  constexpr int64_t kParts = 3, kRows = 300, kClasses = 7;  // several pieces a part
+  constexpr int64_t kParts = 3, kRows = 300, kClasses = 7;  // several pieces per part
   Rng rng(3);
   auto numbers = [&](const Shape& shape) {
     std::vector<float> values;

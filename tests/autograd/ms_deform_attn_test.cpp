@@ -1,5 +1,6 @@
-// Deformable attention and grid sampling against PyTorch (tests/golden/ms_deform_attn), tuned against generic
-// kernels, the GPU against the CPU, any number of threads, positions that are no numbers.
+// Tests deformable attention and grid sampling against PyTorch (tests/golden/ms_deform_attn), tuned against
+// generic kernels and the GPU against the CPU, with any number of threads and with positions that are not
+// numbers.
 #include "core/kernels/ms_deform_attn/ms_deform_attn.h"
 
 #include <gtest/gtest.h>
@@ -105,7 +106,7 @@ Tensors run(const Problem& p, bool generic) {
   return out;
 }
 
-// What `run` gives on the GPU, brought to the CPU.
+// Returns the results of `run` on the GPU, copied to the CPU.
 Tensors run_on_gpu(Problem p, bool generic = false) {
   for (Tensor* t : {&p.value, &p.reference, &p.offsets, &p.logits, &p.dy}) *t = t->to(Device::kCuda);
   Tensors out = run(p, generic);
@@ -122,9 +123,10 @@ class MsDeformAttnOnGpu : public testing::Test {
   void TearDown() override { execution().deterministic = true; }
 };
 
-// Packs of 16 bytes and single channels, rows of part of a warp and of several passes of it; queries that are
-// the cells of the maps (85, with a fourth level 87) and not; 1000 queries give a tile more points than one
-// block adds. 4 points on 3 or 4 levels and 32 channels have kernels of their own.
+// The cases have packs of 16 bytes and single channels, rows that take part of a warp and several passes of
+// it, and queries that are the cells of the maps (85, with a fourth level 87) or not. With 1000 queries a
+// tile has more points than one block adds. 4 points on 3 or 4 levels and 32 channels have kernels of their
+// own.
 TEST_F(MsDeformAttnOnGpu, EqualsTheCpu) {
   struct Case {
     int64_t N, Q, M, D, P, R;
@@ -159,7 +161,7 @@ TEST_F(MsDeformAttnOnGpu, EqualsTheCpu) {
   }
 }
 
-// A head's points fill a part of a vector, one (16 floats at most), and several.
+// A head's points fill part of a vector, one vector (at most 16 floats), or several.
 TEST(MsDeformAttnOnCpu, EqualsTheGenericKernel) {
   struct Case {
     int64_t D, P, R;
@@ -169,7 +171,7 @@ TEST(MsDeformAttnOnCpu, EqualsTheGenericKernel) {
        {Case{32, 2, 2, false}, {32, 4, 4, true}, {30, 8, 2, true}, {16, 8, 4, true}, {8, 11, 2, false}}) {
     Problem p = make_problem(2, 5, 2, c.D, c.P, c.R, c.fourth_level);
     const Tensors want = run(p, true), got = run(p, false);
-    for (size_t i = 0; i < got.size(); ++i)  // other sums of the same terms, as on the GPU
+    for (size_t i = 0; i < got.size(); ++i)  // the same terms are summed in another order, as on the GPU
       EXPECT_LT(error_of(got[i], want[i]), 1e-4) << "D " << c.D << " P " << c.P << " output " << i;
   }
 }
@@ -189,11 +191,11 @@ TEST_F(MsDeformAttnOnGpu, GradientsOnDemand) {
   }
 }
 
-// What is not finite in a gradient reaches the same elements as on the CPU, no others, and stays not finite.
+// A non-finite value in a gradient reaches the same elements as on the CPU, no others, and stays non-finite.
 TEST_F(MsDeformAttnOnGpu, NotFiniteComesOut) {
   for (float bad : {NAN, INFINITY}) {
     Problem p = make_problem(2, 5, 2, 32, 4, 2);
-    p.dy.data<float>()[70] = bad;  // of one query, head 0
+    p.dy.data<float>()[70] = bad;  // in one query, head 0
     p.logits.data<float>()[12 * 15 + 3] = NAN;
     Tensors want = run(p, true);
     for (bool deterministic : {true, false}) {
@@ -226,7 +228,7 @@ TEST_F(MsDeformAttnOnGpu, WildPositions) {
   }
 }
 
-// Few queries read the maps where they lie, many copy them; 5 points a level are 15 a query (one vector with
+// A few queries read the maps in place, many copy them. 5 points per level are 15 per query (one vector with
 // a gap), 7 are 21.
 TEST(MsDeformAttn, TunedEqualsGeneric) {
   for (int64_t D : {7, 16, 30, 32, 48, 64, 71, 1025}) {
@@ -275,8 +277,8 @@ TEST(MsDeformAttn, SameBitsOnAnyNumberOfThreads) {
   omp_set_num_threads(before);
 }
 
-// Positions far outside or not finite sample zero and get a zero or not-finite gradient, but never touch
-// foreign memory.
+// Positions that are far outside or not finite sample zero and get a zero or non-finite gradient, but never
+// touch memory outside the maps.
 TEST(MsDeformAttn, WildPositions) {
   float wild[] = {1e30f, -1e30f, INFINITY, -INFINITY, NAN, 3e9f, -3e9f};
   for (float w : wild) {
@@ -291,7 +293,7 @@ TEST(MsDeformAttn, WildPositions) {
   }
 }
 
-// A NaN in what is summed must come out: the trainer looks for it.
+// A NaN in the summed values must reach the output, where the trainer looks for it.
 TEST(MsDeformAttn, NanComesOut) {
   for (bool generic : {false, true}) {
     Problem p = make_problem(1, 6, 2, 32, 4, 2);
@@ -333,7 +335,7 @@ TEST(MsDeformAttn, TooManyLevels) {
   EXPECT_THROW((FeatureLevels{{1, 0}}), Error);
 }
 
-// One query's gradients only: outputs that nobody wants are skipped, the others do not change.
+// Gradients that are not wanted are skipped, and one that is computed alone keeps its bits.
 TEST(MsDeformAttn, GradientsOnDemand) {
   Problem p = make_problem(1, 40, 2, 32, 4, 4);
   Tensors all = run(p, false);

@@ -1,5 +1,5 @@
 // A NaN or an infinity in the gradient of samples must reach the gradients of what was sampled, on every
-// device: the trainer finds it there. The kernels sort, and sum in fixed point, on the way.
+// device, since the trainer looks for it there. On the way the kernels sort, and sum in fixed point.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -25,7 +25,7 @@ bool finite(const Tensor& t) {
   return true;
 }
 
-// f(device, bad) with every kernel of every device.
+// Calls f(device, bad) with every kernel of every device.
 template <class F>
 void with_all_kernels(const F& f) {
   for (Device device : {Device::kCpu, Device::kCuda}) {

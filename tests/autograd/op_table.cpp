@@ -25,7 +25,7 @@ std::vector<Row>& mutable_rows() {
   return rows;
 }
 
-// Poison, guard bytes and many small parallel pieces for the duration of a check.
+// Turns on poisoning, guard bytes and many small parallel pieces for the duration of a check.
 class DebugScope {
  public:
   DebugScope() : threads_(omp_get_max_threads()) {
@@ -257,7 +257,7 @@ std::string check_gradcheck(const Row& row, uint64_t seed) {
       if (!differentiable(s, i)) continue;
       const Tensor& x = s.inputs[i];
       int64_t n = x.numel();
-      // The derivative along x_i += t * direction, both ways.
+      // Returns the derivative along `direction` by a central difference.
       auto slope = [&](const Tensor& direction) {
         double value[2];
         for (int side = 0; side < 2; ++side) {
@@ -435,7 +435,7 @@ std::string check_strided(const Row& row, uint64_t seed) {
         if (!same_bits(got.grads[i], want.grads[i]))
           failures.add(s, name, gradient_name(i) + " differs from that of contiguous inputs");
     }
-    // Sums hand down one value seen through stride 0.
+    // The gradient of a sum is one value seen through stride 0.
     Setting ones = setting, expanded = setting;
     ones.cotangent = Tensor::full(want.output.shape(), 0.75);
     expanded.cotangent = Tensor::scalar(0.75).expand(want.output.shape());
@@ -486,7 +486,7 @@ std::string check_errors(const Row& row, uint64_t) {
 
 // Compares the GPU with the CPU, in f32 and bf16 within the row's bands, and with itself to the bit.
 std::string check_cuda(const Row& row, uint64_t seed) {
-  if (!cuda_problem().empty()) return "";  // the generated test says so
+  if (!cuda_problem().empty()) return "";  // the generated test reports it
   Failures failures;
   for (const Sample& s : make_samples(row, seed)) {
     auto compare_devices = [&](const char* what, const Tensors& inputs, const Setting& setting, Band band) {
@@ -522,7 +522,7 @@ std::string check_cuda(const Row& row, uint64_t seed) {
   return failures.text();
 }
 
-// The same for the generic kernels, the reference of the tuned ones.
+// Checks the generic kernels, the reference of the tuned ones, in the same way.
 std::string check_cuda_generic(const Row& row, uint64_t seed) {
   struct Scope {
     Scope() { execution().generic_kernels = true; }

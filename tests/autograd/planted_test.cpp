@@ -1,5 +1,5 @@
-// A failure and a crash, which scripts/gpu_test.sh --plant runs to see that it tells them and continues.
-// Disabled elsewhere.
+// A test that fails and one that crashes; scripts/gpu_test.sh --plant runs them to check that it reports them
+// and continues. They are disabled elsewhere.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

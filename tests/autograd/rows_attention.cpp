@@ -67,7 +67,7 @@ Sample attention_case(Rng& rng, const char* label, const AttentionShape& s) {
   return {label, inputs, fn, reference, {}, {3}};
 }
 
-// Query, key and value are slices of one tensor's channels, whose rows are apart.
+// Query, key and value are slices of the channels of one tensor, so their rows are not contiguous.
 Sample sliced_case(Rng& rng, const char* label, const AttentionShape& s) {
   const Sample whole = attention_case(rng, label, s);
   const int64_t E = s.heads * s.D, all = 2 * E + s.heads * s.Dv;

@@ -109,7 +109,7 @@ const Register kConv2d(Row{
       R"(\[conv2d\] bias, got shape \[3\], expected \[2\])"}},
     "oneDNN splits the sum of a weight gradient by threads"});
 
-// conv_case's with a residual; the bias, or without one the residual, keeps every sum away from the kink.
+// A conv_case with a residual. The bias, or without one the residual, keeps every sum away from the kink.
 Sample residual_case(Rng& rng, const char* label, const Shape& x, int64_t out, int64_t window,
                      const Conv2dOptions& o, bool bias = true) {
   const Sample conv = conv_case(rng, label, x, out, window, o, bias, Activation::kNone);
@@ -151,7 +151,7 @@ const Register kConv2dAddRelu(Row{
       R"(\[conv2d_add_relu\] residual, got shape \[1, 4, 4, 2\], expected \[1, 2, 2, 2\])"}},
     "oneDNN splits the sum of a weight gradient by threads"});
 
-// The maps of two levels one after the other, each as conv_case's.
+// The maps of two levels one after the other, each made like that of conv_case.
 Sample levels_case(Rng& rng, const char* label, int64_t images, int64_t in, int64_t out, int64_t window,
                    bool bias = true, Activation act = Activation::kNone) {
   const FeatureLevels levels{{3, 4}, {2, 1}};

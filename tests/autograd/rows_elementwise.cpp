@@ -7,8 +7,7 @@ namespace {
 
 using BinaryVar = Var (*)(const Var&, const Var&);
 
-// Shapes that reach every path of the kernel: flat, row vector, scalar, inner and outer broadcast, both
-// sides.
+// The shapes reach every path of the kernel: flat, row vector, scalar, inner and outer broadcast, both sides.
 std::vector<Sample> samples_of(Rng& rng, BinaryVar op, double (*f)(double, double), double low, double gap) {
   std::vector<Sample> out;
   auto add_sample = [&](const char* label, Shape a, Shape b) {

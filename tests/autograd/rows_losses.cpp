@@ -1,5 +1,5 @@
-// Op table rows: the losses. Each is a scalar, so a cotangent is one number; classes, pieces and pairs beyond
-// one piece of the kernels are covered by the long samples.
+// Op table rows: the losses. Each is a scalar, so a cotangent is one number. The long samples cover more
+// classes and pairs than one piece of the kernels holds.
 #include <cmath>
 
 #include "autograd/ops.h"
@@ -23,7 +23,7 @@ Shape without_last(const Shape& s) {
   return Shape(std::span<const int64_t>(s.begin(), static_cast<size_t>(s.rank() - 1)));
 }
 
-// sum over the elements of f(x, is the label, row)
+// The sum of f(x, whether its column is the label, row) over all elements.
 Tensor dense_loss(const Tensor& x, const Tensor& labels,
                   const std::function<double(double, bool, int64_t)>& f) {
   int64_t K = x.dim(-1);
@@ -48,8 +48,8 @@ Sample focal_sample(Rng& rng, const char* label, const Shape& shape, double gamm
           }};
 }
 
-// The losses whose targets come from the quality q of the label's box. Of each element: what its loss is when
-// the weight, or the target, that takes no gradient is that of the score p0.
+// A term of the losses whose targets come from the quality q of the label's box. The weight or the target,
+// which takes no gradient, is computed from the score p0.
 using QualityTerm = double (*)(double x, double p0, bool hit, double q, double gamma);
 
 double cross_entropy_of(double x, double target) {
@@ -68,7 +68,7 @@ double iou_aware_of(double x, double p0, bool hit, double q, double gamma) {
 
 Sample quality_sample(Rng& rng, const char* label, const Shape& shape, double gamma, QualityTerm term) {
   Tensor x = uniform(rng, shape, -4, 4), labels = detection_labels(rng, without_last(shape), shape[-1]);
-  // Boxes that do not meet their objects are among them.
+  // Some of the boxes do not overlap their objects.
   Tensor quality = map(uniform(rng, without_last(shape), -0.3, 1), [](double q) { return std::max(q, 0.0); });
   auto frozen = [=](const Tensors& at, const Tensors& in) {
     const int64_t K = in[0].dim(-1);
@@ -123,7 +123,7 @@ Sample cross_entropy_sample(Rng& rng, const char* label, int64_t rows, int64_t K
           }};
 }
 
-// Boxes around the targets: overlapping, inside, outside and apart, no two edges at one place.
+// Makes boxes around the targets: overlapping, inside, outside and apart, with no two edges in one place.
 Sample box_sample(Rng& rng, const char* label, int64_t pairs, bool giou) {
   Tensor x = uniform(rng, {pairs, 4}, 0.1, 0.9), targets = uniform(rng, {pairs, 4}, 0.1, 0.9);
   double *b = x.data<double>(), *t = targets.data<double>();
@@ -300,7 +300,7 @@ Sample weighted_sum_sample(Rng& rng, const char* label, const std::vector<int64_
   std::vector<WeightedTerm> terms;
   for (size_t i = 0; i < sizes.size(); ++i) {
     vectors.push_back(uniform(rng, {sizes[i]}));
-    // Out of order.
+    // The terms are not in order.
     for (int64_t k = sizes[i]; k-- > 0;) terms.insert(terms.begin(), {i, k, rng.uniform(-2, 2)});
   }
   return {label, vectors,

@@ -27,7 +27,7 @@ double position(Rng& rng, int64_t size) {
   return static_cast<double>(rng.below(size + 4) - 2) + rng.uniform(0.15, 0.85);
 }
 
-// groups 0: a grid without the axis of groups.
+// With groups 0 the grid has no axis of groups.
 Sample grid_case(Rng& rng, const char* label, const Shape& x, int64_t points, bool align,
                  int64_t groups = 0) {
   int64_t H = x[1], W = x[2];
@@ -99,7 +99,7 @@ struct BiasShape {
   int64_t query_n = 1;
 };
 
-// Keys at whole cells and queries off them: every displacement then keeps away from the table's cell borders.
+// Keys are at whole cells, queries are not: every displacement keeps away from the table's cell borders.
 Sample bias_case(Rng& rng, const char* label, const BiasShape& s) {
   auto point = [&](int64_t axis, double cells) {  // half a displacement of so many cells
     int64_t size = axis == 0 ? s.columns : s.rows;
@@ -182,7 +182,7 @@ Sample deform_case(Rng& rng, const char* label, const DeformShape& s) {
   int64_t L = s.levels.size(), S = s.levels.tokens();
   Tensor value = uniform(rng, {s.N, S, s.M, s.D}), logits = uniform(rng, {s.N, s.Q, s.M, L * s.P}, -2, 2);
   Tensor reference = uniform(rng, {s.N, s.Q, L, s.R}, 0.2, 0.8);
-  // Offsets that lead to the wanted positions.
+  // These offsets lead to the wanted positions.
   Tensor offsets = build({s.N, s.Q, s.M, L, s.P, 2}, [&](const std::vector<int64_t>& i) {
     const MapSize& level = s.levels[i[3]];
     int64_t size = i[5] == 0 ? level.width : level.height;
@@ -220,7 +220,7 @@ Sample deform_case(Rng& rng, const char* label, const DeformShape& s) {
   return {label, {value, reference, offsets, logits}, fn, expected, {}, {1, 2, 3}};
 }
 
-// Points anywhere about the map, away from where they change to another cell.
+// The points are anywhere around the map, away from where they change to another cell.
 Sample cells_case(Rng& rng, const char* label, const DeformShape& s) {
   const int64_t L = s.levels.size();
   Tensor reference = uniform(rng, {s.N, s.Q, L, s.R}, 0.2, 0.8);

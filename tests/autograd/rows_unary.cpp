@@ -15,7 +15,7 @@ Sample unary_sample(const char* label, Tensor x, VarFunction op, RealFunction f)
           [f](const Tensors& in) { return map(in[0], f); }};
 }
 
-// Values in [low, high) away from `kinks`; sizes around the vector width.
+// Values are in [low, high) and away from `kinks`, with sizes around the vector width.
 Row unary_row(const char* name, Bf16 bf16, Rounding rounding, double low, double high,
               std::vector<double> kinks, VarFunction op, RealFunction f, std::vector<ErrorCase> errors = {}) {
   auto samples = [=](Rng& rng) {
@@ -101,7 +101,7 @@ const Register kCast(Row{
     Bf16::kExact,
     {"a copy; bf16 gradients are rounded once"},
     [](Rng& rng) {
-      // To the input's own dtype, and there and back: the values stay those of f64 or f32.
+      // Casts to the input's own dtype, and to another one and back: the values stay those of f64 or f32.
       auto id = [](double x) { return x; };
       return std::vector<Sample>{
           unary_sample(

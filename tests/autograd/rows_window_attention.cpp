@@ -1,5 +1,5 @@
-// Rows of attention inside windows, whose reference rolls, fills up and cuts the map as the papers' codes do,
-// and around tokens.
+// Rows of attention inside windows, whose reference rolls, pads and cuts the map like the papers' code, and
+// of attention around tokens.
 #include <cmath>
 
 #include "autograd/ops.h"
@@ -10,7 +10,7 @@ namespace {
 
 struct Case {
   int64_t N, H, W, heads, D, window, shift;
-  int64_t table = 0;  // window of the table, 0: no table
+  int64_t table = 0;  // side of the window that the table is for; 0: no table
   bool padding = false;
   std::vector<bool> mask = {};  // N * H * W, empty: none
 };
@@ -125,8 +125,7 @@ const Register kWindowAttention(Row{
       },
       R"(\[window_attention\] mask, got f32 \[1, 4, 4\], expected bool \[1, 4, 4\])"}}});
 
-// ---- attention to the window around a token; the reference finds the window of every query anew
-// -------------------
+// ---- attention to the window around a token; the reference finds each query's window independently ----
 
 struct Neighbourhood {
   int64_t N, H, W, heads, D, window;
@@ -136,7 +135,7 @@ struct Neighbourhood {
 
 Tensor neighbourhood_reference(const Neighbourhood& s, const Tensors& in) {
   const int64_t C = s.heads * s.D;
-  // As near to the middle of the window as the map's edges allow.
+  // The window's middle is as near as the map's edges allow.
   auto window_of = [&](int64_t at, int64_t size) {
     int64_t first = at - s.window / 2;
     while (first < 0) ++first;

@@ -1,4 +1,4 @@
-// Times scaled-dot-product attention: `attention_bench [repeats] [bf16]`. Prints one line a shape, in ms.
+// Times scaled-dot-product attention: `attention_bench [repeats] [bf16]`. Prints one line per shape, in ms.
 #include <fmt/format.h>
 
 #include <algorithm>

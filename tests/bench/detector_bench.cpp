@@ -1,5 +1,5 @@
-// A detector's training step, or its inference, on random images, ten objects each (boxes, which are also
-// their masks), all of one size without padding, or padded batches of the sizes in a file:
+// Times a detector's training step or inference on random images with ten objects each (boxes that are also
+// their masks). All images have one size without padding, or the batches are padded with the sizes in a file:
 //   detector_bench --config configs/deformable_detr_r50.textproto [--device cpu|cuda]
 //                  [--precision f32|tf32|bf16] [--infer]
 //                  [--batch 4] [--height 800] [--width 1066 | --sizes scripts/bench/coco_batches.txt]

@@ -1,5 +1,5 @@
-// The cost of one encoder layer (d 256, 8 heads, FFN 1024, 4 levels, 4 points) over four image sizes, forward
-// and backward, batch 1: `encoder_bench [repeats]`. Deformable attention makes the time per token a constant.
+// Times one encoder layer (d 256, 8 heads, FFN 1024, 4 levels, 4 points) over four image sizes, forward and
+// backward, batch 1: `encoder_bench [repeats]`. Deformable attention makes the time per token a constant.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // Times the engines that cuDNN's heuristic names for a convolution on the GPU, in its order; the backend
-// takes the first, without timing any: `gpu_conv_bench [tiny]`, where `tiny` takes one small shape, to try
-// the program on the emulated GPU. One line a problem of ResNet-50 at 800 x 1066 in bf16, four images:
+// takes the first without timing any: `gpu_conv_bench [tiny]`, where `tiny` takes one small shape, to try the
+// program on the emulated GPU. Prints one line per problem of ResNet-50 at 800 x 1066 in bf16, four images:
 // microseconds, the median of five rounds of ten calls, and the engine's number and knobs.
 #include <fmt/format.h>
 #include <fmt/ranges.h>

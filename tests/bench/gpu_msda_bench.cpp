@@ -1,9 +1,9 @@
-// Times deformable attention on the GPU: `gpu_msda_bench [rounds] [cold] [tiny]`. One line a shape, dtype and
-// pass, in microseconds: the median over the rounds, the floor (every byte once at the 4.3 TB/s that an H200
-// copies), their ratio, and for backward the deterministic kernels and those with float atomics. A round is
-// 20 calls and one synchronisation. `cold` overwrites 256 MB between the calls, so that inputs come from
-// memory and not from the L2, and subtracts what that costs; `tiny` takes small shapes, to try the program on
-// the emulated GPU:
+// Times deformable attention on the GPU: `gpu_msda_bench [rounds] [cold] [tiny]`. Prints one line per shape,
+// dtype and pass, in microseconds: the median over the rounds, the floor (every byte once at the 4.3 TB/s
+// that an H200 copies), their ratio, and for backward the deterministic kernels and those with float atomics.
+// A round is 20 calls and one synchronisation. `cold` overwrites 256 MB between the calls, so that inputs
+// come from memory and not from the L2, and subtracts the cost of that; `tiny` takes small shapes, to try the
+// program on the emulated GPU:
 //   cmake --preset emulated -DSACCADE_BENCH=ON && ninja -C build-emulated gpu_msda_bench &&
 //   build-emulated/gpu_msda_bench 1 tiny
 // On a GPU: the same with the preset release, `build/gpu_msda_bench` and `build/gpu_msda_bench cold`.
@@ -43,7 +43,7 @@ double time_of(const Options& options, const std::function<void()>& f) {
   return both - median_of(options.rounds, calls, overwrite);
 }
 
-// encoder: a query for every cell, otherwise 300 of them.
+// With `encoder` there is a query for every cell, otherwise there are 300.
 void bench(const Options& options, bool encoder, DType dtype) {
   constexpr int64_t N = 2, M = 8, D = 32, P = 4;
   FeatureLevels levels{{100, 134}, {50, 67}, {25, 34}, {13, 17}};

@@ -1,4 +1,4 @@
-// Times deformable attention at two encoder shapes: `msda_bench [repeats] [bf16]`. Prints one line a shape,
+// Times deformable attention at two encoder shapes: `msda_bench [repeats] [bf16]`. Prints one line per shape,
 // in ms. The problem is that of scripts/bench/msda_torch.py: random values, offsets of about two cells,
 // random logits.
 #include <fmt/format.h>

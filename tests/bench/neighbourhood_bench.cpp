@@ -1,5 +1,5 @@
 // Times neighbourhood attention, the op with its graph as a model runs it: `neighbourhood_bench [repeats]
-// [bf16]`. One line a shape, the stages of DAT-T++ at 224 pixels with 8 images, in ms.
+// [bf16]`. Prints one line per shape, in ms, for the stages of DAT-T++ at 224 pixels with 8 images.
 #include <fmt/format.h>
 
 #include <algorithm>

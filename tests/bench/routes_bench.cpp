@@ -1,5 +1,5 @@
-// Times every route of a product or convolution on the CPU, from which core/kernels/matmul/routes_cpu.cpp
-// follows:
+// Times every route of a product or convolution on the CPU, which core/kernels/matmul/routes_cpu.cpp is based
+// on:
 //   routes_bench [--only conv|product] [--precision f32|bf16] [--threads 2] [--seconds 0.15]
 // prints a line for each size and pass: the billions of multiply-adds of plain sums, then for each route the
 // best time in ms.
@@ -29,7 +29,7 @@ using cpu::ProductRoute;
 double g_seconds = 0.15;
 DType g_type = DType::kF32;
 
-// The best time of each, in ms; they take turns, since a machine's clock changes from second to second.
+// Returns the best time of each in ms. They take turns, since a machine's clock rate changes every second.
 std::string best_times(const std::vector<std::pair<const char*, std::function<void()>>>& all) {
   using Clock = std::chrono::steady_clock;
   std::vector<double> best(all.size(), 1e30);
@@ -136,7 +136,7 @@ int main_of(int argc, char** argv) {
   set_thread_count(threads);
   g_type = precision == "bf16" ? DType::kBF16 : DType::kF32;
   if (only != "product") {
-    // ResNets' and RT-DETR's at 640 pixels, Deformable DETR's at 800 x 1066, the quick start's at 160 to 256.
+    // ResNets and RT-DETR at 640 pixels, Deformable DETR at 800 x 1066, the quick start at 160 to 256.
     for (const ConvSize& s : std::initializer_list<ConvSize>{
              {1, 160, 160, 64, 64, 3, 1},  {2, 160, 160, 64, 64, 3, 1},  {1, 320, 320, 32, 32, 3, 1},
              {1, 320, 320, 32, 64, 3, 1},  {1, 80, 80, 128, 128, 3, 1},  {2, 80, 80, 128, 128, 3, 1},

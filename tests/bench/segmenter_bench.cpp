@@ -1,4 +1,4 @@
-// A segmentation model's training step, or its inference, on random images and label maps of one size:
+// Times a segmentation model's training step or inference on random images and label maps of one size:
 //   segmenter_bench --config configs/upernet_swin_t.textproto [--device cpu|cuda] [--precision f32|tf32|bf16]
 //                   [--infer] [--batch 2] [--size 512] [--steps 6]
 // prints {"step_ms": [of each step but the first], "peak_bytes": ..., "parameters": ...}.

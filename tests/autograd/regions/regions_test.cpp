@@ -1,4 +1,4 @@
-// What cuts regions out of maps against torchvision and PyTorch (scripts/golden/make_regions.py).
+// Compares ops that cut regions out of maps with torchvision and PyTorch (scripts/golden/make_regions.py).
 #include <gtest/gtest.h>
 #include <omp.h>
 
@@ -15,7 +15,7 @@ namespace {
 // f32 sums of up to some hundred terms; positions of up to 30 cells are exact to 2e-6 of one.
 constexpr double kTolerance = 1e-5;
 
-// Largest difference as a part of the largest number: most cells of a map have no gradient.
+// The largest difference relative to the largest value, since most cells of a map have no gradient.
 double part_of_largest(const Tensor& got, const Tensor& expected) {
   EXPECT_EQ(got.shape(), expected.shape());
   const auto a = got.to_vector<double>(), b = expected.to_vector<double>();
@@ -88,7 +88,7 @@ TEST(Regions, ResizingIsThatOfPyTorch) {
   EXPECT_LT(error_of(y.value(), golden["transposed"]), kTolerance);
 }
 
-// Boxes that cover one another, on maps of several bands of rows.
+// The boxes overlap one another, and the maps have several bands of rows.
 TEST(Regions, SameBitsOnAnyNumberOfThreads) {
   Rng rng(11);
   auto random = [&](const Shape& shape) {

@@ -7,7 +7,7 @@
 namespace saccade::optable {
 namespace {
 
-// What an axis reads at a position: cells and their weights, nothing beyond a cell outside the centres.
+// Returns the cells read at a position of an axis, with weights; none more than one cell beyond the centres.
 std::vector<std::pair<int64_t, double>> read_axis(double position, int64_t length) {
   if (position < -1 || position > static_cast<double>(length)) return {};
   position = std::clamp(position, 0.0, static_cast<double>(length - 1));
