@@ -57,7 +57,7 @@ TEST(Allocator, TrimEmptiesTheCache) {
   EXPECT_EQ(cpu().stats().cached_bytes, 0);
 }
 
-// They are the allocator's but under AddressSanitizer, where every block is the system's own.
+// The allocator uses LargeBlocks except under AddressSanitizer, where every block is the system's own.
 TEST(LargeBlocks, LieInTheRoomOfOthers) {
   constexpr size_t kMega = size_t{1} << 20;
   LargeBlocks blocks;

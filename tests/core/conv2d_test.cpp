@@ -1,6 +1,7 @@
-// Convolutions on the CPU besides Winograd's (winograd_test.cpp). Do they stay within their memory, oneDNN's
-// scratch memory included? The allocator puts guard bytes behind every block and ends the program when they
-// have changed. And those that are products of the positions that they read, against the loops in f64.
+// Tests the convolutions on the CPU other than Winograd's (winograd_test.cpp). They must stay within their
+// memory, including oneDNN's scratch memory: the allocator puts guard bytes behind every block and ends the
+// program if they have changed. Those that are products of the positions that they read must equal the loops
+// in f64.
 #include <gtest/gtest.h>
 #include <omp.h>
 
@@ -36,8 +37,7 @@ void convolve(int64_t in, int64_t out, int64_t size, int64_t window, int64_t str
   }
 }
 
-// Strided 1x1 convolutions of few channels are those whose weight gradient oneDNN computes beyond its scratch
-// memory.
+// For strided 1x1 convolutions with few channels oneDNN's weight gradient writes beyond its scratch memory.
 TEST(Conv2dMemory, StaysWithinItsBlocks) {
   const int before = omp_get_max_threads();
   allocator(Device::kCpu).trim();
@@ -64,7 +64,7 @@ struct StridedProduct {
     bias = normal_tensor({out}, 3);
     dy = normal_tensor({2, rows, columns, out}, 4);
   }
-  // The map, the gradients of the input and of the weights.
+  // Returns the map and the gradients of the input and of the weights.
   std::vector<Tensor> run(DType type) const {
     ExecutionScope scope;
     execution().generic_kernels = type == DType::kF64;
@@ -91,7 +91,7 @@ class StridedProductTest : public testing::Test {
 
 TEST_F(StridedProductTest, NearTheLoopsInF64) {
   cpu::route_debug().conv = cpu::ConvRoute::kGathered;
-  // Sizes whose last row or column is read, is not read, or is followed by several that are not.
+  // The last row or column of these sizes is read, is not read, or is one of several that are not.
   for (auto [height, width, stride] :
        {std::array{16, 11, 2}, {7, 8, 2}, {1, 9, 2}, {12, 10, 4}, {11, 9, 3}}) {
     SCOPED_TRACE(testing::Message() << height << " x " << width << ", stride " << stride);

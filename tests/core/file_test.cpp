@@ -1,4 +1,4 @@
-// What is opened, read and written, and what is refused.
+// Tests which files are opened, read, written and refused.
 #include "core/files/file.h"
 
 #include <fcntl.h>
@@ -90,7 +90,7 @@ TEST(FileDoor, NoticesAFileThatChanges) {
             (dir / "file") + ": the file became shorter while it was read");
 }
 
-// Pipes are read where the user gave them to the program, and nowhere else.
+// Pipes are read if the user gave them to the program, and not otherwise.
 TEST(FileDoor, ReadsItsOwnPipesToTheirEndButNotBeyondTheLimit) {
   for (size_t size : {20, 60}) {
     int ends[2];
@@ -107,7 +107,7 @@ TEST(FileDoor, ReadsItsOwnPipesToTheirEndButNotBeyondTheLimit) {
   }
 }
 
-// What comes in pieces of several sizes is the same text.
+// Text that arrives in pieces of several sizes is read unchanged.
 TEST(FileDoor, ReadsLongPipes) {
   std::string text;
   for (int i = 0; text.size() < 3'000'000; ++i) text += std::to_string(i);
@@ -254,7 +254,7 @@ TEST(FileWriter, OutputsAreNoInputsAndDiffer) {
   EXPECT_EQ(error(dir / "out", dir / "other"), "no error");
   EXPECT_EQ(error("/dev/null", "/dev/null"), "no error");
   EXPECT_EQ(error("", ""), "no error");
-  // Whoever may write everything finds out only when it is tried; nothing is left of that.
+  // A user who may write everywhere finds out only by trying; nothing is left behind by that.
   EXPECT_TRUE(error("", "/proc/out").starts_with("/proc/out: ")) << error("", "/proc/out");
   EXPECT_FALSE(fs::exists(dir / "out"));
   write_bytes(dir / "old", "x");
@@ -290,7 +290,7 @@ TEST(Text, IsSafeToPrint) {
   EXPECT_EQ(json_quote("\xff\"\\\n猫"), "\"\\ufffd\\\"\\\\\\u000a猫\"");
 }
 
-// What nobody reads is JSON all the same.
+// Values that nobody reads must be JSON, too.
 TEST(JsonSyntax, IsCheckedInValuesThatAreNotRead) {
   TestFolder dir;
   const std::string path = dir / "a.json";
@@ -316,7 +316,7 @@ TEST(JsonSyntax, IsCheckedInValuesThatAreNotRead) {
     EXPECT_EQ(error(value).find(path + ": line 2, byte "), 0u) << value << ": " << error(value);
 }
 
-// Each removes what it has made, as long as nothing is in it.
+// Each process removes the folders that it has made, as long as they are empty.
 TEST(MadeFolder, TwoMayMakeTheSameParentsAtOnce) {
   TestFolder dir;
   int made[2] = {};

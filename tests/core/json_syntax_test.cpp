@@ -68,7 +68,7 @@ TEST(JsonSyntax, TakesJsonAndNothingElse) {
   }
 }
 
-// Lists of plain numbers are checked many bytes at a time; a fault is found wherever in them it lies.
+// Lists of plain numbers are checked many bytes at a time, and a fault is found wherever it is.
 TEST(JsonSyntax, LongListsOfNumbers) {
   simdjson::dom::parser parser;
   Rng rng(5);
@@ -105,7 +105,7 @@ TEST(JsonSyntax, DepthIsBounded) {
   EXPECT_STREQ(check_json(std::string(5'000'000, '[')).what, "nested too deep");
 }
 
-// simdjson's other parser, which checks everything, says the same of damaged text.
+// simdjson's other parser, which checks everything, agrees about damaged text.
 TEST(JsonSyntax, AgreesWithAFullParser) {
   const std::string good =
       R"({"a": [1, -2.5e3, 0.125, {"b": "x\n\u00e9", "c": [true, false, null]}], "d": {}, "e": 12345678})";

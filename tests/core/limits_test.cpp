@@ -1,5 +1,5 @@
-// Too much: sizes that overflow, memory and threads that the machine does not have,
-// exceptions in parallel loops.
+// Tests excessive demands: sizes that overflow, memory and threads that the machine does not have, exceptions
+// in parallel loops.
 #include <gtest/gtest.h>
 #include <omp.h>
 #include <sys/resource.h>
@@ -41,7 +41,7 @@ TEST(Limits, MoreMemoryThanThereIsIsRefusedBeforeItIsTaken) {
   EXPECT_EQ(Tensor::zeros({1000}).numel(), 1000);  // the allocator continues
 }
 
-// ulimit -d and ulimit -v, beneath which oneDNN's generator of code would crash.
+// The limits of ulimit -d and ulimit -v, below which oneDNN's code generator would crash.
 TEST(Limits, WhatIsLeftIsWhatTheLimitsOfTheProcessLeave) {
   constexpr int64_t kMost = int64_t{64} << 20;
   for (const auto& [resource, name] : {std::pair{RLIMIT_DATA, "VmData:"}, std::pair{RLIMIT_AS, "VmSize:"}}) {

@@ -1,4 +1,4 @@
-// The overlap that class losses take for quality, by hand.
+// Tests the overlap that class losses use as quality against values worked out by hand.
 #include "core/kernels/matched_iou/matched_iou.h"
 
 #include <gtest/gtest.h>

@@ -45,8 +45,8 @@ TEST(Rng, StreamsAreReproducibleAndDiffer) {
   EXPECT_EQ(equal_d, 0);
 }
 
-// Standard errors with n = 100,000: mean of a uniform 0.0009, of a normal 0.0032, its variance 0.0045. Five
-// of them.
+// Standard errors with n = 100,000: mean of a uniform 0.0009, of a normal 0.0032, its variance 0.0045. The
+// tolerances are five of them.
 TEST(Rng, Moments) {
   Rng rng(1);
   double u = 0, m = 0, s = 0;

@@ -1,5 +1,5 @@
-// Weights prepared once: the same bits as when they are prepared for each call; made again when they change,
-// freed when they are no longer kept.
+// Weights that are prepared once give the same bits as when they are prepared for each call, are prepared
+// again when they change, and are freed when they are no longer kept.
 #include "core/tensor/prepared.h"
 
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ PreparedCase prepared_conv(const char* name, const Shape& x, const Shape& w, con
           }};
 }
 
-// Winograd's algorithm by blocks and by spans of tiles, and of stride 2; oneDNN's convolution; products.
+// Winograd's algorithm by blocks, by spans of tiles and with stride 2; oneDNN's convolution; products.
 std::vector<PreparedCase> prepared_cases() {
   std::vector<PreparedCase> all{
       prepared_conv("blocks", {1, 80, 80, 64}, {64, 64, 3, 3}, {.padding = 1}),

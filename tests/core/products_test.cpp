@@ -1,6 +1,6 @@
-// The tuned products, convolutions and poolings on shapes of a real step: against the generic loops in f64,
-// equal bits run to run (of packed_gemm with any threads and neighbours, too),
-// and the bounded cache of primitives.
+// Tests the tuned products, convolutions and poolings on shapes of a real step: against the generic loops in
+// f64, equal bits from run to run (for packed_gemm also with any threads and neighbours), and the bounded
+// cache of primitives.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -99,11 +99,11 @@ TEST_P(Convolutions, EqualTheLoopsAndThemselves) {
   }
 }
 
-// Those for processors without AVX-512, which run on all: near the loops as well,
-// and with the same bits for any threads.
+// The convolutions for processors without AVX-512, which run on all processors, are near the loops, too, and
+// have the same bits for any number of threads.
 TEST_P(Convolutions, PackedOnesEqualTheLoops) {
   auto [s, dtype] = GetParam();
-  if (s.p.groups != 1) return;  // oneDNN's on all machines
+  if (s.p.groups != 1) return;  // oneDNN computes these on all machines
   const int threads = thread_count();
   parallel_debug().ignore_grain = true;
   const Shape w_shape{s.out, s.x[3], s.window, s.window};
@@ -170,7 +170,7 @@ TEST(Matmul, TransposedAndBroadcastViews) {
 
 // packed_gemm is for processors without AVX-512 and runs on all.
 
-// Stored in the other order of rows and columns when turned.
+// If `turned`, rows and columns are stored in the other order.
 Tensor random_batch(int64_t batch, int64_t rows, int64_t columns, DType dtype, uint64_t seed, bool turned) {
   Tensor t = random_tensor(turned ? Shape{batch, columns, rows} : Shape{batch, rows, columns}, dtype, seed);
   return turned ? t.transpose(1, 2) : t;
@@ -208,7 +208,7 @@ TEST_P(PackedGemm, EqualsSumsInF64) {
           size += std::abs(term);
         }
         if (epilogue) sum = std::max(sum, 0.0);
-        // A rounding of f32 (2^-24 of what is there by then) a term; for bf16 one more of the result.
+        // Each term adds an f32 rounding (2^-24 of the sum so far); for bf16 the result is rounded once more.
         const double bound = std::ldexp(size, -24) * static_cast<double>(k + 1) +
                              (out == DType::kBF16 ? std::ldexp(std::abs(sum), -8) : 0);
         ASSERT_NEAR(z[at(row * n + j)], sum, bound) << "form " << form << ", row " << row << ", column " << j;
@@ -242,7 +242,7 @@ TEST_P(PackedGemm, HasTheSameBitsForAnyThreadsAndNeighbours) {
   set_thread_count(threads);
 }
 
-// One and several tiles, panels, blocks and parts of K, with remainders.
+// The sizes have one and several tiles, panels, blocks and parts of K, with remainders.
 INSTANTIATE_TEST_SUITE_P(Sizes, PackedGemm,
                          testing::Values(ProductSize{1, 1, 1, 1}, ProductSize{2, 5, 3, 7},
                                          ProductSize{1, 6, 16, 256}, ProductSize{3, 13, 70, 33},
@@ -254,7 +254,7 @@ TEST(PrimitiveCache, StaysBounded) {
   EXPECT_GE(capacity, 64u);
   onednn::set_cache_capacity(4);
   Tensor w = random_tensor({8, 1, 3, 3}, DType::kF32, 1);
-  auto run = [&](int64_t rows) {  // what all machines give to oneDNN
+  auto run = [&](int64_t rows) {  // which all machines give to oneDNN
     Tensor x = random_tensor({1, rows, 3, 8}, DType::kF32, 2), y = Tensor::empty({1, rows, 3, 8});
     kernels::conv2d_forward(x, w, {}, {.padding = 1, .groups = 8}, Activation::kNone, y);
   };
@@ -284,7 +284,7 @@ TEST(Activations, GeluInF32IsTheErfForm) {
   }
 }
 
-// Whole numbers, whose sums have no rounding: the threads' sums must add up to that of one thread.
+// The factors are whole numbers, so sums need no rounding: the threads' sums must add up to one thread's.
 TEST(Products, WeightGradientsAddUpForAnyNumberOfThreads) {
   const int before = thread_count();
   for (DType dtype : {DType::kF32, DType::kBF16})

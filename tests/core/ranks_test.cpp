@@ -1,4 +1,4 @@
-// Who says which rank a process is.
+// Tests which launcher's variables tell a process its rank.
 #include "core/distributed/ranks.h"
 
 #include <gtest/gtest.h>
@@ -68,7 +68,7 @@ TEST(Ranks, KnowWhereRankZeroListensAndHowManyAreHere) {
   EXPECT_EQ(found({}, {.rank = 0, .size = 2, .master = "localhost:1234"}).local_size, 2);
 }
 
-// srun torchrun, mpirun torchrun: torchrun's agent sets one more variable than a script that imitates it.
+// With srun torchrun, mpirun torchrun: torchrun's agent sets one more variable than a script imitating it.
 TEST(Ranks, AreThoseOfTheInnerLauncher) {
   Variables inner = kTorchrun;
   inner.insert(kOpenMpi.begin(), kOpenMpi.end());

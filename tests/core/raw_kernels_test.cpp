@@ -51,7 +51,7 @@ void expect_near(const Tensor& got, const Tensor& want, double size) {
 }
 
 // Runs f(device), which returns its results, on the CPU and on the GPU with tuned and with generic kernels.
-// size: of the terms that a result adds up and that may cancel
+// `size` is that of the terms that a result adds up and that may cancel.
 template <class F>
 void compare(F&& f, double size = 1) {
   std::vector<Tensor> want = f(Device::kCpu);
@@ -66,8 +66,8 @@ void compare(F&& f, double size = 1) {
   }
 }
 
-// A ragged tensor, one of several pieces, a single element, and one whose address allows no wide access; two
-// steps. Every second one has an average that moves with it, all have one that ema_update moves.
+// Takes two steps with a ragged tensor, one of several pieces, a single element, and one whose address allows
+// no wide access. Every second one has an average that moves with it; all have one that ema_update moves.
 std::vector<Tensor> optimize(Device device, const char* type, const kernels::UpdateOptions& options) {
   const kernels::OptimizerSpec& optimizer = kernels::optimizers().find(type);
   Rng rng(5);
@@ -104,8 +104,8 @@ std::vector<Tensor> optimize(Device device, const char* type, const kernels::Upd
   return out;
 }
 
-// More parts than travel with a launch, of one chunk and of several, side by side and apart,
-// on even and on odd places.
+// There are more parts than fit into one launch, of one chunk and of several, adjacent and apart, at even and
+// at odd offsets.
 TEST_F(RawKernels, PartsOfABlock) {
   for (int64_t step : {64, 1}) {
     compare([&](Device device) {
@@ -125,7 +125,7 @@ TEST_F(RawKernels, PartsOfABlock) {
   }
 }
 
-// Every registered optimizer, with all its state and without momentum.
+// Tests every registered optimizer, with all its state and without momentum.
 TEST_F(RawKernels, Optimizers) {
   for (const auto& [name, spec] : kernels::optimizers().all()) {
     SCOPED_TRACE(name);
@@ -134,8 +134,8 @@ TEST_F(RawKernels, Optimizers) {
   }
 }
 
-// Three processes' shares of a batch, one of them empty: outputs, gradients and statistics are those of the
-// whole batch. Sizes: of a thread's columns one by one and in packs, with few and many runs of rows.
+// Three processes have parts of a batch, one of them empty: outputs, gradients and statistics are those of
+// the whole batch. The sizes take a thread's columns one by one and in packs, with few and many runs of rows.
 class BatchNormOfProcesses : public RawKernels,
                              public testing::WithParamInterface<std::pair<int64_t, int64_t>> {};
 
@@ -223,7 +223,7 @@ TEST_F(RawKernels, NonFiniteStepsChangeNothing) {
   }
 }
 
-// Their number does not depend on that of the tensors.
+// The number of launches does not depend on the number of tensors.
 TEST_F(RawKernels, OptimizerLaunchesDoNotGrow) {
   auto launches = [](size_t count) {
     std::vector<kernels::OptimizerItem> items;
@@ -246,7 +246,7 @@ TEST_F(RawKernels, OptimizerLaunchesDoNotGrow) {
   EXPECT_EQ(launches(1), 7);  // three lists of pieces and four kernels
 }
 
-// Uploads may be changed at once and wait for nobody; what comes back is waited for once.
+// Sources of uploads may be changed at once, and no upload waits; the host waits once for all copies back.
 TEST_F(RawKernels, CopiesWaitOnlyWhenSomebodyLooks) {
   constexpr int64_t kSizes[] = {1, 300, 70000, 5000000};  // shared pages, a block, several blocks
   auto numbers = [](int64_t n, float first) {
@@ -269,7 +269,7 @@ TEST_F(RawKernels, CopiesWaitOnlyWhenSomebodyLooks) {
   std::vector<HostCopy> copies;
   for (const Tensor& t : tensors) copies.emplace_back(t);
   EXPECT_EQ(cuda_statistics().host_syncs, before);
-  // The last one's arrival is everybody's. A real GPU may be faster than this line.
+  // When the last copy has arrived, all have. A real GPU may be done before this line.
   const int64_t fewest = cuda_is_emulated() ? 1 : 0;
   for (size_t i = copies.size(); i-- > 0;) {
     const auto want = numbers(copies[i].numel(), i / 2 % 2 ? 2.0f : 1.0f);
@@ -340,7 +340,7 @@ TEST_F(RawKernels, DeformableLocations) {
   });
 }
 
-// Scores of which many are equal, or that end among equal ones, with zeros of both signs, infinities and NaN.
+// Many scores are equal, also where the selection ends; there are zeros of both signs, infinities and NaN.
 TEST_F(RawKernels, TopK) {
   for (auto [columns, picks] : {std::pair{1, 1}, {700, 1}, {700, 300}, {700, 700}, {5, 4}}) {
     SCOPED_TRACE(testing::Message() << picks << " of " << columns);
@@ -358,7 +358,7 @@ TEST_F(RawKernels, TopK) {
   }
 }
 
-// Rows of which the GPU takes parts, once and twice, the last part shorter than what is picked.
+// The GPU splits these rows into parts, once and twice, and the last part is shorter than what is picked.
 TEST_F(RawKernels, TopKOfLongRows) {
   for (auto [columns, picks] : {std::pair{70000, 30}, {163841, 8000}}) {
     SCOPED_TRACE(testing::Message() << picks << " of " << columns);
@@ -425,7 +425,7 @@ TEST_F(RawKernels, Counts) {
   });
 }
 
-// Rows that begin with minus infinities, hold nothing else, or hold a NaN.
+// The rows begin with minus infinities, hold nothing else, or hold a NaN.
 TEST_F(RawKernels, SoftmaxOfSpecialNumbers) {
   constexpr double kNan = -7;  // stands for it, so that results can be compared
   for (int64_t n : {4, 70, 260, 600, 601}) {
@@ -450,7 +450,7 @@ TEST_F(RawKernels, SoftmaxOfSpecialNumbers) {
   }
 }
 
-// More cells than a block of the GPU holds in shared memory.
+// The table has more cells than a block of the GPU holds in shared memory.
 TEST_F(RawKernels, PositionBiasOfALargeTable) {
   Rng rng(14);
   const Tensor table = uniform(rng, {4, 81, 79}), query = uniform(rng, {1, 60, 2}),
@@ -462,10 +462,10 @@ TEST_F(RawKernels, PositionBiasOfALargeTable) {
                                                 dbias.to(device), dtable, dquery, dkey);
         return std::vector<Tensor>{dtable};
       },
-      40);  // cells: a place is rounded
+      40);  // in cells: a position is rounded
 }
 
-// Boxes that cover one another, in three groups and one that takes no part; the levels of the same boxes.
+// The boxes overlap one another, in three groups and one that takes no part; their levels are tested as well.
 TEST_F(RawKernels, Nms) {
   constexpr int64_t kImages = 2, kBoxes = 1100;
   Rng rng(13);

@@ -1,4 +1,4 @@
-// Recorded work of a GPU: its memory, and what cannot be recorded.
+// Tests recorded GPU work: its memory, and what cannot be recorded.
 #include "core/runtime/recording.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ class Recording : public testing::Test {
   }
 };
 
-// What is freed on the way is used again; what is left keeps its place, even when the recording is gone.
+// Memory freed during the recording is reused; what remains keeps its place, even when the recording is gone.
 TEST_F(Recording, RunsWhenItIsStarted) {
   Tensor x = on_gpu({1, 2, 3}), y, z;
   const int64_t before = allocator(Device::kCuda).stats().active_bytes;
@@ -61,7 +61,7 @@ TEST_F(Recording, RunsWhenItIsStarted) {
   EXPECT_EQ(allocator(Device::kCuda).stats().active_bytes, before);
 }
 
-// Then nothing is recorded, and the GPU continues as before.
+// If the host takes part, nothing is recorded, and the GPU continues as before.
 TEST_F(Recording, RefusesWhatTheHostTakesPartIn) {
   const Tensor x = on_gpu({1, 2, 3});
   struct {
@@ -86,7 +86,7 @@ TEST_F(Recording, RefusesWhatTheHostTakesPartIn) {
   }
 }
 
-// Another thread's work would be recorded, too; what it frees is given back later.
+// Another thread's work would be recorded, too, so it is refused; memory that it frees is given back later.
 TEST_F(Recording, TakesNothingOfOtherThreads) {
   const Tensor x = on_gpu({1, 2, 3});
   Tensor y, dropped = on_gpu({4});

@@ -11,7 +11,7 @@
 namespace saccade {
 namespace {
 
-// Header and data as a file.
+// Returns the bytes of a file with this header and data.
 std::string file_of(const std::string& header, const std::string& data) {
   uint64_t length = header.size();
   std::string out(8, '\0');
@@ -65,8 +65,8 @@ TEST(Safetensors, RoundTrip) {
   }
   EXPECT_EQ(reader.find("nothing"), nullptr);
   EXPECT_THROW(reader.read("nothing"), InputError);
-  // A strided tensor is written as what it shows; the same arguments give the same bytes; no other file is
-  // left.
+  // A strided tensor is written in the order of its axes; the same arguments give the same bytes; no other
+  // file is left.
   Tensor transposed = values[1].second.transpose(0, 1);
   write_safetensors(folder / "y.safetensors", {{"t", transposed}}, {});
   EXPECT_EQ(SafetensorsReader(folder / "y.safetensors").read("t").to_vector<float>(),
@@ -168,7 +168,7 @@ TEST(Safetensors, DamagedFiles) {
   }
 }
 
-// Files of ours: every single changed byte is noticed, whatever it belongs to.
+// In our own files every single changed byte is noticed, whatever it belongs to.
 TEST(Safetensors, EveryDamagedByteIsNoticed) {
   TestFolder folder;
   write_safetensors(folder / "x", sample(), {{"k", "v"}, {"saccade.config", "seed: 3"}});

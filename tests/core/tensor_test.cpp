@@ -69,7 +69,7 @@ TEST(Tensor, ReshapeViewsOrCopies) {
   EXPECT_NE(t.transpose(0, 1).reshape({-1}).storage(), t.storage());
   EXPECT_EQ(t.transpose(0, 1).reshape({3, 8}).to_vector<float>()[1], 6);
   EXPECT_EQ((arange({0, 3}).reshape({-1, 3}).shape()), (Shape{0, 3}));
-  // Strided tensors are viewed where their axes allow it.
+  // Strided tensors become views where their axes allow it.
   auto same = [](const Tensor& a, const Shape& to) {
     Tensor b = a.reshape(to);
     EXPECT_EQ(b.to_vector<float>(), a.to_vector<float>()) << to.to_string();
@@ -138,7 +138,7 @@ TEST(Tensor, Bf16RoundsToNearestEven) {
   EXPECT_TRUE(std::isnan(round(std::bit_cast<float>(0x7F800001u))));
 }
 
-// Every permutation of awkward sizes, so that tiled, row and general copies are all met, to two dtypes.
+// All permutations of awkward sizes, to two dtypes, so that tiled, row and general copies all occur.
 TEST(Copy, AllPermutationsMatchElementwise) {
   Shape shape{3, 37, 9, 41};
   Tensor t = arange(shape);

@@ -1,5 +1,5 @@
-// Attention with tf32 products on the GPU against the exact one on the CPU; its backward passes with five
-// products and with runs of queries, and neighbourhood attention, in all kinds of arithmetic.
+// Tests attention with tf32 products on the GPU against the exact one on the CPU, and, in all kinds of
+// arithmetic, its backward passes with five products and with runs of queries, and neighbourhood attention.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -16,7 +16,7 @@
 namespace saccade {
 namespace {
 
-// The CPU takes no notice of the mode.
+// The CPU ignores the mode.
 class Tf32Attention : public testing::Test {
  protected:
   void SetUp() override {
@@ -26,8 +26,8 @@ class Tf32Attention : public testing::Test {
   void TearDown() override { execution().math = MathMode::kExact; }
 };
 
-// The largest difference relative to the root mean square of what is expected, and,
-// where results are rounded, relative to their own size.
+// The largest difference relative to the root mean square of what is expected and, where results are rounded,
+// to their own size.
 double relative_error(const Tensor& got, const Tensor& expected, bool rounded = false) {
   auto a = got.to_vector<double>(), b = expected.to_vector<double>();
   double worst = 0, square = 0;
@@ -43,7 +43,7 @@ double relative_error(const Tensor& got, const Tensor& expected, bool rounded = 
 
 // Rounding a factor to tf32 is off by at most 2^-11; a score of size 4 by some 2e-3, and so are the weights.
 constexpr double kTf32Rounding = 2e-2;
-// Exact arithmetic would be this near: the test would not notice that tf32 is not used.
+// Errors of exact arithmetic would be smaller than this, and show that tf32 was not used.
 constexpr double kExactTf32 = 2e-5;
 
 void expect_rounded(const std::vector<Tensor>& got, const std::vector<Tensor>& expected) {
@@ -79,8 +79,8 @@ TEST_F(Tf32Attention, NearTheExactOne) {
   }
 }
 
-// More than one tile of keys, odd sizes, keys that take no part; the heads of the last row are so many that a
-// block owns several tiles of keys.
+// There are more than one tile of keys, odd sizes, and keys that take no part. The last row has so many heads
+// that a block owns several tiles of keys.
 TEST_F(Tf32Attention, FiveProductsNearTheGenericGradients) {
   constexpr int64_t kManyHeads = 133;
   struct Size {
@@ -124,7 +124,7 @@ TEST_F(Tf32Attention, FiveProductsNearTheGenericGradients) {
   }
 }
 
-// Many queries of few keys: several blocks share the keys.
+// Many queries have few keys, so several blocks share the keys.
 TEST_F(Tf32Attention, RunsOfQueriesNearTheGenericGradients) {
   for (auto [Q, has_bias] : {std::pair{int64_t{600}, true}, {int64_t{2100}, false}}) {
     for (const auto& [dtype, tolerance] : {std::pair{DType::kF32, 2e-5}, {DType::kBF16, 5e-2}}) {
@@ -155,7 +155,7 @@ TEST_F(Tf32Attention, RunsOfQueriesNearTheGenericGradients) {
   }
 }
 
-// Windows of one tile and of several, with fillers and regions.
+// The windows have one tile or several, with fillers and regions.
 TEST_F(Tf32Attention, WindowsNearTheExactOnes) {
   struct Size {
     int64_t D, window;
@@ -183,8 +183,8 @@ TEST_F(Tf32Attention, WindowsNearTheExactOnes) {
   }
 }
 
-// Neighbourhood attention's kernels: maps whose last tiles begin within the ones before, keys that more
-// queries see near the edges, ignored keys.
+// The maps of neighbourhood attention's kernels have last tiles that begin within the ones before, keys that
+// more queries see near the edges, and ignored keys.
 struct NeighbourhoodMap {
   int64_t images, height, width, heads, D, window;
   bool mask, table;

@@ -1,4 +1,4 @@
-// The threads of parallel loops: every index runs once, barriers hold, loops meet each other from anywhere.
+// Tests the threads of parallel loops: every index runs once, barriers hold, loops can meet from anywhere.
 #include "core/runtime/cpu/thread_team.h"
 
 #include <dlfcn.h>
@@ -20,7 +20,7 @@
 namespace saccade {
 namespace {
 
-// How often each of `size` places of a loop ran; -1 where a place was told another size.
+// Returns how often each of `size` places of a loop ran, or -1 where a place was told another size.
 std::vector<int> places(int size) {
   std::vector<int> runs(static_cast<size_t>(size));
 #pragma omp parallel num_threads(size)
@@ -38,7 +38,7 @@ TEST(ThreadTeam, RunsEveryPlaceOnce) {
   EXPECT_EQ(omp_get_thread_num(), 0);
 }
 
-// Else oneDNN's loops would run on libgomp's threads.
+// Otherwise oneDNN's loops would run on libgomp's threads.
 TEST(ThreadTeam, IsWhatLibrariesFind) {
   for (const char* name : {"GOMP_parallel", "GOMP_barrier", "omp_get_max_threads", "omp_get_thread_num"}) {
     Dl_info found{}, own{};
@@ -127,7 +127,7 @@ TEST(ThreadTeam, PartsRunOnceEach) {
   EXPECT_FALSE(in_parallel());
 }
 
-// The caller has done a loop's work, or another job's, when a helper comes late.
+// A helper may come late, when the caller has done a loop's work, or another job's.
 TEST(ThreadTeam, PartsAndLoopsTakeTurns) {
   for (int repeat = 0; repeat < 300; ++repeat) {
     EXPECT_EQ(places(4), std::vector<int>(4, 1));

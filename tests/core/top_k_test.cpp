@@ -1,5 +1,5 @@
-// The selection along rows against a stable sort. The GPU's is compared with this one by
-// tests/cuda/raw_kernels_test.cpp.
+// Tests the selection along rows against a stable sort. tests/core/raw_kernels_test.cpp compares the GPU's
+// with this one.
 #include "core/kernels/top_k/top_k.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN(), kInf = std::nume
 
 std::vector<int64_t> picked(const std::vector<float>& scores, int64_t rows, int64_t picks, bool generic) {
   auto columns = static_cast<int64_t>(scores.size()) / rows;
-  // Memory that is given anew may hold the result of the other kernel.
+  // Reused memory may hold the result of the other kernel.
   Tensor indices = Tensor::full({rows, picks}, -1, DType::kI64);
   Tensor x = Tensor::from<float>({rows, columns}, scores);
   generic ? kernels::top_k.generic(x, indices) : kernels::top_k(x, indices);

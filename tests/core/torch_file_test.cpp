@@ -1,4 +1,4 @@
-// The files of torch.save, as PyTorch wrote them (scripts/golden/published/make_torch_files.py) and as an
+// Tests files of torch.save, as PyTorch wrote them (scripts/golden/published/make_torch_files.py) and as an
 // attacker would.
 #include "core/formats/torch_file.h"
 
@@ -158,7 +158,7 @@ std::string tensor(const std::string& storage_id, int64_t offset, const std::vec
   return global("torch._utils", "_rebuild_tensor_v2") + "(" + storage_id + num(offset) + counts(sizes) +
          counts(strides) + "\x89" + global("collections", "OrderedDict") + ")RtR";
 }
-// A dictionary {"w": value}, and what else is given as key and value opcodes.
+// A dictionary {"w": value} with further key and value opcodes.
 std::string dict(const std::string& value, const std::string& more = "") {
   return "\x80\x02}(" + str("w") + value + more + "u.";
 }
@@ -187,7 +187,7 @@ std::string error_of_pickle(const std::string& pickle, const std::string& keys =
 
 TEST(HostilePickle, TheBuildersMakeAGoodFile) { EXPECT_EQ(error_of_pickle(dict(kGood)), ""); }
 
-// Nothing is imported or called: such objects are left aside where they do not matter, and refused where a
+// Nothing is imported or called: such objects are ignored where they do not matter, and refused where a
 // tensor should be.
 TEST(HostilePickle, CallsAreNotMade) {
   TestFolder folder;
@@ -212,7 +212,7 @@ TEST(HostilePickle, CallsAreNotMade) {
             std::string::npos);
 }
 
-// A module that was pickled as a whole is named for what it is.
+// A module that was pickled as a whole is reported as such.
 TEST(HostilePickle, ModulesAreNamed) {
   const auto module = [](const std::string& key, const std::string& package, const std::string& name) {
     return "\x80\x02}(" + str("epoch") + num(3) + str(key) + global(package, name) + ")\x81}bu.";
@@ -230,7 +230,7 @@ TEST(HostilePickle, ModulesAreNamed) {
       std::string::npos);
 }
 
-// What a sparse file claims costs its writer nothing, and its reader no memory.
+// The claims of a sparse file cost its writer nothing, so they must cost its reader no memory.
 TEST(Hostile, SparseFilesAreRefusedBeforeTheyAreRead) {
   TestFolder folder;
   constexpr uint64_t kBytes = uint64_t{4} << 30, kClaimed = uint64_t{3} << 30;
@@ -340,18 +340,18 @@ TEST(HostilePickle, DamagedStreams) {
             std::string::npos);
 }
 
-// Values are stored once however often they are referred to, and nothing recurses over them.
 TEST(HostilePickle, ALongNumberEndsWhereItSays) {
   const std::string one_byte = std::string("\x8b\x01\0\0\0\x05", 6);
   EXPECT_EQ(error_of_pickle(dict(kGood, str("number") + one_byte)), "");
 }
 
+// Values are stored once however often they are referred to, and nothing recurses over them.
 TEST(HostilePickle, NestingAndSharingStaySmall) {
   EXPECT_EQ(error_of_pickle(dict(kGood, str("deep") + std::string(300000, ']') + std::string(299999, 'a'))),
             "");
   EXPECT_EQ(error_of_pickle(dict(kGood, str("marks") + std::string(300000, '(') + std::string(300000, 't'))),
             "");
-  // l0 = [], l1 = [l0] * 10, l2 = [l1] * 10, ...: 10^40 lists to whoever walks through them.
+  // l0 = [], l1 = [l0] * 10, l2 = [l1] * 10, ...: 10^40 lists for a reader that walks through them.
   std::string bomb = "]q\x01";
   for (int i = 0; i < 40; ++i) {
     bomb += "](";
@@ -359,7 +359,7 @@ TEST(HostilePickle, NestingAndSharingStaySmall) {
     bomb += "eq\x01";
   }
   EXPECT_EQ(error_of_pickle(dict(kGood, str("bomb") + bomb + std::string(41, '0') + "h\x01")), "");
-  // The same with dictionaries, through which plain values are looked for.
+  // The same with dictionaries, which are searched for plain values.
   std::string dicts = "}q\x01";
   for (int i = 0; i < 40; ++i) {
     dicts += "}(";
@@ -367,9 +367,9 @@ TEST(HostilePickle, NestingAndSharingStaySmall) {
     dicts += "uq\x01";
   }
   EXPECT_EQ(error_of_pickle(dict(kGood, str("bomb") + dicts + std::string(41, '0') + "h\x01")), "");
-  // A list that holds itself.
+  // A list that contains itself.
   EXPECT_EQ(error_of_pickle(dict(kGood, str("cycle") + "]q\x01h\x01" + "a")), "");
-  // A long name joined with another, over and over.
+  // A long name is joined with another, over and over.
   std::string names = str(std::string(60000, 'm')) + "q\x01" + "0";
   for (int i = 0; i < 3000; ++i)
     names +=
@@ -404,7 +404,7 @@ std::string little(uint64_t value) {
   return raw(static_cast<T>(value));
 }
 
-// An archive as the format has it; with zip64 every size and place stands in the long fields.
+// Returns an archive in the zip format; with zip64 every size and offset is in the long fields.
 std::string zip_of(const std::vector<Stored>& entries, bool zip64 = false) {
   auto number = [&](uint64_t value) { return little<uint32_t>(zip64 ? 0xFFFFFFFF : value); };
   std::string out, directory;
@@ -470,7 +470,7 @@ TEST(HostileZip, DirectoriesThatPromiseTooMuch) {
   commented[good.size() - 2] = 24;
   EXPECT_EQ(zip_error(commented), "");
 
-  // What is changed where, counted from the end of the archive, and what is found.
+  // Replaces bytes at a place counted from the end of the archive.
   auto changed = [](std::string bytes, size_t from_end, const std::string& with) {
     return bytes.replace(bytes.size() - from_end, with.size(), with);
   };
@@ -489,7 +489,7 @@ TEST(HostileZip, DirectoriesThatPromiseTooMuch) {
            Case{changed(long_form, 22 + 12, huge), "zip64 part of its directory is outside"},
            Case{changed(long_form, 22 + 20 + 24, huge), "before entry 2 of "},
            Case{changed(long_form, 22 + 20 + 8, huge), "directory is outside"},
-           // Of the last entry: its bytes, its place.
+           // The size and the offset of the last entry.
            Case{changed(long_form, 22 + 20 + 56 + 24, huge), "claims 18374403900871474942 bytes"},
            Case{changed(long_form, 22 + 20 + 56 + 8, huge), "is outside the file"},
            Case{changed(long_form, 22 + 20 + 56 + 8, std::string(8, '\0')), "checksum"},
@@ -511,7 +511,7 @@ TEST(TorchFile, AHeaderThatBeginsAsAPickleIsNone) {
   EXPECT_EQ(open_weights(folder / "s")->read("x").to_vector<int64_t>(), std::vector<int64_t>{'7'});
 }
 
-// Also those of which only a part is read.
+// This holds also for entries of which only a part is read.
 TEST(HostileZip, EveryByteOfAnEntryIsCompared) {
   const std::string half = tensor(storage("0", 4), 2, {2}, {1});
   const std::string good =
@@ -533,8 +533,8 @@ TEST(HostileZip, EveryByteOfAnEntryIsCompared) {
 
 // ---- fuzzing ----------------------------------------------------------------------------------------------
 
-// Changes of every file that this test suite has: bytes, bits, numbers at their limits, cut, doubled and
-// moved pieces. Whatever comes out, the reader either reads it or throws InputError; sanitizers watch in CI.
+// Makes random changes to a file: bytes, bits, numbers at their limits, cut, doubled and moved pieces. The
+// reader must either read the result or throw InputError; sanitizers watch in CI.
 std::string mutated(std::string bytes, Rng& rng) {
   auto below = [&](size_t n) {
     return n == 0 ? size_t{0} : static_cast<size_t>(rng.uniform() * static_cast<double>(n)) % n;
@@ -598,7 +598,7 @@ TEST(Fuzz, DamagedFilesAreReadOrRefused) {
   EXPECT_GT(refused, rounds / 10);
 }
 
-// The pickle of a legacy file without its storages, so that nearly every change reaches the machine.
+// Damages the pickle of a legacy file without its storages, so that nearly every change reaches the machine.
 TEST(Fuzz, DamagedPickles) {
   const int rounds = std::getenv("SACCADE_FAST") ? 2000 : 10000;
   TestFolder folder;

@@ -1,5 +1,5 @@
-// 3x3 convolutions by Winograd's algorithm, which is tried on all machines: against the generic loops in f64,
-// against plain sums' error.
+// Tests 3x3 convolutions by Winograd's algorithm, on all machines: against the generic loops in f64, and with
+// the errors of plain sums.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ struct Operands {
   kernels::ConvParams p;
 };
 
-// The map after bias and ReLU, the gradients of the input and of the weights.
+// Returns the map after bias and ReLU and the gradients of the input and of the weights.
 std::vector<Tensor> convolve(const Operands& o, MathMode math) {
   ExecutionScope scope;
   execution().math = math;
@@ -39,7 +39,7 @@ std::vector<Tensor> convolve(const Operands& o, MathMode math) {
   return out;
 }
 
-// The same by our own implementation.
+// Returns the same from our own implementation.
 std::vector<Tensor> convolve_here(const Operands& o, Winograd kind) {
   std::vector<Tensor> out{o.dy.empty_like(), o.x.empty_like(), Tensor::empty(o.w.shape())};
   cpu::winograd_forward(o.x, o.w, o.bias, kind, Activation::kRelu, out[0]);
@@ -69,7 +69,7 @@ bool same_bits(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
 
 struct Size {
   int64_t images, height, width, in, out, stride;
-  bool pays;  // and is it taken, by a program for this processor?
+  bool pays;  // so that programs for wide registers must use it
 };
 
 class WinogradTest : public testing::TestWithParam<Size> {
@@ -90,7 +90,7 @@ class WinogradTest : public testing::TestWithParam<Size> {
   Operands o_;
 };
 
-// The largest errors seen are 1.2e-5 of the root mean square, and 8.5e-6 of plain sums.
+// The largest errors seen are 1.2e-5 of the root mean square, and 8.5e-6 for plain sums.
 TEST_P(WinogradTest, NearTheLoopsInF64) {
   auto expected = convolve(converted(o_, DType::kF64), MathMode::kExact);
   auto exact = convolve(o_, MathMode::kExact), fast = convolve(o_, MathMode::kTf32);
@@ -99,7 +99,7 @@ TEST_P(WinogradTest, NearTheLoopsInF64) {
     EXPECT_LT(error_of(exact[i], expected[i]), 3e-5) << "result " << i;
   }
   EXPECT_TRUE(same_bits(fast, convolve(o_, MathMode::kTf32)));
-  // Where the table of routes says so, its own bits; F(3x3, 3x3) unless products need not be exact.
+  // Its own bits where the table of routes chooses it; F(3x3, 3x3) unless products need not be exact.
   const auto exact_here = convolve_here(o_, kinds_of(o_).front()),
              fast_here = convolve_here(o_, kinds_of(o_).back());
   for (size_t i = 0; i < 3; ++i) {
@@ -115,8 +115,8 @@ TEST_P(WinogradTest, OursNearTheLoopsInF64) {
   auto expected = convolve(converted(o_, DType::kF64), MathMode::kExact);
   for (Winograd kind : kinds_of(o_)) {
     auto got = convolve_here(o_, kind);
-    // The largest seen are 1.2e-5, and 7.0e-6 of the two whose errors are to be as those of plain sums
-    // (PyTorch's: 1.8e-5).
+    // The largest errors seen are 1.2e-5, and 7.0e-6 for the two whose errors must be like those of plain
+    // sums (PyTorch's: 1.8e-5).
     const double bound = kind == Winograd::kSame4 ? 4e-5 : 2e-5;
     for (size_t i = 0; i < got.size(); ++i)
       EXPECT_LT(error_of(got[i], expected[i]), bound)
@@ -124,7 +124,7 @@ TEST_P(WinogradTest, OursNearTheLoopsInF64) {
   }
 }
 
-// The factors are widened: only results are rounded.
+// The factors are widened, so only results are rounded.
 TEST_P(WinogradTest, OursRoundBf16Once) {
   const Operands low = converted(o_, DType::kBF16), wide = converted(low, DType::kF32);
   for (Winograd kind : kinds_of(o_)) {
@@ -199,7 +199,7 @@ TEST(Winograd, OfSeveralLevels) {
       for (int64_t i = 0; i < sum.numel(); ++i) sum.data<double>()[i] += exact.data<double>()[i];
     }
     EXPECT_LT(error_of(got[2], sum), kind == Winograd::kSame4 ? 4e-5 : 2e-5);
-    // The kernels take it where the largest map does.
+    // The kernels use it where they would for the largest map alone.
     ExecutionScope scope;
     execution().math = kind == Winograd::kSame3 ? MathMode::kExact : MathMode::kTf32;
     const auto kernel =

@@ -1,6 +1,6 @@
-// The project's own declarations of NVIDIA's libraries (core/runtime/cuda/libraries/*_api.h) against NVIDIA's
-// headers, where those are: every enumerator's number, the structs, and the kinds of each function's
-// parameters. Not compiled together with other files.
+// Compares the project's own declarations of NVIDIA's libraries (core/runtime/cuda/libraries/*_api.h) with
+// NVIDIA's headers, where these are installed: every enumerator's number, the structs, and the kinds of each
+// function's parameters. Not compiled together with other files.
 #include <gtest/gtest.h>
 
 #if __has_include( \
@@ -32,7 +32,7 @@ namespace {
 #endif
 #include "tests/core/libraries/library_numbers.inc"
 
-// Passed in the same way: of one size, and both a pointer, both a struct, or both a number.
+// Whether both are passed in the same way: they have one size, and both are pointers, structs or numbers.
 template <class A, class B>
 constexpr bool same_kind() {
   if constexpr (std::is_void_v<A> || std::is_void_v<B>)

@@ -1,5 +1,5 @@
-// Libraries that are opened when they are needed, and the search for NVIDIA's,
-// on files that are always there.
+// Tests libraries that are opened when they are needed, and the search for NVIDIA's, on files that always
+// exist.
 #include "core/runtime/cuda/libraries/library.h"
 
 #include <gtest/gtest.h>
@@ -45,7 +45,7 @@ class LibrarySearch : public testing::Test {
     for (const char* part : parts) EXPECT_NE(text.find(part), std::string::npos) << part << " in: " << text;
     EXPECT_EQ(text.find('\n'), std::string::npos) << text;
   }
-  // A library that is always there, under a name that only our folder holds.
+  // Copies a library that always exists into our folder, under a name that only this folder has.
   std::string place(const std::string& name) {
     Dl_info info;
     EXPECT_NE(dladdr(reinterpret_cast<void*>(static_cast<double (*)(double)>(&std::cbrt)), &info), 0);

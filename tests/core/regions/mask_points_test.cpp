@@ -1,4 +1,4 @@
-// What masks are at points, by hand, on each device.
+// Tests the values of masks at points against values worked out by hand, on each device.
 #include "core/kernels/mask_points/mask_points.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ TEST(MaskPoints, AreTheNearestPixels) {
   const Tensor runs = Tensor::from<int64_t>({5, 2}, {0, 1, 3, 4, 6, 7, /**/ 1, 2, 4, 5}),
                begins = Tensor::from<int64_t>({3}, {0, 3, 5});
   const Tensor rows = Tensor::from<int64_t>({3}, {1, 0, 1});
-  // Centres of pixels, the corners, and a place between two columns, where the even one counts.
+  // The points are centres of pixels, corners, and a place between two columns, where the even one counts.
   const Tensor points = Tensor::from<float>(
       {3, 3, 2}, {0.625, 0.25, 0.125, 0.75, 0.875, 0.25, 0, 0, 1, 0, 0.375, 0.75, 1, 1, 0, 1, 0.75, 0.25});
   const std::vector<float> expected{1, 1, 0, 1, 1, 1, 0, 1, 1};

@@ -1,5 +1,5 @@
-// Suppression of overlapping boxes by hand, and against plain loops. The GPU's is compared with this one by
-// tests/core/raw_kernels_test.cpp.
+// Tests the suppression of overlapping boxes against values worked out by hand and against plain loops.
+// tests/core/raw_kernels_test.cpp compares the GPU's with this one.
 #include "core/kernels/nms/nms.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Masks against pycocotools and Pillow: random cases in tests/golden/masks
+// Tests masks against pycocotools and Pillow on random cases in tests/golden/masks
 // (scripts/golden/data/make_masks.py). All numbers are equal to the bit, all texts to the byte.
 #include "core/types/mask.h"
 
@@ -27,7 +27,7 @@ std::vector<T> read_list(std::istream& in, size_t size) {
   return list;
 }
 
-// `count` and then as many numbers.
+// Reads a `count` and then as many numbers.
 template <class T>
 std::vector<T> read_list(std::istream& in) {
   size_t size = 0;
@@ -50,7 +50,7 @@ Mask read_mask(const std::string& kind, ImageSize size, std::istream& in) {
   return Mask::from_polygons(size, polygons);
 }
 
-// What of a mask follows from its pixels alone.
+// Expects the properties of a mask that follow from its pixels alone.
 void expect_consistent(const Mask& mask) {
   const ImageSize size = mask.size();
   const std::vector<uint8_t> pixels = mask.bitmap();
@@ -131,7 +131,7 @@ TEST(Mask, EqualsPycocotoolsAndPillow) {
     EXPECT_GT(compared[kind], 150) << kind;
 }
 
-// With holes, parts that touch at corners, and full columns.
+// The masks have holes, parts that touch at corners, and full columns.
 TEST(Mask, PolygonsAreTheMaskToThePixel) {
   Rng rng(3);
   for (int trial = 0; trial < 200; ++trial) {
@@ -170,7 +170,7 @@ TEST(Mask, NothingSet) {
 }
 
 TEST(Mask, OutlinesThatLieOnEachOtherTakeBoundedMemory) {
-  // More than a million crossings and runs, after which they are put together.
+  // There are more than a million crossings and runs, after which they are merged.
   const std::vector<double> triangle{10, 3, 2000, 11, 300, 29};
   const Mask mask = Mask::from_polygons({30, 2000}, {{triangle}});
   expect_consistent(mask);
