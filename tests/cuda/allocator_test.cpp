@@ -1,4 +1,4 @@
-// The GPU's allocator: what its statistics and its message say.
+// Tests the statistics and the message of the GPU's allocator.
 #include "core/tensor/allocator.h"
 
 #include <gtest/gtest.h>
@@ -35,8 +35,7 @@ TEST(CudaAllocator, OutOfMemorySaysWhatHeldTheMemory) {
   }
 }
 
-// What was freed comes back without a call of the driver, for sizes that are nearly the same;
-// not for large ones.
+// A freed block serves a request of nearly the same size without a call of the driver, except large blocks.
 TEST(CudaAllocator, FreedBlocksServeTheNextRequest) {
   if (!cuda_problem().empty()) GTEST_SKIP() << cuda_problem();
   const auto calls = [] { return allocator(Device::kCuda).stats().system_requests; };
@@ -57,7 +56,7 @@ TEST(CudaAllocator, FreedBlocksServeTheNextRequest) {
   EXPECT_EQ(calls(), before + 2);
 }
 
-// A block that waits for its next owner is nobody's, and of its next owner's nothing is written yet.
+// A block that waits for its next owner belongs to nobody, and for that owner nothing of it is written yet.
 TEST(CudaAllocator, BlocksOfTheCacheAreWatched) {
   if (!cuda_is_emulated()) GTEST_SKIP() << "needs the emulated GPU";
   Tensor host = Tensor::zeros({100}), x = Tensor::zeros({100}, DType::kF32, Device::kCuda);

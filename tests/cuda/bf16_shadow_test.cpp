@@ -1,4 +1,4 @@
-// The copies in bf16 of parameters: their values, when they are made, and how many launches that takes.
+// Tests the bf16 copies of parameters: their values, when they are made, and how many launches that takes.
 #include "core/kernels/bf16_shadow/bf16_shadow.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ void expect_rounded(const Tensor& copy, const Tensor& t) {
 }
 
 TEST(Rounded, CopiesAreMadeTogetherAndOnlyAfterChanges) {
-  // A piece and a rest, a stretch and a rest, and a tensor in several pieces.
+  // The tensors are a piece and a rest, a stretch and a rest, and several pieces.
   Tensor a = parameter(kernels::kBf16Chunk + 3, 0.5f), b = parameter(13, -2), c = parameter(5000, 1);
   for (const Tensor& t : {a, b, c}) keep_bf16_shadow(t);
   auto launches_of = [](auto&& f) {
@@ -48,7 +48,7 @@ TEST(Rounded, CopiesAreMadeTogetherAndOnlyAfterChanges) {
   EXPECT_EQ(part.storage(), in_bf16(a).storage());
 }
 
-// As the optimizer keeps the parameters: several in one storage.
+// Several parameters are in one storage, as the optimizer keeps them.
 TEST(Rounded, PartsOfOneStorage) {
   Tensor all = parameter(200, 0), a = all.slice(0, 0, 64).reshape({8, 8}), b = all.slice(0, 64, 200);
   for (const Tensor& t : {a, b}) keep_bf16_shadow(t);
@@ -58,7 +58,7 @@ TEST(Rounded, PartsOfOneStorage) {
   expect_rounded(in_bf16(a), a);
 }
 
-// The tuned kernel and its reference, of places that packs can move and of others.
+// The tuned kernel and its reference round values at places that packs can move and at others.
 TEST(Rounded, ByEitherKernel) {
   Tensor all = parameter(3000, 0), a = all.slice(0, 0, 1500), b = all.slice(0, 1501, 3000);
   for (const Tensor& t : {a, b}) keep_bf16_shadow(t);

@@ -1,5 +1,5 @@
-// Products on the emulated GPU, with the stand-in for cuBLASLt: which ones it gets, in which precision, and
-// what is kept of them. That the results are right is checked by the op table.
+// Tests products on the emulated GPU with the stand-in for cuBLASLt: which ones it gets, in which precision,
+// and what is kept of them. The op table checks that the results are right.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -42,7 +42,7 @@ void expect_near(const std::vector<float>& a, const std::vector<float>& b, doubl
 
 constexpr double kF32 = 1e-5;  // rounding of sums of up to 100 products of numbers below 1
 
-// How many products the library got.
+// Returns how many products the library got.
 uint64_t products_of(const std::function<void()>& action) {
   uint64_t before = emulator::products_run();
   action();
@@ -80,7 +80,7 @@ TEST(CublasLt, RefusesSizesThatTheLibraryCannotCount) {
   EXPECT_FALSE(cuda::product(1, tall, one, tall));
 }
 
-// What the stand-in must find, so that the other tests mean something.
+// The stand-in must find these faults, so that the other tests mean something.
 TEST(CublasLt, FindsWhatIsWrongWithAProduct) {
   Tensor a = random_tensor({4, 6}, 1), b = random_tensor({6, 5}, 2),
          c = Tensor::empty({4, 5}, DType::kF32, Device::kCuda);
@@ -118,7 +118,7 @@ TEST(CublasLt, FindsWhatIsWrongWithAProduct) {
 #endif
 }
 
-// Factors of 10 bits: each product is off by up to 2^-10 of itself.
+// Factors have 10 bits, so each product is off by up to 2^-10 of itself.
 TEST(CublasLt, Tf32IsNearF32AndOnlyWhenAsked) {
   Tensor a = random_tensor({1, 9, 100}, 1), b = random_tensor({1, 100, 8}, 2);
   std::vector<float> exact = product_of(a, b);
@@ -170,8 +170,8 @@ TEST(CublasLt, ReadsABiasAtAnyAddress) {
   }
 }
 
-// Sizes of a class share an algorithm, whichever of them comes first;
-// a sum that is cut in two takes no odd number of terms.
+// Sizes of a class share an algorithm, whichever of them comes first; a sum that is cut in two needs an even
+// number of terms.
 TEST(CublasLt, ThousandsOfRowsShareAnAlgorithm) {
   auto heuristics_of = [](int64_t rows) {
     const Tensor x = random_tensor({rows, 3}, 1), w = random_tensor({2, 3}, 2),

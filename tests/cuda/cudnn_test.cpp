@@ -65,7 +65,7 @@ TEST(Cudnn, Tf32RoundsTheFactorsOnly) {
   EXPECT_EQ(y.to_vector<float>()[0], 36);
 }
 
-// [1, 3, 3, 4] by [2, 4, 3, 3] of ones: sums of 36.
+// [1, 3, 3, 4] by [2, 4, 3, 3], all ones: sums of 36.
 struct Ones {
   Tensor x = Tensor::full({1, 3, 3, 4}, 1, DType::kBF16, Device::kCuda);
   Tensor w = Tensor::full({2, 4, 3, 3}, 1, DType::kBF16, Device::kCuda);
@@ -74,8 +74,8 @@ struct Ones {
       Tensor::from<float>({1, 1, 1, 2}, std::vector<float>{-2, 3}, Device::kCuda).to(DType::kBF16);
   Tensor y = Tensor::empty({1, 1, 1, 2}, DType::kBF16, Device::kCuda);
 
-  // Launches of work with the weight in cuDNN's order and a bias that has a shadow already:
-  // nothing is copied or cast.
+  // Counts the launches of `work` with the weight in cuDNN's order and a bias that already has a shadow, so
+  // that nothing is copied or cast.
   template <class Work>
   int64_t launches(const Work& work) {
     w = kernels::conv_weight_in_order(w);
@@ -97,7 +97,7 @@ TEST(Cudnn, BiasResidualAndReluOfBf16AreOneGraph) {
   EXPECT_EQ(o.y.to_vector<float>(), (std::vector<float>{38, 0}));
 }
 
-// The library has no engine for a ReLU or a residual without a bias: the convolution and our own epilogue.
+// The library has no engine for a ReLU or residual without a bias: our own epilogue follows the convolution.
 TEST(Cudnn, WhatFollowsWithoutABiasComesAfterwards) {
   Ones o;
   EXPECT_EQ(o.launches([&] { kernels::conv2d_forward(o.x, o.w, {}, {}, Activation::kRelu, o.y); }), 2);
@@ -114,7 +114,7 @@ TEST(Cudnn, WhatFollowsWithoutABiasComesAfterwards) {
   }
 }
 
-// The 1x1 that ends a bottleneck: cuBLASLt adds what is there already.
+// In the 1x1 convolution that ends a bottleneck, cuBLASLt adds the residual that is already there.
 TEST(Cudnn, AProductAddsTheResidual) {
   Ones o;
   o.w = Tensor::full({2, 4, 1, 1}, 1, DType::kBF16, Device::kCuda);
@@ -135,8 +135,8 @@ TEST(Cudnn, ThePlanCacheStaysBounded) {
   EXPECT_EQ(cuda::conv_plans().hits, before.hits + 1);
 }
 
-// The heuristic is asked once for sizes near each other, and again where the engine that it named refuses
-// one. What is chosen does not depend on what was asked for before.
+// The heuristic is asked once for similar sizes, and again if the engine that it named refuses one. The
+// choice does not depend on earlier requests.
 TEST(Cudnn, EnginesAreFoundOnceForManySizes) {
   auto of_size = [](int64_t height, int64_t width) {
     auto q = problem(ConvPass::kForward, DType::kBF16, MathMode::kExact);

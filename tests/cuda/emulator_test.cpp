@@ -11,9 +11,9 @@ namespace saccade {
 namespace {
 
 constexpr int kThreads = 64;
-constexpr int kDynamicBytes = 100;  // of shared memory, for all planted faults
+constexpr int kDynamicBytes = 100;  // of shared memory, in all planted faults
 
-// The report of a launch that must fail.
+// Returns the report of a launch that must fail.
 template <class... P, class... A>
 std::string fault_of(void (*kernel)(P...), A... arguments) {
   try {
@@ -23,7 +23,7 @@ std::string fault_of(void (*kernel)(P...), A... arguments) {
   return emulator::take_fault();
 }
 
-// An access outside what was allocated: the hooks report it, AddressSanitizer ends the program.
+// Expects an access outside what was allocated: the hooks report it, AddressSanitizer ends the program.
 template <class... P, class... A>
 void expect_outside([[maybe_unused]] const std::string& report, void (*kernel)(P...), A... arguments) {
 #ifdef SACCADE_EMULATOR_HOOKS
@@ -84,7 +84,7 @@ __global__ void forgotten_barrier(const float* x, float* y) {
 TEST(Emulator, FindsAForgottenBarrier) {
   Buffer x(kThreads), y(kThreads);
   std::string report = fault_of(&forgotten_barrier, x.get(), y.get());
-  // Depending on who runs first: the place is not written yet, or written by another thread without order.
+  // Depending on which thread is first, the place is not written yet, or written by another without order.
   EXPECT_TRUE(report.find("race") != std::string::npos || report.find("never written") != std::string::npos)
       << report;
 }
@@ -122,8 +122,8 @@ TEST(Emulator, AtomicsDoNotRace) {
   EXPECT_EQ(y.read(), std::vector<float>{2 * kThreads});
 }
 
-// The last block to arrive adds up what both have left, without a fence on one of the sides,
-// or without counting itself.
+// The last block to arrive adds up the parts of all blocks, without a fence on one of the sides, or without
+// counting itself.
 enum class Forgotten { kNothing, kFenceBefore, kFenceAfter, kCounter };
 __global__ void sum_of_blocks(float* parts, unsigned* arrived, float* y, Forgotten forgotten) {
   SACCADE_SHARED(unsigned, before, 1);
@@ -295,7 +295,7 @@ TEST(Emulator, RefusesALaunchThatAGpuRefuses) {
   }
 }
 
-// A launch gets more than 48 KiB where it asks for more than that; static arrays count.
+// A launch gets more than 48 KiB only where it asks for more; static arrays count.
 TEST(Emulator, SharedMemoryIsLimitedAsOnAGpu) {
   Buffer y(1);
   for (int kib : {44, 45, 48, 49, 95, 96}) {
@@ -363,7 +363,7 @@ TEST(Emulator, MultipliesMatrices) {
   }
 }
 
-// Each lane writes what it gets of four matrices that are behind each other as [32, 8].
+// Each lane writes its values of four matrices that lie behind each other as [32, 8].
 __global__ void read_matrices(float* plain, float* transposed, int shift) {
   SACCADE_SHARED(bf16, tile, 32 * 8 + 8);
   int lane = static_cast<int>(threadIdx.x);

@@ -1,5 +1,5 @@
-// Graphs on the emulated GPU: what may not be done while a stream is captured,
-// and faults of a graph that is launched later.
+// Tests graphs on the emulated GPU: what may not be done while a stream is captured, and faults of a graph
+// that is launched later.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -37,7 +37,7 @@ TEST(Graphs, WhatACaptureForbidsIsReported) {
   EXPECT_EQ(cudaEventDestroy(event), cudaSuccess);
 }
 
-// What a graph copies is freed before the graph is launched.
+// The source of a graph's copy is freed before the graph is launched.
 TEST(Graphs, FindsMemoryThatIsGone) {
   Buffer y(4);
   cudaStream_t stream = nullptr;

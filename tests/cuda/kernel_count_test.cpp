@@ -1,6 +1,6 @@
-// Every kernel of the sources has run on the emulated GPU: the names that the test programs appended to the
-// file of SACCADE_EMULATOR_KERNELS (tests/cuda_emulator/launch_log.h) are those that stand in core/kernels
-// and core/runtime/cuda. scripts/checked_tests.sh runs this test last.
+// Checks that every kernel of the sources has run on the emulated GPU: the names that the test programs
+// appended to the file of SACCADE_EMULATOR_KERNELS (tests/cuda_emulator/launch_log.h) are those in
+// core/kernels and core/runtime/cuda. scripts/checked_tests.sh runs this test last.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The text without comments; newlines stay, so that lines keep their numbers.
+// Returns the text without comments; newlines stay, so that lines keep their numbers.
 std::string read_code(const fs::path& path) {
   std::ifstream file(path);
   std::string out, line;
@@ -29,8 +29,8 @@ std::string read_code(const fs::path& path) {
   return out;
 }
 
-// Kernels that the sources start: "core/kernels/copy/copy.cpp:17" where for_each is called, and the names of
-// __global__ functions.
+// Returns the kernels that the sources start: "core/kernels/copy/copy.cpp:17" where for_each is called, and
+// the names of __global__ functions.
 std::set<std::string> kernels_of_sources() {
   std::set<std::string> names;
   const std::regex call(R"((^|[^\w:])for_each\()"),
@@ -53,7 +53,7 @@ std::set<std::string> kernels_of_sources() {
   return names;
 }
 
-// "../core/kernels/copy/copy.cpp:17" as the sources have it. Empty for the kernels of tests.
+// Returns "../core/kernels/copy/copy.cpp:17" as the sources have it, or "" for the kernels of tests.
 std::string known_name(const std::string& launched) {
   if (launched.find(':') == std::string::npos) return launched;
   size_t at = launched.rfind("core/");

@@ -1,4 +1,4 @@
-// What a call that fails leaves behind on the emulated GPU, and whose device the streams are.
+// Tests what a failing call leaves behind on the emulated GPU, and which device the streams belong to.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -30,7 +30,7 @@ class LastError : public testing::Test {
   }
 };
 
-// The next launch, or the next call of a library, finds the error of a call that nobody looked at.
+// The next launch or library call finds the error of a call that nobody checked.
 TEST_F(LastError, IsFoundByKernelsAndLibraries) {
   const Tensor x = Tensor::full({1, 4, 4}, 1, DType::kF32, Device::kCuda);
   const std::vector<float> sums = sum_of(x);
@@ -56,7 +56,7 @@ TEST_F(LastError, IsClearedWhereItIsThrown) {
   cuda::launch("do_nothing", &do_nothing, {1, 32});
 }
 
-// A recording that fails at its end is handled by whoever wanted it; what comes after it works.
+// A recording that fails at its end is handled by its caller; what comes after it works.
 TEST_F(LastError, OfARecordingDoesNotOutliveIt) {
   const Tensor x = Tensor::full({1, 4, 4}, 1, DType::kF32, Device::kCuda);
   const std::vector<float> sums = sum_of(x);
@@ -85,7 +85,7 @@ TEST_F(LastError, FindsAThreadThatIssuesWhatAnotherOneCaptures) {
   EXPECT_EQ(cudaGraphDestroy(graph), cudaSuccess);
 }
 
-// The caller's device is another one: our stream cannot be used, but within a CurrentGpu.
+// While the caller's device is another one, our stream can be used only within a CurrentGpu.
 TEST_F(LastError, TheCallersDeviceComesBack) {
   ::setenv("SACCADE_EMULATOR_GPUS", "2", 1);
   EXPECT_EQ(gpu_count(), 2);

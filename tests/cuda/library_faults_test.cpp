@@ -1,5 +1,5 @@
-// NVIDIA's libraries when they refuse: engines that cannot be planned, workspaces over the bound, heuristics
-// that find nothing. The next engine is taken, or a kernel of ours gives the same numbers.
+// Tests what happens when NVIDIA's libraries refuse: engines that cannot be planned, workspaces over the
+// bound, heuristics that find nothing. The next engine is taken, or our own kernel gives the same numbers.
 #include "tests/cuda_emulator/library_faults.h"
 
 #include <gtest/gtest.h>
@@ -54,7 +54,7 @@ TEST_F(LibraryFaultsTest, AWorkspaceOverTheBoundIsNotTaken) {
   EXPECT_FALSE(cuda::ConvPlanner().make(convolution(MathMode::kTf32)));
 }
 
-// A problem that no other test has, since engines and plans are kept.
+// No other test has this problem, since engines and plans are kept.
 TEST_F(LibraryFaultsTest, WithoutAnEngineOurKernelsGiveTheNumbers) {
   library_faults().no_engines = true;
   Tensor x = Tensor::full({1, 5, 7, 4}, 1, DType::kF32, Device::kCuda),
@@ -75,7 +75,7 @@ TEST_F(LibraryFaultsTest, WithoutAProductOurKernelsGiveTheNumbers) {
   EXPECT_EQ(emulator::products_run(), runs);
 }
 
-// The planted fault: an engine that writes more than it asked for.
+// The planted fault is an engine that writes more than it asked for.
 TEST_F(LibraryFaultsTest, FindsAWorkspaceThatIsTooSmall) {
   std::optional<ConvPlan> plan = cuda::ConvPlanner().make(convolution(MathMode::kExact));
   library_faults().workspaces[2] = 100000;

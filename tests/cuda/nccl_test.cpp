@@ -1,5 +1,5 @@
-// Two processes with an emulated GPU each: sums over NCCL, and what the stand-in of NCCL reports of wrong
-// calls.
+// Two processes with an emulated GPU each: tests sums over NCCL, and what the stand-in for NCCL reports about
+// wrong calls.
 #include "core/runtime/cuda/libraries/nccl_api.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@
 namespace saccade {
 namespace {
 
-// What `work` gives on rank 0 and on rank 1, each in a process of its own.
+// Returns the results of `work` on rank 0 and on rank 1, each in its own process.
 std::array<std::string, 2> on_two_ranks(const std::function<std::string(int)>& work) {
   std::array<std::string, 2> out;
   std::array<std::array<int, 2>, 2> pipes{};

@@ -1,5 +1,5 @@
-// Order between streams on the emulated GPU: each test plants what a GPU would do wrong only now and then,
-// and reads the report.
+// Tests the order between streams on the emulated GPU: each test plants what a GPU would do wrong only now
+// and then, and reads the report.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -59,7 +59,7 @@ TEST(Emulator, FindsPinnedMemoryThatChangesUnderACopy) {
   expect_report(emulator::take_fault(), "pinned memory was changed");
 }
 
-// Of a stream that another one waits for, the host learns by that one.
+// If a stream waits for another one, a host that waits for the first has waited for both.
 TEST(Emulator, WaitingForAStreamIsWaitingForThoseBeforeIt) {
   for (bool early : {true, false}) {
     Buffer x(4);
@@ -140,7 +140,7 @@ TEST(Streams, FindsCopiesThatDoNotWaitForAKernel) {
   }
 }
 
-// Memory belongs to the order of the stream that it was asked for, and so does its end.
+// Memory is allocated and freed in the order of the stream that it was requested for.
 TEST(Streams, FindsMemoryThatIsUsedBeforeItIsThere) {
   for (bool waits : {false, true}) {
     Beside beside(4);
@@ -174,7 +174,7 @@ struct RandomEvents {
   ~RandomEvents() { emulator::set_event_seed(0); }
 };
 
-// Who asks once and continues whatever the answer is right only now and then; who waits always is.
+// Asking once and continuing whatever the answer is right only now and then; waiting is always right.
 TEST(Streams, EventsHappenAtRandomMoments) {
   for (bool waits : {false, true}) {
     std::set<bool> right;
@@ -196,7 +196,7 @@ TEST(Streams, EventsHappenAtRandomMoments) {
   EXPECT_EQ(emulator::take_fault(), "");
 }
 
-// Pinned blocks and places of uploads are handed on in another order with every seed.
+// With every seed, pinned blocks and memory of uploads are reused in another order.
 TEST(Streams, CopiesArriveWhateverTheMomentsAre) {
   for (uint64_t seed = 1; seed <= 5; ++seed) {
     RandomEvents events(seed);

@@ -97,8 +97,8 @@ size_t size_of(cudnnBackendAttributeType_t type) {
   }
 }
 
-// Engines: 0 adds in the order of arrival, 1 uses tensor cores, 2 neither, and needs a workspace.
-// Engine 1 has a tile of 0 or 1; a plan with 1 does no images that are less than four pixels wide.
+// Engine 0 adds in the order of arrival, 1 uses tensor cores, 2 does neither and needs a workspace. Engine 1
+// has a tile of 0 or 1; a plan with 1 refuses images that are less than four pixels wide.
 constexpr int64_t kWideTile = 4;
 int64_t workspace_of(int64_t engine) {
   auto planned = library_faults().workspaces.find(engine);
@@ -116,8 +116,8 @@ std::vector<int64_t> notes_of(int64_t engine) {
 
 // Whether an engine takes a convolution with the operations after it. For cuDNN 9.19, conv_plans printed in
 // every precision and for an A100, an H200 and an RTX 4090 alike:
-//   one graph: +bias +residual+bias +bias+relu +residual+bias+relu; refused: +residual (207 ms) +relu (207
-//   ms) +residual+relu (215 ms)
+//   one graph: +bias +residual+bias +bias+relu +residual+bias+relu
+//   refused: +residual (207 ms) +relu (207 ms) +residual+relu (215 ms)
 // with biases and residuals of the dtype of the convolution and results in between of f32; a bias of f32
 // together with bf16 is refused as well.
 bool is_fused(const std::vector<Ref>& ops) {
@@ -166,8 +166,8 @@ cudnnStatus_t validate(Node& n) {
   }
   if (is_convolution(n) && !Convolution(n).consistent()) return bad("the sizes of x, w and y do not fit");
   if (n.type == CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR) {
-    // As the library was seen to answer for an H200: one dtype for the three tensors of a convolution that
-    // are not virtual.
+    // As the library answered for an H200: the three tensors of a convolution that are not virtual must have
+    // one dtype.
     const auto& ops = child(n, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH).nodes.at(CUDNN_ATTR_OPERATIONGRAPH_OPS);
     if (!is_convolution(*ops[0])) return refuse(CUDNN_STATUS_NOT_SUPPORTED, "a graph without a convolution");
     Convolution c(*ops[0]);

@@ -45,7 +45,7 @@ struct Run {
       *reinterpret_cast<float*>(p) = v;
   }
 
-  // All elements, each read once.
+  // Returns all elements, each read once.
   std::vector<float> factors(const Node& t) {
     auto [N, C, H, W] = dims(t);
     std::vector<float> out;

@@ -50,7 +50,7 @@ namespace {
 constexpr size_t kStackBytes = 256 << 10;
 constexpr size_t kPage = 4096;
 
-// Stacks are used again: a block of 1024 threads needs as many. A page without access is below each.
+// Stacks are reused: a block of 1024 threads needs as many. A page without access is below each.
 std::vector<char*>& free_stacks() {
   static std::vector<char*> stacks;
   return stacks;

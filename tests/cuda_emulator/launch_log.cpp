@@ -50,7 +50,7 @@ void LaunchLog::write() {
   std::string list;
   for (const auto& [name, l] : launch_log().launches_)
     list += fmt::format("{} {} {} {}\n", l.count, l.threads, l.accesses, name);
-  // In one piece: other programs may be ending, too.
+  // Written in one piece, since other programs may be ending, too.
   const int file = ::open(path, O_WRONLY | O_APPEND | O_CREAT, 0644);
   if (file < 0 || ::write(file, list.data(), list.size()) != std::ssize(list)) std::abort();
   ::close(file);

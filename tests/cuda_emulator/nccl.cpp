@@ -1,8 +1,9 @@
 // NCCL between processes of one machine: a socket for each pair of ranks of a communicator. Work is done at
-// once, in the order of the calls, and waits for the other ranks. Reported as faults: what a group sends or
-// adds up beyond an allocation or unwritten, work that does not come after what another stream does with its
-// memory (streams.cpp), parts that do not fit those of the other rank, receiving into what the same group
-// sends, a gather within itself at another place than the rank's, sends and receives outside a group.
+// once, in the order of the calls, and waits for the other ranks. It reports as faults: bytes beyond an
+// allocation or unwritten that a group sends or adds up, work that does not come after what another stream
+// does with its memory (streams.cpp), parts that do not fit those of the other rank, receiving into what the
+// same group sends, a gather within itself at another place than the rank's, sends and receives outside a
+// group.
 #include "core/runtime/cuda/libraries/nccl_api.h"
 
 #include <fmt/format.h>

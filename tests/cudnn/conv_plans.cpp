@@ -1,7 +1,7 @@
-// What the real cuDNN answers for GPUs that are only described, on a machine without any: every convolution
-// of every recipe, in training and in inference, a batch or an image at a time, must get an engine whose
-// results repeat, within its workspace, in every precision. In inference in bf16 each must be one graph with
-// its bias, ReLU and residual, so that no question is refused: refused ones are slow. Prints which graphs the
+// Asks the real cuDNN about GPUs that are only described, on a machine without any: every convolution of
+// every recipe, in training and in inference, a batch or an image at a time, must get an engine whose results
+// repeat, within its workspace, in every precision. In inference in bf16 each must be one graph with its
+// bias, ReLU and residual, so that no question is refused: refused ones are slow. Prints which graphs the
 // library takes, how many are refused and how long planning takes.
 // Usage: conv_plans [DEVICE.json ...]     all of tests/cudnn/devices if none is named; exit status 77:
 // cuDNN is not installed
@@ -30,7 +30,7 @@ using cuda::ConvPass;
 using cuda::ConvProblem;
 using kernels::ConvParams;
 
-// A convolution as a model called it, at whatever size.
+// A convolution as a model called it, at any size.
 struct Call {
   int64_t H, W, C, O, R, S;
   ConvParams p;
@@ -54,7 +54,7 @@ void record_add_relu(const Tensor& x, const Tensor& w, const Tensor& bias, const
   note_call(x, w, bias, residual, p, Activation::kRelu, y);
 }
 
-constexpr int64_t kSmall = 256;  // what models of any size are run at to see their convolutions
+constexpr int64_t kSmall = 256;  // the image size at which models are run to see their convolutions
 
 // The convolutions of a training step, or of an evaluation, which may fold norms into them.
 struct Recipe {
@@ -81,8 +81,8 @@ std::vector<Call> calls_of(const Config& config, bool training) {
   return calls;
 }
 
-// The size of a map of `cells` on images of kSmall pixels, on images of `length`: halved as often,
-// rounding up.
+// Returns the size, on images of `length`, of a map that has `cells` on images of kSmall pixels: `length` is
+// halved as often, rounding up.
 int64_t at_size(int64_t cells, int64_t length) {
   for (int64_t size = kSmall; size > cells; size /= 2) length = ceil_div(length, 2);
   return length;
@@ -224,7 +224,7 @@ int check_device(const fs::path& file, const std::vector<Recipe>& recipes) {
   return failed;
 }
 
-// The padded sizes of scripts/bench/coco_batches.txt.
+// Reads the padded sizes of scripts/bench/coco_batches.txt.
 std::vector<std::pair<int64_t, int64_t>> coco_sizes() {
   std::vector<std::pair<int64_t, int64_t>> sizes;
   std::ifstream file(SACCADE_SOURCE_DIR "/scripts/bench/coco_batches.txt");
