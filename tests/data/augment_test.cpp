@@ -33,8 +33,8 @@ Sample make_sample(int64_t height, int64_t width) {
   return s;
 }
 
-// Every colour in the picture has its box, every box its colour, and the two agree to `tolerance` pixels: the
-// edge of a resized block is where its brightness passes one half.
+// Expects every colour in the picture to have its box, every box its colour, and the two to agree to
+// `tolerance` pixels. The edge of a resized block is where its brightness passes one half.
 void expect_bounds(const Sample& s, double tolerance, const std::string& what) {
   for (int64_t i = 0; i < 3; ++i) {
     int64_t x1 = s.image.width, y1 = s.image.height, x2 = -1, y2 = -1;
@@ -135,7 +135,7 @@ TEST(Augment, BoxesFollowEveryPipeline) {
     for (uint64_t seed = 0; seed < 40; ++seed) {
       Rng rng(seed), again(seed);
       Sample s = augment(make_sample(60, 83), steps, rng);
-      // Two roundings of half a pixel follow each other when a crop is resized.
+      // When a crop is resized, two roundings of half a pixel follow each other.
       expect_bounds(s, 1.6, fmt::format("{} seed {}", name, seed));
       EXPECT_TRUE(augment(make_sample(60, 83), steps, again).image == s.image);
       if (name == "fixed") {

@@ -1,4 +1,4 @@
-// What only classifiers use: random area crops, erasing, and mixing within a batch.
+// Tests what only classifiers use: random area crops, erasing, and mixing within a batch.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -21,7 +21,7 @@ Image ramp(int64_t height, int64_t width) {
   return image;
 }
 
-// A square of `side` pixels from windows of these parts of the area.
+// Makes squares of `side` pixels from windows of these fractions of the area.
 Augmentation area_crop(double side, double area_min, double area_max) {
   return make_augmentation({{{"height", {side}},
                              {"width", {side}},
@@ -52,7 +52,7 @@ TEST(RandomArea, WindowsHaveTheWantedSharesAndRatios) {
     least_ratio = std::min(least_ratio, width / height);
     most_ratio = std::max(most_ratio, width / height);
   }
-  // A span is read to within one pixel or two of about a hundred.
+  // The span is accurate to one or two pixels in about a hundred.
   EXPECT_NEAR(least_share, 0.2, 0.015);
   EXPECT_NEAR(most_share, 0.5, 0.025);
   EXPECT_NEAR(least_ratio, 0.75, 0.04);
@@ -94,7 +94,7 @@ TEST(Erase, FillsOneRectangleWithNoise) {
       }
     if (changed == 0) continue;
     ++erased;
-    // Hardly a pixel of the noise is black.
+    // Hardly any pixel of the noise is black.
     EXPECT_GE(static_cast<double>(changed),
               0.9 * static_cast<double>((bottom - top + 1) * (right - left + 1)));
     EXPECT_GE(changed, 0.01 * 2000);

@@ -1,6 +1,6 @@
-// The evaluator against pycocotools: random cases in tests/golden/coco_eval
-// (scripts/golden/data/make_coco_eval.py) and, where it is at hand, the published ones in
-// ../shared/data/coco_eval. All agree to 1e-9: both sum the same doubles, in another order.
+// Tests the evaluator against pycocotools: random cases in tests/golden/coco_eval
+// (scripts/golden/data/make_coco_eval.py) and, if they exist, the published ones in ../shared/data/coco_eval.
+// All agree to 1e-9: both sum the same doubles, in another order.
 #include "data/evaluation/coco/coco_eval.h"
 
 #include <gtest/gtest.h>
@@ -102,7 +102,7 @@ void expect_equal(const std::string& gt, const std::string& dt, const std::strin
   EXPECT_EQ(compared, e.categories.size());
 }
 
-// --classes against pycocotools' catIds; the detections are in all images still.
+// Compares --classes with pycocotools' catIds; all images stay.
 void expect_equal_of_two(const std::string& gt, const std::string& dt, const std::string& expected_path) {
   GroundTruth truth = read_ground_truth({gt, ""});
   std::vector<Detection> detections = read_detections(dt);
@@ -129,7 +129,7 @@ TEST_P(RandomCase, EqualsPycocotools) {
 TEST(CocoEval, MasksEqualPycocotools) {
   const std::string base = kCocoGolden + "masks";
   expect_equal(base + ".gt.json", base + ".dt.json", base + ".expected.json", IouType::kMasks);
-  // The first entry has no box, so areas are those of masks here, too.
+  // The first entry has no box, so areas are those of masks here as well.
   expect_equal(base + ".gt.json", base + ".dt.json", base + "_boxes.expected.json");
 }
 INSTANTIATE_TEST_SUITE_P(CocoEval, RandomCase,
@@ -354,7 +354,7 @@ TEST(CocoEval, TellsWhatDoesNotFitTheAnnotations) {
             "d.json: entry 1: image_id 5 is not in the annotations (7 of 40 entries are like it)");
 }
 
-// As many categories and images as a file may have: no step is quadratic in them.
+// With as many categories and images as a file may have, no step may be quadratic in them.
 TEST(CocoEval, ManyCategories) {
   GroundTruth truth{.images = {{.id = 1, .file_name = "a", .width = 100, .height = 80}}};
   for (int64_t id = 65536; id-- > 0;) truth.categories.push_back({id, ""});
@@ -365,7 +365,7 @@ TEST(CocoEval, ManyCategories) {
   EXPECT_EQ(metrics.classes[static_cast<size_t>(truth.categories[7].id)].name, "x");
 }
 
-// A list may call an image by its path, or by the end of it, but two names are never one image.
+// A list may name an image by its path or by the end of the path, but two names are never one image.
 TEST(Detections, FindImagesByTheirNames) {
   TestFolder dir;
   const GroundTruth truth{.images = {{.id = 1, .file_name = "a/1.jpg"},

@@ -1,5 +1,5 @@
-// What check, --fix and training make of COCO files as programs write them;
-// reports of people are in the comments.
+// Tests what check, --fix and training do with COCO files as programs write them; comments name the issues in
+// which people reported them.
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
@@ -60,7 +60,7 @@ std::string box_json(const std::string& id, const std::string& image, const std:
   return fmt::format(R"({{"id":{},"image_id":{},"category_id":{},"bbox":[{}]}})", id, image, category, bbox);
 }
 
-// Two exports in one file: nobody knows which of the two images a box is of.
+// The file holds two exports, so nobody knows which of two images a box belongs to.
 TEST(Fix, AnIdOfTwoFilesIsOfNeither) {
   CheckedFile file;
   file.images +=
@@ -74,7 +74,7 @@ TEST(Fix, AnIdOfTwoFilesIsOfNeither) {
   for (const char* part : {"3 images are left out, as the id 1 belongs to \"a.png\" and to \"c.png\"",
                            "3 boxes of these images are left out"})
     EXPECT_NE(checked.left_out.find(part), std::string::npos) << checked.left_out;
-  // The same image twice is one.
+  // An image that is listed twice counts once.
   file.images =
       R"({"id":1,"file_name":"a.png","width":20,"height":10},{"id":1,"file_name":"a.png","width":20,"height":10})";
   file.annotations = box_json("1", "1", "1,1,2,2") + "," + box_json("1", "1", "1,1,2,2") + "," +
@@ -171,7 +171,7 @@ TEST(CocoExports, PolygonsAreBoxes) {
   }
 }
 
-// As tables of floating point numbers leave them.
+// Tables of floating-point numbers write such ids.
 TEST(CocoExports, IdsMayBeWholeNumbersWithAPoint) {
   CheckedFile file;
   file.images = R"({"id":3.0,"file_name":"a.png"})";
@@ -250,7 +250,7 @@ TEST(CocoExports, AListThatNamesFewerOfTheKnownCategoriesIsOfThem) {
 }
 
 // gluon-cv #609
-// Labelbox, Supervisely: zeros instead of a box.
+// Labelbox and Supervisely write zeros instead of a box.
 TEST(CocoExports, ABoxOfZerosIsNone) {
   TestFolder dir;
   write_bytes(
@@ -268,7 +268,7 @@ TEST(CocoExports, ABoxOfZerosIsNone) {
     EXPECT_EQ(truth.notes[0],
               "1 annotation has a bbox of zeros, and gets the box around the polygons or runs");
   }
-  // Nothing to take in its place, and other boxes without an area, which may be meant.
+  // Kept: zeros with nothing to take in their place, and other boxes without an area, which may be intended.
   for (const char* kept : {R"("bbox":[0,0,0,0])", R"("bbox":[0,0,0,0],"segmentation":[])",
                            R"("bbox":[1,2,0,0],"segmentation":[[1,2,5,2,5,8]])"}) {
     CheckedFile file;
@@ -298,7 +298,7 @@ struct UnitCase {
   std::string said;
 };
 
-// The same lines from the check and, before the first step, for training.
+// The check prints the same lines as training before its first step.
 TEST(Units, AreToldByCheckAndTraining) {
   std::vector<std::array<double, 4>> pixels, parts, corners, corner_parts, centred, sizes;
   for (int i = 0; i < 12; ++i) {
@@ -372,7 +372,7 @@ TEST(Units, SizesThatDifferFromTheFilesAreTold) {
   EXPECT_NE(notes[0].find("3 of the 3 images were not looked into"), std::string::npos) << notes[0];
 }
 
-// Corners of 1e308 in a CSV file, and COCO boxes whose area is none.
+// The areas are too large for a number: corners of 1e308 in a CSV file, sides of 1e200 in a COCO box.
 TEST(Units, BoxesThatAreNoNumbersAreRefused) {
   TestFolder dir;
   write_bytes(dir / "a.csv",
@@ -392,7 +392,7 @@ TEST(Units, BoxesThatAreNoNumbersAreRefused) {
   EXPECT_EQ(coco.boxes, "1:1:0,0,20,10 ");  // cut to its image
 }
 
-// Sizes that the list does not have are those of the files.
+// Sizes that the list lacks are read from the files.
 TEST(DataCheck, ListsWithoutSizesAreHeldAgainstTheImages) {
   TestFolder dir;
   std::string table = "file_name,class,x1,y1,x2,y2\n";

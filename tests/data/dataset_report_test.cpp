@@ -1,4 +1,4 @@
-// The report on a data set: duplicates, odd boxes and the page.
+// Tests the report on a data set: duplicates, odd boxes and the page.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -11,7 +11,7 @@
 namespace saccade {
 namespace {
 
-// Something with shapes in it that depends on the seed.
+// Draws shapes that depend on the seed.
 Image scene(int64_t height, int64_t width, int seed, double gain = 1) {
   Image image(height, width);
   for (int64_t y = 0; y < height; ++y)
@@ -60,7 +60,7 @@ std::vector<ReportedSplit> make_splits(const TestFolder& dir) {
   ReportedSplit& train = splits[0];
   add_box(train, 1, {10, 10, 30, 30});
   add_box(train, 1, {10.5, 10, 30, 30});     // twice
-  add_box(train, 1, {10, 10.5, 30, 30}, 2);  // two classes: with both of them
+  add_box(train, 1, {10, 10.5, 30, 30}, 2);  // another class: counted with both
   add_box(train, 3, {5, 5, 2, 40});          // tiny, long and thin
   add_box(train, 3, {100, 50, 40, 20});      // outside
   add_box(train, 4, {0, 0, 120, 89}, 2);     // huge
@@ -136,7 +136,7 @@ TEST(DatasetReport, PageHoldsAllAndNothingOfOthersRuns) {
     EXPECT_NE(page.find(part), std::string::npos) << part;
   for (const char* part : {"<img src=x", "<set>", "<b>&.png", "http:", "https:", "&lt;svg"})
     EXPECT_EQ(page.find(part), std::string::npos) << part;
-  EXPECT_EQ(page.find("<script"), page.rfind("<script"));  // that of the page
+  EXPECT_EQ(page.find("<script"), page.rfind("<script"));  // the page's own
   std::vector<ReportedSplit> again = make_splits(dir);
   EXPECT_EQ(dataset_page(again, {.title = "<set>", .footer = "f"}), page);
 }

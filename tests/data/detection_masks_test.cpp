@@ -1,5 +1,5 @@
-// Detections with masks: their lists, their bytes, and the evaluators' states. The metrics of masks against
-// pycocotools' are in coco_eval_test.cpp.
+// Tests detections with masks: their lists, their bytes, and the evaluators' states. coco_eval_test.cpp
+// compares the metrics of masks with pycocotools'.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ Detection masked(std::shared_ptr<const Mask> mask, double score = 0.5, int64_t i
   return {
       .image_id = image, .category_id = 3, .bbox = {0, 0, 10, 6}, .score = score, .mask = std::move(mask)};
 }
-// An image with an object that is a rectangle.
+// An image with one rectangular object.
 GroundTruth one_rectangle(bool crowd = false) {
   GroundTruth truth{.images = {{.id = 7, .file_name = "a.png", .width = 10, .height = 6}},
                     .categories = {{3, "cat"}}};
@@ -116,7 +116,7 @@ TEST(DetectionMasks, FaultsNameTheEntry) {
             std::string::npos);
 }
 
-// As in annotations.
+// The same holds for annotations.
 TEST(DetectionMasks, PolygonsOfFewPointsAreLeftOut) {
   TestFolder dir;
   const GroundTruth truth = one_rectangle();
@@ -168,7 +168,7 @@ TEST(DetectionMasks, CurvesAndPairsGoByPixelsToo) {
   EXPECT_EQ(masks.counts, (std::vector<std::vector<int64_t>>{{0, 1}, {1, 0}}));
   EXPECT_EQ(detection_curves(one_rectangle(), found, 0).best.f1, 1);
   EXPECT_EQ(detection_curves(one_rectangle(), found, 0, "d", {.iou = IouType::kMasks}).best.f1, 0);
-  // Of a crowd, the fraction of the detection counts.
+  // For a crowd, the fraction of the detection that it covers counts.
   const std::vector<Detection> inside{masked(pixels_of(2, 1, 4, 2))};
   EXPECT_EQ(confusion_matrix(one_rectangle(true), inside, 0, 0.5, nullptr, IouType::kMasks).counts,
             (std::vector<std::vector<int64_t>>{{0, 0}, {0, 0}}));
@@ -198,7 +198,7 @@ TEST(DetectionMasks, WhatHasNoMaskIsNamed) {
   EXPECT_EQ(error(truth, masked(pixels_of(0, 0, 1, 1))),
             "annotations: annotation 1 (image 7, a.png) has no mask; expected one of every object, as masks "
             "count (saccade data check --masks --fix OUT makes such objects crowds)");
-  truth.annotations[0].image_id = 8;  // of an image that is not there
+  truth.annotations[0].image_id = 8;  // its image does not exist
   EXPECT_EQ(error(truth, masked(pixels_of(0, 0, 1, 1))), "no error");
   truth = one_rectangle();
   truth.images[0].width = truth.images[0].height = 0;
@@ -211,7 +211,7 @@ TEST(DetectionMasks, WhatHasNoMaskIsNamed) {
   truth.annotations[0].segmentation = std::make_shared<const Segmentation>(other);
   EXPECT_EQ(error(truth, masked(pixels_of(0, 0, 1, 1))),
             "annotations: annotation 1 (image 7): mask: it is 9 x 6, but its image is 10 x 6");
-  // Where ids are made up, by the place in the file.
+  // If ids are made up, the message names the place in the file.
   truth.annotations[0].place = {truth.add_file("labels/7.txt").file, 3};
   EXPECT_EQ(error(truth, masked(pixels_of(0, 0, 1, 1))),
             "labels/7.txt: line 3: mask: it is 9 x 6, but its image is 10 x 6");
@@ -235,7 +235,7 @@ TEST(DetectionBytes, AreTheSameDetections) {
   EXPECT_THROW(detections_of(to_bytes(list).substr(0, 50)), Error);
 }
 
-// What any evaluator makes of predictions, whole and in parts that come from other processes.
+// Checks that an evaluator makes the same of predictions as a whole and in parts from other processes.
 void expect_same_in_parts(const EvaluatorSpec& spec, const EvaluatorSpec::Options& options,
                           const std::vector<Predicted>& predictions) {
   const auto whole = spec.start(options);

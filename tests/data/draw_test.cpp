@@ -24,7 +24,7 @@ TEST(Draw, FramesTheBoxInItsColour) {
   EXPECT_EQ(at(100, 90), Rgb{});
 }
 
-// The rows and columns that hold anything else than black.
+// The rows and columns that hold anything but black.
 struct Lit {
   int64_t left = 1 << 20, right = -1, top = 1 << 20, bottom = -1, count = 0, grey = 0;
   explicit Lit(const Image& image) {
@@ -66,7 +66,7 @@ TEST(Draw, LettersOutsideAsciiAreDrawn) {
   };
   EXPECT_NE(drawn("größe"), drawn("gr??e"));
   EXPECT_NE(drawn("жук"), drawn("???"));
-  // What the font lacks, and what is no UTF-8: a byte, a cut character, an overlong one, one past the last.
+  // What the font lacks, and invalid UTF-8: a byte, a cut character, an overlong one, one past the last.
   EXPECT_EQ(drawn("\U000E0001"), drawn("?"));
   EXPECT_EQ(drawn("\xFF"), drawn("?"));
   EXPECT_EQ(drawn("a\xC3"), drawn("a?"));
@@ -105,7 +105,7 @@ TEST(Draw, MasksShineThroughAndHaveAnOutline) {
   for (auto [x, y] : {std::pair<int64_t, int64_t>{61, 51}, {88, 78}, {75, 65}}) expect_at(image, x, y, 0.4);
   for (auto [x, y] : {std::pair<int64_t, int64_t>{59, 60}, {90, 60}, {70, 49}, {70, 80}})
     expect_at(image, x, y, 0);
-  // With its box, whose frame and name go over it.
+  // With its box, the frame and the name are drawn over the mask.
   Image boxed(size.height, size.width);
   draw_boxes(boxed, {{.label = 4, .box = {20, 40, 140, 100}, .score = -1, .mask = mask}}, {});
   expect_at(boxed, 75, 65, 0.4);
@@ -116,7 +116,7 @@ TEST(Draw, MasksShineThroughAndHaveAnOutline) {
   EXPECT_EQ(std::count(other.rgb.begin(), other.rgb.end(), 0), std::ssize(other.rgb));
 }
 
-// Colours stay, of all pixels; which are opaque stands in the alpha that readers of colours drop.
+// All pixels keep their colours; the alpha channel, which readers of colours drop, says which are opaque.
 TEST(Draw, CutsOutAlongAMask) {
   Image image(5, 4);
   for (size_t i = 0; i < image.rgb.size(); ++i) image.rgb[i] = static_cast<uint8_t>(7 * i);

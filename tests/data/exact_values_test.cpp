@@ -1,5 +1,5 @@
-// Values worked out by hand, at places where scripts/checks/mutate.py found that a wrong program would not be
-// noticed.
+// Tests values worked out by hand, at places where scripts/checks/mutate.py found that a wrong program would
+// not be noticed.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr uint8_t kPartColors[4][3] = {{250, 0, 0}, {0, 250, 0}, {0, 0, 250}, {250, 250, 0}};
 
-// A square of its own colour in the middle, and its box.
+// A sample with a square of its own colour in the middle, and its box.
 Sample one_block(int64_t label) {
   Sample s;
   s.image = Image(24, 24);
@@ -84,8 +84,8 @@ TEST(ScaleJitter, FitsTheImageIntoTheSize) {
   EXPECT_DOUBLE_EQ(s.instances[0].box.y2, 10);
 }
 
-// The better detection overlaps both objects. It takes the one that it fits best, not the last,
-// or none is left for the other.
+// The better detection overlaps both objects. It must take the one that it fits best, not the last, or none
+// is left for the other detection.
 TEST(CocoMatch, TakesTheObjectThatFitsBest) {
   TestFolder dir;
   write_bytes(dir / "a.json",

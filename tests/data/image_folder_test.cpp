@@ -1,4 +1,4 @@
-// Image-folder data sets, and the loader over them.
+// Tests image-folder data sets, and the loader over them.
 #include "data/formats/data_format.h"
 #include "data/formats/splits.h"
 
@@ -19,7 +19,7 @@ void add_image(const TestFolder& dir, const std::string& name, uint64_t seed = 0
   write_png(test::noise_image(20 + static_cast<int64_t>(seed % 3), 24, seed), dir / name);
 }
 
-// The images are not looked at.
+// Reads the folder without looking at the images.
 std::shared_ptr<const Dataset> load(const std::string& folder, const std::vector<std::string>& classes = {}) {
   DataPaths paths{.images = folder, .wants = {.image_classes = true}, .look_at_images = false};
   if (!classes.empty()) paths.categories = number_classes(classes, {});
@@ -82,7 +82,7 @@ TEST(ImageFolder, IsNoneBesideAListOfBoxes) {
   EXPECT_EQ(input_error([&] { splits(""); }),
             dir.path() + ": is a data set as coco, which has boxes and masks; the task needs image classes");
   EXPECT_TRUE(splits("folder").train) << "as it was asked for";
-  // Also where the list is in the folder of a split.
+  // The same holds if the list is in the folder of a split.
   TestFolder parts;
   fs::create_directories(parts / "train/images");
   fs::rename(dir / "annotations.json", parts / "train/annotations.json");
@@ -139,7 +139,7 @@ TEST(ImageFolder, WordNetNumbersStandForClassesInTheirOrder) {
   EXPECT_EQ(set->class_names(), names);
   EXPECT_EQ(set->file_name(1), "n00000198/a.png");
   EXPECT_EQ(label(*set, 1), 1);
-  // Other numbers of classes than ImageNet's have nothing to do with it.
+  // This does not apply to class counts other than ImageNet's.
   names.pop_back();
   fs::remove_all(dir / "n00000099");
   EXPECT_NE(input_error([&] { load(dir.path(), names); }).find("n00000198"), std::string::npos);
@@ -242,7 +242,7 @@ TEST(ImageFolder, LinksToFoldersAreFollowedOnceAndSaid) {
   fs::create_directory_symlink("..", dir / "b/x/up");
   fs::create_directory_symlink("../x", dir / "b/x/here");
   EXPECT_EQ(load(dir.path())->num_images(), images);
-  // One that this folder is in is not followed.
+  // A link to a folder that contains this one is not followed.
   fs::create_directory_symlink("/", dir / "a/root");
   EXPECT_EQ(load(dir.path())->num_images(), images);
   EXPECT_EQ(load(dir.path())->ground_truth().told.at(1),

@@ -1,5 +1,5 @@
-// The formats that images are read from: whole files give Pillow's pixels,
-// and everything else is one line that names the file.
+// Tests the formats that images are read from: whole files give Pillow's pixels, and everything else is one
+// line that names the file.
 #include <gtest/gtest.h>
 #include <zlib.h>
 
@@ -25,7 +25,7 @@ struct GoldenImage {
   uint64_t hash = 0;
 };
 
-// scripts/golden/data/make_images.py and make_jpeg.py
+// The images come from scripts/golden/data/make_images.py and make_jpeg.py.
 std::vector<GoldenImage> golden_images() {
   std::vector<GoldenImage> cases;
   for (const char* folder : {"images/", "jpeg/"}) {
@@ -73,7 +73,7 @@ TEST(ImageFormats, GivePillowsPixels) {
     EXPECT_EQ(inspect_image(bytes_of(kGoldenImages + "images/" + name), "").orientation, 6);
 }
 
-// All pixels are there (yolov5 #916, #2451, ultralytics #22917).
+// These files hold all pixels (yolov5 #916, #2451, ultralytics #22917).
 TEST(ImageFormats, AJpegMayLackItsEnd) {
   for (const char* name : {"420.jpg", "grey.jpg"}) {
     const auto whole = bytes_of(kGoldenImages + "jpeg/" + name);
@@ -93,7 +93,7 @@ TEST(ImageFormats, FurtherPicturesOfAFileAreSaid) {
     EXPECT_EQ(check_image_file(path).has_more, has_more) << name;
     EXPECT_EQ(inspect_image(bytes_of(path), "").has_more, has_more) << name;
   }
-  // Longer than what is read at first.
+  // These files are longer than what is read at first.
   TestFolder dir;
   for (const char* name : {"frames.gif", "pages.tif"}) {
     write_bytes(dir / "long", read_bytes(kGoldenImages + "images/" + name) + std::string(50000, '\0'));
@@ -101,7 +101,7 @@ TEST(ImageFormats, FurtherPicturesOfAFileAreSaid) {
   }
 }
 
-// Of files that are longer than what is read at first.
+// The files are longer than what is read at first.
 TEST(ImageFormats, TheSizeIsReadFromAFewPieces) {
   TestFolder dir;
   for (const GoldenImage& c : golden_images()) {
@@ -136,7 +136,7 @@ TEST(ImageFormats, OthersAreRefusedByContent) {
   write_bytes(dir / "a.jpg", "P5 2 1 255\n\x07\xC8");
   EXPECT_NE(input_error([&] { check_image_file(dir / "a.jpg"); }).find("a.jpg: not an image"),
             std::string::npos);
-  // By content, whatever the name says.
+  // The content counts, whatever the name says.
   fs::copy_file(kGoldenImages + "images/rgb.png", dir / "b.jpg");
   EXPECT_EQ(read_image(dir / "b.jpg").width, 21);
 }
@@ -164,7 +164,7 @@ TEST(ImageFormats, EveryFlippedBitOfAPngIsNoticed) {
   }
 }
 
-// A PNG of this size whose IDAT holds `data` as it is.
+// Returns a PNG of this size whose IDAT holds `data` unchanged.
 std::vector<uint8_t> png_of(uint32_t width, uint32_t height, const std::vector<uint8_t>& data,
                             const std::vector<uint8_t>& behind = {}, const char* behind_name = "tEXt") {
   std::vector<uint8_t> out = bytes_of_text("\x89PNG\r\n\x1a\n");
@@ -220,7 +220,7 @@ TEST(ImageFormats, BombsAreRefusedBeforeTheyGrow) {
   while (jpeg[frame + 1] != 0xC0) frame += 2 + (size_t{jpeg[frame + 2]} << 8 | jpeg[frame + 3]);
   for (size_t side : {frame + 5, frame + 7}) jpeg[side] = 13000 >> 8, jpeg[side + 1] = 13000 & 255;
   expect_refused(jpeg, "cannot hold 13000 x 13000 pixels", "JPEG header");
-  // The last scan of a progressive file, again and again.
+  // The last scan of a progressive file is repeated.
   const auto progressive = bytes_of(kGoldenImages + "jpeg/progressive.jpg");
   size_t scan = progressive.size() - 2;
   while (progressive[scan] != 0xFF || progressive[scan + 1] != 0xDA) --scan;
@@ -242,7 +242,7 @@ TEST(ImageFormats, ABmpColourOutsideOfThePaletteIsAnError) {
   expect_refused(bmp, "of a palette of 3", "palette");
 }
 
-// The bytes with those of a number at this place changed.
+// Returns the bytes with those at this place changed.
 std::vector<uint8_t> put(std::vector<uint8_t> bytes, size_t at, const std::vector<int>& values) {
   for (size_t i = 0; i < values.size(); ++i) bytes.at(at + i) = static_cast<uint8_t>(values[i]);
   return bytes;
@@ -266,7 +266,7 @@ TEST(ImageFormats, DamagedGifsAreRefused) {
   EXPECT_EQ(decode_image(put(gif, 6, {30, 0, 20, 0}), "").height, 20);
 }
 
-// Entries of classic little-endian files, which Python wrote in the order of their tags.
+// Finds an entry of a classic little-endian file; Python wrote the entries in the order of their tags.
 size_t tiff_entry(const std::vector<uint8_t>& tiff, int tag) {
   size_t at = tiff[4] + (size_t{tiff[5]} << 8) + 2;
   while (tiff.at(at) + (tiff.at(at + 1) << 8) != tag) at += 12;
@@ -298,7 +298,7 @@ TEST(ImageFormats, DamagedAndUnreadTiffsAreRefused) {
   expect_refused(put(tiff, 4, {255, 255, 255, 255}), "damaged image", "directory");
   expect_refused(put(tiff, 4, {4, 0, 0, 0}), "x.img: ", "a directory in the header");
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "") << "libtiff speaks";
-  // The next page is this one, again and again: it is read once.
+  // The next page is this page itself, so it is read once.
   auto loop = grey;
   const size_t end = tiff_entry(grey, 284) + 4;
   loop = put(loop, end, {grey[4], grey[5]});
@@ -328,7 +328,7 @@ TEST(ImageFormats, LargeFilesAreCheckedByTheirEnds) {
   EXPECT_NE(check(wide).find("damaged image"), std::string::npos) << check(wide);
 }
 
-// The place of a JPEG's Exif segment: its marker, and what comes after it.
+// Returns the place of a JPEG's Exif segment: its marker, and what comes after it.
 std::pair<std::ptrdiff_t, std::ptrdiff_t> exif_segment(const std::vector<uint8_t>& jpeg) {
   const std::string_view text(reinterpret_cast<const char*>(jpeg.data()), jpeg.size());
   const size_t exif = text.find("Exif");  // after a marker and the segment's length
@@ -346,8 +346,8 @@ TEST(ImageFormats, OfTwoOrientationsTheFirstCounts) {
   EXPECT_EQ(inspect_image(bytes, "").orientation, 6);
 }
 
-// What reads the size alone and what decodes the pixels look in the same places: before a JPEG's scan, as
-// every viewer does, and in the first 64 KB of a chunk.
+// The reader of sizes and the decoder of pixels look in the same places: before a JPEG's scan, as every
+// viewer does, and in the first 64 KB of a chunk.
 TEST(ImageFormats, OrientationsThatNobodyLooksForTurnNothing) {
   TestFolder dir;
   const auto expect_upright = [&](const std::vector<uint8_t>& bytes, const std::string& name) {
@@ -366,12 +366,12 @@ TEST(ImageFormats, OrientationsThatNobodyLooksForTurnNothing) {
   behind.erase(behind.begin() + begin, behind.begin() + end);
   behind.insert(behind.end() - 2, exif.begin(), exif.end());
   expect_upright(behind, "behind.jpg");
-  // The same behind a comment that makes the file larger than what is read at once.
+  // The same behind a comment that makes the file longer than what is read at once.
   std::vector<uint8_t> comment(2 + 60000, 'x');
   comment[0] = 0xFF, comment[1] = 0xFE, comment[2] = 60000 / 256, comment[3] = 60000 % 256;
   behind.insert(behind.begin() + 2, comment.begin(), comment.end());
   expect_upright(behind, "large.jpg");
-  // A directory that a PNG's chunk has far behind its header.
+  // A PNG's chunk whose directory lies far behind its header.
   for (const size_t directory : {size_t{0x8000}, size_t{0x18000}}) {
     std::vector<uint8_t> far = bytes_of_text(std::string("MM\0*\0\0\x80\0", 8));
     far[5] = static_cast<uint8_t>(directory >> 16);
@@ -396,7 +396,7 @@ TEST(ImageFormats, AJpegOfOneRowCannotHoldMoreThanItsBytes) {
   expect_refused(bytes, "cannot hold 65535 x 1 pixels", "8,192 blocks in 586 bytes");
 }
 
-// As of a camera: the orientation, then a preview and a comment that fill the head, then the picture.
+// As a camera writes it: the orientation, then a preview and a comment that fill the head, then the picture.
 TEST(ImageFormats, TheOrientationOfALargeFileIsRead) {
   TestFolder dir;
   auto bytes = bytes_of(kGoldenImages + "images/turned6.jpg");
@@ -411,8 +411,7 @@ TEST(ImageFormats, TheOrientationOfALargeFileIsRead) {
   EXPECT_EQ(image_size(dir / "a.jpg"), inspect_image(bytes, "").size);
 }
 
-// Orientation is what turns the stored picture into the shown one: of each golden file of one picture they
-// are equal.
+// The orientation turns the stored picture into the one to be shown.
 TEST(Orientation, TurnsAndSizes) {
   Image image(2, 3);
   for (size_t i = 0; i < 6; ++i) image.rgb[3 * i] = static_cast<uint8_t>(i);  // 0 1 2 / 3 4 5

@@ -1,4 +1,4 @@
-// Whose image a detection is, where the annotations number none.
+// Tests which image a detection belongs to if the annotations do not number the images.
 #include <gtest/gtest.h>
 
 #include "data/evaluation/detections.h"
@@ -7,7 +7,7 @@
 namespace saccade {
 namespace {
 
-// Images 1, 2, 3 of a list.
+// A list of images with the ids 1, 2, 3.
 GroundTruth truth_of(const std::vector<std::string>& names, bool ids_are_places) {
   GroundTruth truth{.categories = {{1, "a"}}};
   for (const std::string& name : names)
@@ -21,7 +21,7 @@ TEST(ImageNames, NumbersAreThoseOfTheFilesWhereTheAnnotationsNumberNone) {
     std::vector<std::string> names;
     bool ids_are_places;
     std::string ids;                // of the entries, as the file writes them
-    std::vector<int64_t> expected;  // images
+    std::vector<int64_t> expected;  // their images
     size_t notes;
   };
   for (const Row& row : std::vector<Row>{
@@ -31,7 +31,7 @@ TEST(ImageNames, NumbersAreThoseOfTheFilesWhereTheAnnotationsNumberNone) {
            {{"b/10.jpg", "c/20.jpg", "30.jpg"}, true, "20 30", {2, 3}, 1},
            {{"10.jpg", "20.jpg", "30.jpg"}, true, "1 2", {1, 2}, 0},  // places: earlier files of eval
            {{"1.jpg", "2.jpg", "3.jpg"}, true, "1 2 3", {1, 2, 3}, 0},
-           {{"x/1.jpg", "y/1.jpg", "3.jpg"}, true, "1 2", {1, 2}, 0},  // which 1 is not said
+           {{"x/1.jpg", "y/1.jpg", "3.jpg"}, true, "1 2", {1, 2}, 0},  // which 1 is meant is not said
            {{"a.jpg", "b.jpg"}, true, "1 2", {1, 2}, 0}}) {
     TestFolder dir;
     std::string text;

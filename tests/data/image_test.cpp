@@ -41,7 +41,7 @@ TEST(Image, EveryErrorNamesTheFile) {
   EXPECT_NE(message("junk.jpg").find("junk.jpg"), std::string::npos);
   std::filesystem::create_directory(dir / "folder");
   EXPECT_NE(message("folder").find("is a folder"), std::string::npos);
-  // A header that asks for 400 gigabytes.
+  // The header asks for 400 gigabytes.
   auto png = encode_png(Image(2, 2));
   png[17] = png[21] = 5;
   EXPECT_NE(input_error([&] { decode_image(png, "huge.png"); }).find("huge.png"), std::string::npos);
@@ -67,7 +67,7 @@ TEST(Image, ACutFileIsNeverTakenForWhole) {
   EXPECT_TRUE(decode_image(std::span(jpeg).first(jpeg.size() - 2), "cut.jpg") == whole);
 }
 
-// scripts/golden/data/make_jpeg.py
+// Made by scripts/golden/data/make_jpeg.py.
 const std::string kJpegs = std::string(SACCADE_SOURCE_DIR) + "/tests/golden/jpeg/";
 
 uint64_t hash_of(const Image& image) {

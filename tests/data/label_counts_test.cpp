@@ -1,4 +1,4 @@
-// The counts of pixels against numpy's, and numbers in PNG files against Pillow's.
+// Tests the counts of pixels against numpy's, and numbers in PNG files against Pillow's.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -26,7 +26,7 @@ std::vector<T> numbers_in(std::istream& in) {
   return numbers;
 }
 
-// Nothing is numpy's NaN.
+// No value stands for numpy's NaN.
 void expect_numpys(const std::optional<double>& ours, double theirs) {
   if (std::isnan(theirs))
     EXPECT_FALSE(ours);
@@ -43,7 +43,7 @@ TEST(LabelCounts, AreNumpysOnRandomCases) {
     const auto iou = numbers_in<double>(file), accuracy = numbers_in<double>(file),
                means = numbers_in<double>(file);
     ASSERT_EQ(std::ssize(found), head[1]);
-    // In two processes.
+    // The counts are made in two processes.
     LabelCounts counts(head[0]), other(head[0]);
     const size_t half = found.size() / 2;
     counts.add(std::span(found).first(half), std::span(truth).first(half));

@@ -1,5 +1,5 @@
-// Labels that detections contradict: each kind alone, and planted errors of all kinds among labels that are
-// right.
+// Tests labels that detections contradict: each kind alone, and planted errors of all kinds among labels that
+// are right.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -26,7 +26,7 @@ class LabelErrors : public testing::Test {
       image.width = image.height = 400;
       truth_.images.push_back(image);
     }
-    // What is right: a cat and a dog that are found, cats with low scores, as a model is less sure of them.
+    // Correct: a cat and a dog that are found, and cats with low scores, of which a model is less sure.
     for (const double x : {0.0, 60.0, 120.0}) {
       label(kCat, {x, 300, 50, 50}, 20);
       find(kCat, {x + 1, 300, 50, 50}, 0.3, 20);
@@ -48,7 +48,7 @@ class LabelErrors : public testing::Test {
     finds_.push_back({image, category, bbox, score});
   }
   std::vector<LabelError> errors(double least = 0.5) { return find_label_errors(truth_, finds_, least); }
-  // "wrong_class 7 dog", or "none".
+  // Returns the only error, such as "wrong_class 7 dog", or "none".
   std::string only_error() {
     const auto all = errors();
     if (all.empty()) return "none";
@@ -75,7 +75,7 @@ TEST_F(LabelErrors, WhatNoLabelSaysIsMissing) {
   EXPECT_EQ(errors()[0].image, 0u);
 }
 
-// In parts of what its class is found with.
+// A score counts relative to those that its class is usually found with.
 TEST_F(LabelErrors, LowScoresOfAClassCountAsMuch) {
   find(kCat, {0, 0, 40, 40}, 0.28);
   find(kDog, {100, 0, 40, 40}, 0.28);
@@ -87,7 +87,7 @@ TEST_F(LabelErrors, SureFindsOfAnotherClassAccuseTheLabel) {
   find(kCat, {1, 1, 40, 40}, 0.3);
   find(kDog, {1, 1, 40, 40}, 0.2);
   EXPECT_EQ(only_error(), "wrong_class " + std::to_string(id) + " cat");
-  // One that it supports as well is none.
+  // If a detection supports the label as well, there is no error.
   find(kDog, {0, 1, 40, 40}, 0.8);
   EXPECT_EQ(only_error(), "none");
 }
@@ -108,7 +108,7 @@ TEST_F(LabelErrors, LabelsThatNobodyFindsAreTold) {
   EXPECT_EQ(only_error(), "not_found " + std::to_string(id) + " -");
 }
 
-// A person on a horse: each find is of the label of its class.
+// A person on a horse: each detection belongs to the label of its class.
 TEST_F(LabelErrors, ObjectsOfTwoClassesInOnePlaceAreNone) {
   label(kDog, {0, 0, 40, 40});
   label(kCat, {0, 0, 40, 44});
@@ -150,7 +150,7 @@ TEST_F(LabelErrors, TheMostSuspiciousAreFirst) {
   EXPECT_EQ(errors(0.9).size(), 1u);
 }
 
-// 20 of each among 1,200 labels, which a model finds nearly: all of them, and nothing else.
+// 20 of each kind are planted among 1,200 labels, which a model nearly finds: exactly these are reported.
 TEST(LabelErrorsPlanted, AreFoundAndNothingElse) {
   std::mt19937 random(5);
   auto between = [&](double low, double high) {

@@ -278,7 +278,7 @@ TEST(Loader, RefusesWhatCannotWork) {
   EXPECT_THROW(DataLoader(set, options), Error);
 }
 
-// A PNG whose ends are whole, but one of whose bytes is not what its checksum says.
+// Damages a PNG: its ends stay whole, but one byte does not match its checksum.
 void damage(const std::string& path) {
   std::string bytes = read_bytes(path);
   bytes[bytes.size() / 2] ^= 1;
@@ -347,7 +347,7 @@ TEST(Loader, EvaluationLeavesBadImagesOut) {
   EXPECT_EQ(skipped.line(told[0]), "");
 }
 
-// DETR's crop would make 600 x 18,000,000 pixels of it.
+// DETR's crop would enlarge it to 600 x 18,000,000 pixels.
 TEST(Loader, ASliverIsNamed) {
   TestFolder dir;
   write_png(Image(2, 60000), dir / "thin.png");

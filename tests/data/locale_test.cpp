@@ -1,4 +1,4 @@
-// Data sets are read alike in the locale of any program that libsaccade is in: other decimal marks,
+// Data sets are read alike in the locale of any program that uses libsaccade: with other decimal marks and
 // other small letters.
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@
 namespace saccade {
 namespace {
 
-// As setlocale(LC_ALL, "") and std::locale::global would set it.
+// Sets the locale as setlocale(LC_ALL, "") and std::locale::global would.
 class OtherLocale {
  public:
   explicit OtherLocale(const TestFolder& folder, const std::string& name) {

@@ -1,4 +1,4 @@
-// What pages are made of: escaping, numbers, axes, histograms and small pictures.
+// Tests the parts of pages: escaping, numbers, axes, histograms and small pictures.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -61,7 +61,7 @@ TEST(Pages, AxesHaveRoundTicks) {
   EXPECT_LE(log_ticks(1e-300, 1e300).size(), 12u);
 }
 
-// A label at the edge stays in the picture: moved in on the right, set narrower on the left.
+// A label at the edge stays in the picture: it is moved in on the right and set narrower on the left.
 TEST(Pages, LabelsOfAxesAreNotCutOff) {
   const std::string code =
       line_chart({{"rate", {{0, 0.000125}, {7000, 0.00021}}}}, {.title = "learning rate"}).code;
@@ -72,7 +72,7 @@ TEST(Pages, LabelsOfAxesAreNotCutOff) {
   EXPECT_LE(std::stod(code.substr(x)) + 0.5 * 5 * 6.3, 360);
 }
 
-// Figures that are all 0 as yet do not stand in the middle of -0.5 to 0.5.
+// Values that are all 0 so far do not appear in the middle of -0.5 to 0.5.
 TEST(Pages, AnAxisBeginsWhereItIsToldTo) {
   const std::string code = line_chart({{"AP", {{0, 0}, {1, 0}}}}, {.title = "AP", .y_low = 0}).code;
   EXPECT_EQ(code.find(">-0"), std::string::npos) << code;

@@ -65,7 +65,7 @@ TEST(Resize, TheCentreOfClassifiersEqualsTorchvisionToTheByte) {
   EXPECT_EQ(count, 12);
 }
 
-// torch's interpolate, but for two roundings to bytes instead of none: no smoothing where an image shrinks.
+// Equals torch's interpolate except for two roundings to bytes: images that shrink are not smoothed.
 TEST(Resize, FourPixelsAreInterpolatedWithoutSmoothing) {
   const Image image = test::picture(40, 50, 3);
   for (const auto& [height, width] : {std::pair<int64_t, int64_t>{16, 20}, {90, 31}, {40, 50}}) {

@@ -1,5 +1,5 @@
-// The strong augmentations of RT-DETR and DEIM, and what changes whole batches. To add a golden case:
-// scripts/golden/data/make_augment.py.
+// Tests the strong augmentations of RT-DETR and DEIM, and those that change whole batches. To add a golden
+// case: scripts/golden/data/make_augment.py.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -19,7 +19,7 @@ namespace {
 
 const std::string kAugmentGolden = std::string(SACCADE_SOURCE_DIR) + "/tests/golden/augment/";
 
-// The golden cases of a kind, each behind its name.
+// Returns the golden cases of a kind, each behind its name.
 std::vector<std::istringstream> golden_cases(const std::string& kind) {
   std::ifstream file(kAugmentGolden + "cases.txt");
   std::vector<std::istringstream> cases;
@@ -60,7 +60,7 @@ TEST(Photometric, EachPartHasItsOwnProbability) {
   constexpr int kDraws = 2000;
   for (int i = 0; i < kDraws; ++i) {
     Rng rng(static_cast<uint64_t>(i)), again(static_cast<uint64_t>(i));
-    // Of a flat grey image only the brightness shows.
+    // On a flat grey image only the brightness shows.
     bright += augment(grey, steps, rng).image != grey.image;
     untouched += augment(red, steps, again).image == red.image;
   }
@@ -130,7 +130,7 @@ TEST(MultiScale, MayLieBetweenPixels) {
   EXPECT_EQ(batch.targets[1].width, 45);
 }
 
-// Four random boxes on black.
+// A sample with four random boxes on black.
 Sample marked_sample(int64_t height, int64_t width, uint64_t seed) {
   Sample s;
   s.image = Image(height, width);
@@ -205,7 +205,7 @@ TEST(IouCrop, KeepsObjectsWithTheirCentreInside) {
     EXPECT_LE(H, 2 * W);
     narrowest = std::min(narrowest, W);
     lowest = std::min(lowest, H);
-    // Where the window was: its first pixels stand at one place of the image only.
+    // Finds the window: its first pixels are at one place of the image only.
     int64_t top = -1, left = -1;
     for (int64_t y = 0; y + H <= 60 && top < 0; ++y)
       for (int64_t x = 0; x + W <= 80 && top < 0; ++x) {
@@ -232,7 +232,7 @@ TEST(IouCrop, KeepsObjectsWithTheirCentreInside) {
                 std::min(expected[i].box.y2 - static_cast<double>(top), static_cast<double>(H)));
     }
   }
-  // Shares from 0.3 on.
+  // The fractions begin at 0.3.
   EXPECT_LT(narrowest, 80 * 0.4);
   EXPECT_LT(lowest, 60 * 0.4);
   EXPECT_GT(whole, 400 / 7 / 2);
@@ -244,7 +244,7 @@ TEST(IouCrop, ReachesTheMinimumThatWasDrawn) {
   const Augmentation steps = make_augmentation({{{"iou_crop", {1}}}});
   constexpr double kMinimums[] = {0, 0.1, 0.3, 0.5, 0.7, 0.9, 1};
   for (uint64_t seed = 0; seed < 300; ++seed) {
-    // One object, so that its overlap is the one that counts.
+    // There is one object, so that its overlap is the one that counts.
     const Sample original{.image = Image(60, 80), .instances = {{0, {10, 5, 60, 50}, 50.0 * 45}}};
     Rng rng(seed), first(seed);
     first.uniform();  // whether the step is on
@@ -253,7 +253,7 @@ TEST(IouCrop, ReachesTheMinimumThatWasDrawn) {
     if (minimum == 1) {
       EXPECT_TRUE(s.image == original.image);
     } else if (s.image.height * s.image.width != 60 * 80 && minimum <= 0.3) {
-      // A window that reaches so little is soon found: the first minimum holds.
+      // A window that must overlap so little is soon found, so the first minimum holds.
       const double both = s.instances.at(0).box.area();
       const auto window = static_cast<double>(s.image.height * s.image.width);
       EXPECT_GE(both / (50 * 45 + window - both), minimum - 1e-12);
@@ -286,7 +286,7 @@ TEST(MinBoxSide, DropsSliversBeforeAndAfterTheSize) {
   EXPECT_EQ(s.instances[0].label, 0);
 }
 
-// The whole list of RT-DETR and DEIM on 32 pixels.
+// The whole list of RT-DETR and DEIM, on 32 pixels.
 AugmentFields strong_fields() {
   return {{{"photometric_distortion", {0.5}},
            {"zoom_out", {0.5}},

@@ -31,7 +31,7 @@ namespace fs = std::filesystem;
 
 using Bytes = std::vector<uint8_t>;
 
-// The folders of a target's seeds; weights are those of any reader's golden files.
+// Returns a target's seeds; those of weights are any reader's golden files.
 std::vector<Bytes> seeds_of(const std::string& target) {
   const fs::path source = SACCADE_SOURCE_DIR, own = source / "tests/fuzz/seeds" / target;
   const std::map<std::string, std::vector<fs::path>> others = {

@@ -1,4 +1,4 @@
-// Label maps on their way through the augmentations: every pixel keeps its class.
+// Tests label maps in the augmentations: every pixel keeps its class.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -9,7 +9,7 @@
 namespace saccade {
 namespace {
 
-constexpr uint8_t kGreyStep = 50;  // of grey, from one class to the next
+constexpr uint8_t kGreyStep = 50;  // the step in grey from one class to the next
 
 Sample sample_of(int64_t height, int64_t width, const std::function<uint16_t(int64_t y, int64_t x)>& label) {
   Sample sample;

@@ -1,4 +1,4 @@
-// Masks, boxes, areas and label maps follow the pixels. To add a step: a row in kSteps.
+// Tests that masks, boxes, areas and label maps follow the pixels. To add a step: a row in kSteps.
 #include "data/augment/pixel_map.h"
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kHeight = 40, kWidth = 50;
 
-// Every pixel has a colour of its own, which is not black, and is in the label map what the mask says.
+// Every pixel has its own colour, which is not black; the label map holds the mask.
 Sample make_sample(const Mask& mask) {
   Sample s{.image = Image(mask.size().height, mask.size().width), .instances = {}};
   for (int64_t y = 0; y < s.image.height; ++y)
@@ -73,7 +73,7 @@ TEST(PixelMap, MasksEqualPycocotools) {
   }
 }
 
-// The pixel that one of the new image was, by its colour; nothing for the canvas.
+// Returns, by its colour, which pixel of the old image a pixel of the new one was; nothing for the canvas.
 std::optional<size_t> origin_of(const uint8_t* rgb) {
   if (rgb[2] == 0) return std::nullopt;
   return static_cast<size_t>(rgb[1] * kWidth + rgb[0]);
@@ -93,7 +93,7 @@ void expect_that_all_follows(const Sample& s, const Sample& original) {
   EXPECT_EQ(*s.instances[0].mask, mask);
   EXPECT_EQ(s.instances[0].area, mask.area());
   const Box outer = s.instances[0].box, inner = mask.box();
-  // Half a pixel may be outside a rotated box and still have its middle inside.
+  // Half of a pixel may be outside a rotated box while its middle is inside.
   EXPECT_LE(outer.x1, inner.x1 + 0.5);
   EXPECT_LE(outer.y1, inner.y1 + 0.5);
   EXPECT_GE(outer.x2, inner.x2 - 0.5);
@@ -153,7 +153,7 @@ TEST(PixelMap, WhatIsPastedJoinsWhatIsThere) {
 }
 
 TEST(PixelMap, ObjectsWithoutPixelsGo) {
-  // The box of the ring around the corner is half inside, its mask is not.
+  // The box of the ring around the corner is half inside, but its mask is not.
   std::vector<uint8_t> pixels(40 * 50);
   pixels[0] = pixels[39 * 50 + 49] = 1;
   Sample s = make_sample(Mask::from_bitmap({40, 50}, pixels));

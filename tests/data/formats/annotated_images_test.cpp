@@ -1,4 +1,4 @@
-// What training sees of annotations.
+// Tests how training sees annotations.
 #include "data/formats/dataset.h"
 
 #include <gtest/gtest.h>
@@ -46,7 +46,7 @@ TEST(Dataset, InstancesHaveTheMasksOfTheirSegmentations) {
 }
 
 TEST(Dataset, AMaskThatDoesNotFitItsImageIsNamed) {
-  // As of a picture that was turned after it was annotated.
+  // These boxes are those of a picture that was turned after it was annotated.
   const Dataset set = set_of({{.id = 8,
                                .image_id = 1,
                                .category_id = 5,

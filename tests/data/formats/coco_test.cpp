@@ -16,7 +16,7 @@ std::string file_with(const std::string& annotations) {
                      kCategories);
 }
 
-// What load() says about these annotations.
+// Returns the message of load() for these annotations.
 std::string message(const std::string& annotations) {
   TestFolder dir;
   write_bytes(dir / "a.json", file_with(annotations));
@@ -149,7 +149,7 @@ TEST(CocoDataset, SurvivesEveryCutAndFlippedByte) {
   }
 }
 
-// Nobody wants them, but they are JSON.
+// Segmentations are not needed, but they must be JSON.
 TEST(CocoDataset, SegmentationsAreCheckedAndPassedOver) {
   TestFolder dir;
   auto error = [&](const std::string& segmentation) {
@@ -261,7 +261,7 @@ TEST(CocoDataset, RefusesWhatNoDataSetHas) {
               {"a.json: 70000 categories, expected at most 65536"});
 }
 
-// Names of images are those of files in the folder of images, unless it is allowed.
+// Image names must be those of files in the folder of images, unless others are allowed.
 TEST(CocoDataset, KeepsToTheFolderOfImages) {
   TestFolder dir;
   std::filesystem::create_directories(dir / "images/below");
@@ -401,7 +401,7 @@ TEST(CocoCheck, ThousandsOfEqualProblemsAreGrouped) {
   EXPECT_EQ(problems.lines().size(), 42u);
 }
 
-// Annotations of the picture as it is stored: named as what they are.
+// The annotations fit the picture as it is stored, and the message says so.
 TEST(CocoCheck, SaysThatExifTurnsAPicture) {
   TestFolder dir;
   std::filesystem::copy_file(std::string(SACCADE_SOURCE_DIR) + "/tests/golden/images/turned6.jpg",
@@ -422,7 +422,7 @@ TEST(CocoCheck, SaysThatExifTurnsAPicture) {
   }
 }
 
-// The real sets that are next to the project have nothing wrong.
+// The real sets next to the project have no faults.
 TEST(CocoCheck, RealSetsAreSound) {
   std::string base = std::string(SACCADE_SOURCE_DIR) + "/../shared/data/bccd/";
   if (!std::filesystem::exists(base)) GTEST_SKIP() << base << " is not there";

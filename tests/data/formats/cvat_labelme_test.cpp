@@ -1,5 +1,5 @@
-// CVAT's own XML and LabelMe's JSON as these programs leave them; links to folders, and images that no list
-// names, in all formats. Malformed files stand in tests/train/bad_inputs/formats.table.
+// Tests CVAT's own XML and LabelMe's JSON as these programs write them and, in all formats, links to folders
+// and images that no list names. Malformed files are in tests/train/bad_inputs/formats.table.
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
@@ -57,11 +57,11 @@ TEST(CvatReader, TakesWhatIsExported) {
        {"cvat train: 1.png(1) cam/2.png"}},
       {{{"annotations.xml", cvat(one)}, {"1.png", ""}}, {"cvat train: 1.png(1)"}},
       {{{"mine.xml", cvat(one)}, {"images/1.png", ""}}, {"cvat train: 1.png(1)"}, "mine.xml"},
-      // Frames of a video have an ending as files alone.
+      // Only as files do frames of a video have an ending.
       {{{"annotations.xml", cvat(cvat_image("frame_000001", cvat_box("nut")))},
         {"images/frame_000001.PNG", ""}},
        {"cvat train: frame_000001.PNG(1)"}},
-      // A project: its subsets are the splits, and folders of images.
+      // In a project the subsets are the splits, and folders of images.
       {{{"annotations.xml",
          cvat(cvat_image("1.png", cvat_box("nut"), "subset=\"Train\" task_id=\"1\"") +
               cvat_image("2.png", cvat_box("nut"), "subset=\"Validation\"") +
@@ -137,7 +137,7 @@ TEST(LabelmeReader, TakesWhatIsSaved) {
        {"labelme train: 1.png(1)"}},
       {{{"images/1.png", ""}, {"images/1.json", labelme(kNut, "1.png")}}, {"labelme train: images/1.png(1)"}},
       {{{"cam1/1.png", ""}, {"cam1/1.json", labelme(kNut, "1.png")}}, {"labelme train: cam1/1.png(1)"}},
-      // The name of the image in the folder where it was labelled, and that of another one.
+      // The name of the image in the folder where it was labelled, and the name of another image.
       {{{"1.json", labelme(kNut, "C:\\\\set\\\\1.png")}, {"1.png", ""}}, {"labelme train: 1.png(1)"}},
       {{{"1.json", labelme(kNut, "2.png")}, {"2.json", labelme(kNut, "2.png")}, {"1.png", ""}, {"2.png", ""}},
        {"labelme train: 1.png(1) 2.png(1)\nnote: ",
@@ -171,8 +171,8 @@ TEST(LabelmeReader, Shapes) {
             "\nnote: : 2 shapes have no area and are left out, first 1.json: shape 4: a point");
 }
 
-// As COCO's (DETR #28, yolov5 #7291, gluon-cv #609, labelImg #113, openimages #75):
-// the notes are of all formats.
+// All formats give the notes that COCO gives (DETR #28, yolov5 #7291, gluon-cv #609, labelImg #113,
+// openimages #75).
 TEST(OtherFormats, ShareTheNotesOnBoxesAndClasses) {
   const std::string parts = shape("nut", "[[0.1,0.2],[0.5,0.6]]"), mark = "\xEF\xBB\xBF";
   std::string boxes, csv = "file_name,class,x1,y1,x2,y2\n", xml;
@@ -203,7 +203,7 @@ TEST(OtherFormats, ShareTheNotesOnBoxesAndClasses) {
     EXPECT_NE(fmt::format("{}", fmt::join(report.remarks, ";")).find("differ only in capitals, blanks"),
               std::string::npos);
   }
-  // Validation sets that lack a class, and names of Windows.
+  // Validation sets that lack a class, and Windows file names.
   for (const Files& files :
        std::vector<Files>{{{"train/1.json", labelme(kNut + "," + shape("bolt", "[[1,1],[5,5]]"), "1.png")},
                            {"train/1.png", ""},
@@ -228,7 +228,7 @@ TEST(OtherFormats, ShareTheNotesOnBoxesAndClasses) {
             std::string::npos);
 }
 
-// What each format lists and what its folder holds besides that.
+// The images that each format lists, and those that its folder holds besides.
 TEST(UnnamedImages, AreCountedInEachFormat) {
   auto coco = [](const std::string& file) {
     return "{\"images\":[{\"id\":1,\"file_name\":\"" + file +
@@ -261,7 +261,7 @@ TEST(UnnamedImages, AreCountedInEachFormat) {
         "are not named and are left out, first images/3.png"}},
       {both(images, {{"annotations.xml", cvat(cvat_image("1.png", cvat_box("nut")))}}),
        {"cvat train: 1.png(1)\nnote: annotations.xml: 3 images in images are not named and are left out, first 2.png"}},
-      // All are named, or in the list of another split.
+      // All images are named, or are in the list of another split.
       {{{"images/1.png", ""},
         {"images/2.png", ""},
         {"train.json", coco("1.png")},
@@ -274,8 +274,8 @@ TEST(Links, ToFoldersAreFollowedOnceAndInOrder) {
   TestFolder dir, other;
   make(dir, {{"images/b/1.png", ""}, {"images/2.png", ""}});
   make(other, {{"x/3.png", ""}, {"x/deep/4.png", ""}});
-  fs::create_directory_symlink("b", dir / "images/a");      // the own name counts
-  fs::create_directory_symlink("..", dir / "images/b/up");  // around in circles
+  fs::create_directory_symlink("b", dir / "images/a");      // the folder's own name counts
+  fs::create_directory_symlink("..", dir / "images/b/up");  // a cycle
   fs::create_directory_symlink(other / "x", dir / "images/far");
   fs::create_directory_symlink(other / "x", dir / "images/far2");  // once more
   fs::create_directory_symlink(dir / "images", other / "x/back");
@@ -313,7 +313,7 @@ TEST(Links, AreInsideWhereTheFolderIsListedButNotForNamesInLists) {
   const std::string several = read_all(dir, "linked/data.yaml");
   EXPECT_TRUE(several.starts_with("yolo train: own/3.png far/2.png(1)\n")) << several;
   EXPECT_NE(several.find(followed), std::string::npos) << several;
-  // The folder itself may be one.
+  // The folder itself may be a link.
   fs::create_directory_symlink(other.path(), dir / "train");
   make(dir, {{"itself/data.yaml", "names: [a]\ntrain: ../train\n"}});
   EXPECT_EQ(read_all(dir, "itself/data.yaml"), "yolo train: 2.png(1)");

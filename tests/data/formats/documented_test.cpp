@@ -1,5 +1,5 @@
-// Each row of docs/formats.md has a case in the tests, which documented.table names;
-// here are those that stand nowhere else.
+// Each row of docs/formats.md has a case in the tests, which documented.table names; this file holds those
+// that are nowhere else.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -19,7 +19,7 @@ struct DocumentedRow {
   std::string reader, text;
 };
 
-// Of the tables below the readers' headings, without their heads.
+// Returns the rows of the tables below the readers' headings, without the tables' heads.
 std::vector<DocumentedRow> documented_rows() {
   std::istringstream page(read_bytes(SACCADE_SOURCE_DIR "/docs/formats.md"));
   std::vector<DocumentedRow> rows;
@@ -47,7 +47,7 @@ struct NamedRow {
   int rows = 0;
 };
 
-// "reader | beginning => file: part | file: part", where a file ends in .cpp or .table.
+// Reads "reader | beginning => file: part | file: part", where a file ends in .cpp or .table.
 std::vector<NamedRow> named_rows() {
   std::istringstream table(read_bytes(kTests + "data/formats/documented.table"));
   std::vector<NamedRow> rows;

@@ -1,4 +1,4 @@
-// YOLO, Pascal VOC and CSV against COCO, and the usual layouts of folders. Malformed files stand in
+// Tests YOLO, Pascal VOC and CSV against COCO, and the usual layouts of folders. Malformed files are in
 // tests/train/bad_inputs/formats.table.
 #include <gtest/gtest.h>
 
@@ -54,7 +54,7 @@ TEST(Yolo, ReadsBoxesPolygonsAndNames) {
   EXPECT_EQ(set->file_name(0), "a.png");
   EXPECT_EQ(set->file_name(2), "deep/c.png");
   EXPECT_EQ(boxes_text(set->ground_truth()), "2:1:4,2,10,10.5 2:2:4,2,8,8 3:2:0,0,40,20 ");
-  // Without the images' folder: the yaml's own; classes by name where they are known.
+  // Without a folder of images the yaml's own is used; classes go by name where they are known.
   EXPECT_EQ(open_dataset({.annotations = dir / "data.yaml", .images = "", .split = "train"})->num_images(),
             3);
   EXPECT_NE(input_error([&] {
@@ -192,7 +192,7 @@ TEST(Layouts, AreFound) {
     TestFolder dir;
     for (const std::string& file : c.files) {
       fs::create_directories(file.ends_with("/") ? fs::path(dir / file) : fs::path(dir / file).parent_path());
-      // As Roboflow writes it: relative to another folder than its own.
+      // As Roboflow writes it, the paths are relative to another folder than the file's own.
       if (!file.ends_with("/"))
         write_bytes(dir / file, "train: ../train/images\nval: ../valid/images\nnames: ['a']\n");
     }
@@ -259,7 +259,7 @@ TEST(Layouts, ValidationImagesAreDrawnByNameAndSeed) {
   EXPECT_EQ(draw_validation(splits, 0.1, 5), "") << "there is one now";
 }
 
-// Every fault of a set, and what is left without them, which has none.
+// --fix leaves out every fault of a set, so that what is left has none.
 TEST(Fix, LeavesWhatIsRight) {
   TestFolder dir;
   write_image(dir, "images/a.png");

@@ -1,4 +1,4 @@
-// Some classes of a data set, and several data sets as one: the same in every format.
+// Tests some classes of a data set, and several data sets as one: the results are the same in every format.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -22,7 +22,7 @@ std::string joined_notes(const GroundTruth& truth) {
   return text;
 }
 
-// "a.png: cat dog(3) | b.png:", with the ids of the categories that are not their place in the list, from 1.
+// Returns "a.png: cat dog(3) | b.png:", with the ids that are not the category's place in the list, from 1.
 std::string describe(const GroundTruth& truth) {
   std::string text;
   for (const ImageInfo& image : truth.images) {
@@ -93,7 +93,7 @@ TEST(Classes, AreChosenAlikeInEveryFormat) {
     }
 }
 
-// What is counted of a class map is all of the set, in one line, however it is drawn apart.
+// The notes on a class map count the whole set, in one line, whatever images are drawn for validation.
 TEST(Classes, NotesOnAMapAreOfTheWholeSet) {
   for (const std::string& format : kDetectionFormats) {
     TestFolder dir;
@@ -131,7 +131,7 @@ TEST(Classes, UnknownNamesAreErrorsInEveryFormat) {
     }
 }
 
-// The validation set has the classes, and the ids, of the training set.
+// The validation set has the classes and the ids of the training set.
 TEST(Classes, OfAValidationSetAreThoseOfTheTrainingSet) {
   for (const std::string& format : kDetectionFormats) {
     SCOPED_TRACE(format);
@@ -180,7 +180,7 @@ TEST(Union, OfEveryTwoFormatsIsByNames) {
       for (const std::string& remark : remarks_on_classes(truth)) remarks += remark;
       EXPECT_NE(remarks.find("differ only in capitals, blanks, _ or -"), std::string::npos) << remarks;
       EXPECT_EQ(check_dataset(paths).problems.count(), 0);
-      // With a choice: the order where no list has ids.
+      // With a choice of classes, its order counts where no list has ids.
       DataPaths chosen = paths;
       chosen.choice = {.map = {{"Bus", "bus"}}, .only = {"dog", "bus"}};
       const GroundTruth some = read_ground_truth(chosen);

@@ -1,5 +1,5 @@
-// The label files of other programs: what is written is read again without loss,
-// and what cannot be said is noted.
+// Tests label files for other programs: what is written is read back without loss, and what a form cannot say
+// is noted.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -23,7 +23,7 @@ std::shared_ptr<const Segmentation> some_polygon() {
   return segmentation;
 }
 
-// Three images of 31 x 17 pixels, one without objects; numbers as hands and programs leave them.
+// Three images of 31 x 17 pixels, one without objects, with numbers as people and programs write them.
 GroundTruth small_truth() {
   GroundTruth truth;
   truth.categories = {{3, "dog"}, {7, "a <b> & \"c\""}};
@@ -50,7 +50,7 @@ GroundTruth small_truth() {
 
 class LabelForms : public testing::Test {
  protected:
-  // As `data convert` lays it out.
+  // Writes files in the layout of `data convert`.
   LabelFiles write(const std::string& form, const GroundTruth& truth, const std::string& split = "train") {
     fs::create_directories(dir_ / "images/deep");
     for (const ImageInfo& image : truth.images)
@@ -75,7 +75,7 @@ class LabelForms : public testing::Test {
   void expect_same(const GroundTruth& read, const GroundTruth& truth, double tolerance) {
     ASSERT_EQ(read.images.size(), truth.images.size());
     ASSERT_EQ(read.annotations.size(), truth.annotations.size());
-    // YOLO's begin with the folders of the split.
+    // YOLO's names begin with the folders of the split.
     auto name = [](const GroundTruth& t, int64_t id) {
       return "/" + std::ranges::find(t.images, id, &ImageInfo::id)->file_name;
     };
@@ -114,14 +114,14 @@ TEST_F(LabelForms, YoloHasPolygonsWhereAllObjectsDo) {
   EXPECT_EQ(masks.annotations[0].segmentation->polygons, some_polygon()->polygons);
 }
 
-// Runs and several polygons become one, which is the same pixels.
+// Runs and several polygons become one polygon with the same pixels.
 TEST_F(LabelForms, YoloHasRunsAsPolygons) {
   GroundTruth truth = small_truth();
   truth.annotations.resize(2);
   const ImageInfo& image = truth.images[0];
   const ImageSize size{image.height, image.width};
   std::vector<uint8_t> pixels(static_cast<size_t>(size.height * size.width), 0);
-  // A ring with a gap, and a part of its own.
+  // A ring with a gap, and a separate part.
   for (int64_t y = 2; y < 9; ++y)
     for (int64_t x = 3; x < 12; ++x)
       pixels[static_cast<size_t>(y * size.width + x)] = (y < 4 || y > 6 || x < 5 || x > 9) && x != 7;
@@ -148,7 +148,7 @@ TEST_F(LabelForms, YoloHasRunsAsPolygons) {
     ASSERT_TRUE(back.annotations.at(k).segmentation);
     EXPECT_EQ(back.annotations[k].segmentation->mask(size), masks[k]) << k;
   }
-  // Nobody waits for a mask of noise.
+  // A mask of noise must not take long.
   fs::remove_all(dir_ / "out");
   ImageInfo& large = truth.images[0];
   large.width = large.height = 1200;
@@ -163,7 +163,7 @@ TEST_F(LabelForms, YoloHasRunsAsPolygons) {
   const LabelList noise_list{.truth = noisy};
   ASSERT_EQ(label_forms().find("yolo").write({&noise_list, 1}).notes.size(), 1u);
   large.width = size.width, large.height = size.height;
-  // The first that has none is named.
+  // The note names the first annotation without a mask.
   fs::remove_all(dir_ / "out");
   truth.annotations[1].bbox = {1, 1, 12, 11};
   truth.annotations[1].id = 70;
@@ -176,7 +176,7 @@ TEST_F(LabelForms, YoloHasRunsAsPolygons) {
 TEST_F(LabelForms, WhatYoloLacksIsSaid) {
   GroundTruth truth = small_truth();
   truth.annotations[0].iscrowd = true;
-  truth.annotations[1].segmentation = some_polygon();  // its box is another
+  truth.annotations[1].segmentation = some_polygon();  // its box is not the annotation's
   const LabelFiles files = write("yolo", truth);
   ASSERT_EQ(files.notes.size(), 2u);
   EXPECT_EQ(files.notes[0], "train: 1 crowd is left out: YOLO has none");
@@ -226,7 +226,7 @@ TEST_F(LabelForms, ImagesThatWouldShareLabelsAreRefused) {
             std::string::npos);
 }
 
-// Boxes, polygons and runs of a model's finds.
+// The file keeps boxes, polygons, and runs such as a model's detections have.
 TEST_F(LabelForms, CvatComesBackWithMasks) {
   GroundTruth truth = small_truth();
   truth.annotations[0].segmentation = some_polygon();

@@ -1,4 +1,4 @@
-// Label maps as ADE20K, Cityscapes, Pascal VOC and CVAT leave them, and what is wrong with them.
+// Tests label maps as ADE20K, Cityscapes, Pascal VOC and CVAT write them, and their faults.
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 #include <zlib.h>
@@ -23,14 +23,14 @@ using test::write_text;
 constexpr ImageSize kMapSize{20, 20};
 using MapValues = std::vector<uint16_t>;
 
-// A label map of 20 x 20 pixels, with these values one after another.
+// Writes a label map of 20 x 20 pixels, with these values one after another.
 void write_map(const std::string& path, const MapValues& values, const std::vector<uint32_t>& palette = {}) {
   fs::create_directories(fs::path(path).parent_path());
   std::vector<uint16_t> pixels(400);
   for (size_t i = 0; i < pixels.size(); ++i) pixels[i] = values[i % values.size()];
   write_stored_pixels(path, kMapSize, pixels, palette);
 }
-// The same in colours.
+// Writes the same in colours.
 void write_colors(const std::string& path, const std::vector<uint32_t>& colors) {
   fs::create_directories(fs::path(path).parent_path());
   Image image(20, 20);
@@ -40,7 +40,7 @@ void write_colors(const std::string& path, const std::vector<uint32_t>& colors) 
   write_png(image, path);
 }
 
-// "id name, ...; label label ..." of the first pixels of a split's first image, "-" for an ignored one.
+// Returns "id name, ...; label label ..." of the first pixels of a split's first image, "-" for ignored ones.
 std::string read_first(const DataPaths& split, LabelMapOptions options, size_t pixels) {
   DataPaths paths = split;
   paths.label_maps = std::move(options);
@@ -159,7 +159,7 @@ TEST_F(LabelMaps, OfRoboflow) {
   const DataSplits one = find("train");
   ASSERT_TRUE(one.train && !one.val);
   EXPECT_EQ(read_first(*one.train, {}, 2), "0 background, 1 bolt, long, 3 nut; 0 1");
-  // Each that lacks the other; a list of another kind.
+  // Images and maps that lack each other, and a list of another kind.
   write_picture(folder / "train/b.png");
   write_map(folder / "train/c_mask.png", {0});
   const std::string text = fmt::format("{}", fmt::join(problems(), "\n"));
@@ -178,7 +178,7 @@ TEST_F(LabelMaps, OfRoboflow) {
   }
 }
 
-// Of classes that are left out or taken for others nobody counts the pixels beforehand.
+// Pixels of classes that are left out or trained as others are not counted in advance.
 TEST_F(LabelMaps, OfSomeClasses) {
   pair("images/a.png", "masks/a.png", {0, 1, 2, 3});
   write_text(folder / "classes.txt", "sky\nsea\nship\nbuoy\n");
@@ -193,7 +193,7 @@ TEST_F(LabelMaps, OfSomeClasses) {
                                       "pixels of 1 class count as pixels of no class: \"buoy\""}));
 }
 
-// As those of Cityscapes' test split, which is no fault; who trains or evaluates refuses them.
+// Maps such as those of Cityscapes' test split are no fault, but training and evaluation refuse them.
 TEST_F(LabelMaps, WithoutALabelAreTold) {
   pair("images/a.png", "masks/a.png", {255});
   pair("images/b.png", "masks/b.png", {255});
@@ -229,9 +229,10 @@ TEST_F(LabelMaps, AreDrawnOfMasks) {
   const DataSplits splits = find();
   ASSERT_TRUE(splits.train);
   EXPECT_EQ(splits.format, "coco");
-  EXPECT_EQ(read_first(*splits.train, {}, 4), "0 background, 3 nut, 5 bolt; 1 2 2 0");  // the smaller on top
+  EXPECT_EQ(read_first(*splits.train, {}, 4),
+            "0 background, 3 nut, 5 bolt; 1 2 2 0");  // smaller objects are on top
   EXPECT_EQ(read_first(*splits.train, {.background = ""}, 4), "3 nut, 5 bolt; 0 1 1 -");
-  // What is there counts, not what could be made.
+  // Existing maps are used, not those that could be made.
   write_map(folder / "label_maps/a.png", {9});
   EXPECT_EQ(find().format, "label_maps");
 }
@@ -248,8 +249,8 @@ TEST_F(LabelMaps, FollowTheChosenClasses) {
   EXPECT_EQ(open_dataset(both)->num_images(), 2);
 }
 
-// Training sees them as their image is augmented; an evaluation asks for them as they are,
-// and reads them once.
+// Training gets label maps augmented like their images; an evaluation asks for them unchanged, and reads them
+// once.
 TEST_F(LabelMaps, OfALoaderAreThoseOfItsImageOrOfTheFile) {
   pair("images/a.png", "masks/a.png", {0, 1, 2, 3});
   const auto set = open_dataset(*find().train);
@@ -286,7 +287,7 @@ TEST_F(LabelMaps, AreCheckedFileByFile) {
         "masks/c.png: damaged image", "images/d.png: has no label map, expected ",
         "masks/e.png: has no image, expected e in "})
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
-  // Training stops at the first; at what only the pixels show, when they are read.
+  // Training stops at the first fault; at one that only the pixels show, when they are read.
   EXPECT_THROW((void)open_dataset(*find().train), InputError);
   for (const char* name : {"b", "c", "d", "e"})
     for (const char* kind : {"images", "masks"}) fs::remove(folder / fmt::format("{}/{}.png", kind, name));
@@ -302,19 +303,19 @@ TEST_F(LabelMaps, OfMmsegmentationsFoldersAndInCapitals) {
   EXPECT_EQ(read_first(*splits.val, {}, 2), "0 0, 1 1; 0 1");
   pair("capital/Images/train/a.png", "capital/Masks/train/a.png", {0, 1});
   EXPECT_EQ(find("capital").train->annotations, folder / "capital/Masks/train");
-  // Two maps of one image are not one of them.
+  // A second map of an image is a problem.
   write_map(folder / "ann_dir/train/a.PNG", {1});
   EXPECT_EQ(
       check_dataset(*splits.train).problems.lines(),
       std::vector<std::string>{folder / "ann_dir/train/a.PNG: is a second label map of the image that " +
                                (folder / "ann_dir/train/a.png belongs to")});
-  // A split without maps is not passed over in silence.
+  // A split without maps is not skipped in silence.
   fs::rename(folder / "ann_dir/val/b.PNG", folder / "ann_dir/val/b.jpg");
   const DataSplits left = find();
   EXPECT_FALSE(left.val);
   EXPECT_EQ(left.notes,
             std::vector<std::string>{folder / "ann_dir/val: has no label maps (PNG files) and is left out"});
-  // A list finds them likewise.
+  // A list finds the maps in the same way.
   write_picture(folder / "JPEGImages/c.png");
   write_map(folder / "SegmentationClass/c.PNG", {0, 1});
   write_text(folder / "ImageSets/Segmentation/train.txt", "c\n");
@@ -322,7 +323,7 @@ TEST_F(LabelMaps, OfMmsegmentationsFoldersAndInCapitals) {
   EXPECT_TRUE(read.ends_with("20 tvmonitor; 0 1")) << read;
 }
 
-// 255 is no class by default, so masks of 0 and 255 would be of one class, which any model finds.
+// 255 is no class by default, so masks of 0 and 255 would have only one class, which any model finds.
 TEST_F(LabelMaps, MasksOf255AreNotOfOneClass) {
   for (int i = 0; i < 20; ++i)
     pair(fmt::format("images/{}.png", i), fmt::format("masks/{}.png", i), {0, 255});
@@ -341,7 +342,7 @@ TEST_F(LabelMaps, MasksOf255AreNotOfOneClass) {
   EXPECT_EQ(read_first(*find().train, {.names = {"background", "object"}}, 2), "0 background, 1 object; 0 -");
 }
 
-// What the heads of the files show is refused before a training begins.
+// Faults that the files' headers show are refused before training begins.
 TEST_F(LabelMaps, OtherFilesAndTurnedOnesAreRefused) {
   pair("images/a.png", "masks/a.png", {0, 1});
   const std::string whole = read_bytes(folder / "masks/a.png");
@@ -352,7 +353,7 @@ TEST_F(LabelMaps, OtherFilesAndTurnedOnesAreRefused) {
   };
   refused(read_bytes(std::string(SACCADE_SOURCE_DIR) + "/tests/golden/images/turned6.jpg"),
           "a.png: not a PNG file, expected a label map as one");
-  // Behind the header an EXIF chunk: big-endian, one entry, orientation 6, and its checksum.
+  // An EXIF chunk behind the header: big-endian, one entry, orientation 6, and its checksum.
   using namespace std::string_literals;
   const std::string exif = "eXIfMM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0\0\0\0\0"s;
   std::string chunk{'\0', '\0', '\0', static_cast<char>(exif.size() - 4)};

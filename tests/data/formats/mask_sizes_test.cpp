@@ -1,4 +1,4 @@
-// Masks and the sizes of their images, where lists and files say different things.
+// Tests masks and the sizes of their images, where lists and files disagree.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 namespace saccade {
 namespace {
 
-// size: what the list says of the image.
+// `size` is what the list says about the image.
 std::string list_of_one_mask(const std::string& segmentation, const std::string& size) {
   return fmt::format(
       R"({{"images":[{{"id":1,"file_name":"a.png"{}}}],"annotations":[{{"id":7,"image_id":1,"category_id":1,)"
@@ -27,7 +27,7 @@ TEST(MaskSizes, AreThoseOfTheFiles) {
       DataPaths paths{.annotations = dir / "a.json", .images = dir.path()};
       paths.wants.masks = masks;
       EXPECT_EQ(open_dataset(paths)->size_of(0) == (ImageSize{4, 6}), masks || said == right) << said;
-      // Where only the file says it, no time is too long to look.
+      // If only the file tells the size, it is read whatever the time limit.
       const std::string images = std::exchange(paths.images, "");
       const auto unseen = open_dataset(paths);
       paths.images = images;

@@ -1,4 +1,4 @@
-// Masks in data sets: what the readers make of every form of them, and that what is written says the same.
+// Tests masks in data sets: what the readers make of all forms, and that what is written says the same.
 #include "core/types/mask.h"
 
 #include <fmt/ranges.h>
@@ -23,7 +23,7 @@ GroundTruth read_masks(const std::string& annotations) {
       {.annotations = annotations, .images = "", .wants = {.boxes = true, .masks = true}});
 }
 
-// Polygons as polygons with the same numbers, runs as runs.
+// Expects polygons to stay polygons with the same numbers, and runs to stay runs.
 void expect_same_masks(const GroundTruth& got, const GroundTruth& expected) {
   ASSERT_EQ(got.annotations.size(), expected.annotations.size());
   for (size_t i = 0; i < got.annotations.size(); ++i) {
@@ -35,8 +35,8 @@ void expect_same_masks(const GroundTruth& got, const GroundTruth& expected) {
   }
 }
 
-// tests/golden/masks/coco.json (scripts/golden/data/make_mask_sets.py):
-// its areas and boxes are those of pycocotools.
+// The areas and boxes of tests/golden/masks/coco.json (scripts/golden/data/make_mask_sets.py) are
+// pycocotools'.
 TEST(CocoMasks, EqualPycocotools) {
   const GroundTruth truth = read_masks(kGolden);
   std::map<int64_t, ImageSize> sizes;
@@ -64,7 +64,7 @@ TEST(CocoMasks, SurviveWritingAndFixing) {
   write_bytes(dir / "a.json", coco_json(truth, "test"));
   expect_same_masks(read_masks(dir / "a.json"), truth);
 
-  // Boxes are cut: the masks stay.
+  // Boxes are cut, but the masks stay.
   GroundTruth moved = truth, left;
   for (Annotation& a : moved.annotations) a.bbox[2] += 5;
   write_bytes(dir / "a.json", coco_json(moved, "test"));
@@ -132,7 +132,7 @@ TEST(CocoMasks, FaultsAreNamedAndBoxesStay) {
   for (const auto& [segmentation, expected] : rows) {
     SCOPED_TRACE(segmentation.substr(0, 80));
     write_bytes(dir / "a.json", annotated(segmentation, R"(,"bbox":[1,1,2,2])"));
-    // Who does not want masks is not kept from the boxes.
+    // Bad masks do not hinder a reader that wants only boxes.
     EXPECT_EQ(read_ground_truth({dir / "a.json", ""}).annotations.size(), 1u);
     const std::string error = input_error([&] { read_ground_truth(paths); });
     EXPECT_EQ(error.find(dir / "a.json: annotation 7: " + expected), 0u) << error;
@@ -157,7 +157,7 @@ TEST(CocoMasks, FaultsAreNamedAndBoxesStay) {
     }
 }
 
-// What is no mask, without being wrong.
+// These are no masks, without being wrong.
 TEST(CocoMasks, ThereMayBeNone) {
   TestFolder dir;
   for (const char* none : {"[]", "null", "[[]]", "[[1,1]]", "[[1,1,2,2],[]]"}) {
@@ -168,7 +168,7 @@ TEST(CocoMasks, ThereMayBeNone) {
     EXPECT_FALSE(truth.annotations[0].segmentation);
     EXPECT_EQ(truth.notes.empty(), std::string(none) == "[]" || std::string(none) == "null");
   }
-  // detectron2 drops these, too.
+  // detectron2 drops these as well.
   write_bytes(dir / "a.json", annotated("[[1,1,2,2],[0,0,3,0,3,3]]", R"(,"bbox":[1,1,2,2])"));
   const GroundTruth truth = read_masks(dir / "a.json");
   ASSERT_TRUE(truth.annotations[0].segmentation);
@@ -202,7 +202,7 @@ TEST(CocoMasks, GiveTheBoxWhereThereIsNone) {
   }
 }
 
-// The size of the image stands in its file alone.
+// Only the file tells the size of the image.
 TEST(CocoMasks, SizesAreHeldAgainstTheImages) {
   TestFolder dir;
   write_png(Image(4, 6), dir / "a.png");
@@ -240,7 +240,7 @@ TEST(CocoMasks, RealOnesSurvive) {
   }
 }
 
-// A line for each object: "-" without a mask, its points, or the numbers of its pixels (column by column).
+// Returns a line per object: "-" without a mask, its points, or the numbers of its pixels (column by column).
 std::string masks_in(const GroundTruth& truth) {
   std::string text;
   for (const Annotation& a : truth.annotations) {
@@ -356,7 +356,7 @@ TEST(Masks, OfAFormatWithoutThemAreRefused) {
   DataPaths several{.annotations = "all", .images = "", .wants = {.boxes = true, .masks = true}};
   several.sets = {{kGolden, ""}, {dir / "boxes.csv", ""}};
   EXPECT_EQ(input_error([&] { read_ground_truth(several); }).find(expected), 0u);
-  // Who takes them where there are some has them of the other set.
+  // A reader that takes masks where there are some gets those of the other set.
   const GroundTruth truth =
       read_ground_truth(with_masks({.annotations = "all", .images = "", .sets = several.sets}));
   EXPECT_EQ(std::ranges::count_if(truth.annotations, [](auto& a) { return a.segmentation != nullptr; }), 80);

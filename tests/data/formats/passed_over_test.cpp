@@ -1,5 +1,5 @@
-// What is next to the data and is not taken, in all formats, and files whose names are nearly those that are
-// meant.
+// Tests, in all formats, what is next to the data and is not used, and files whose names are nearly those
+// that are meant.
 #include <gtest/gtest.h>
 
 #include <fmt/ranges.h>
@@ -37,7 +37,7 @@ std::string labelme_of(const std::string& image) {
 }
 const std::string kTable = "file_name,class,x1,y1,x2,y2\n";
 
-// The files of one split in a folder of its name.
+// Returns the files of one split in a folder of its name.
 Files split_of(const std::string& format, const std::string& name) {
   const std::string own = name + "/", image = name + ".png";
   if (format == "coco") return {{own + "_annotations.coco.json", coco_of(image)}, {own + image, ""}};
@@ -71,7 +71,7 @@ TEST(PassedOver, LabelledFoldersBesideTheSplitsAreNamed) {
     EXPECT_EQ(valid.find("valid"), 0u) << format << ": " << valid;
     EXPECT_NE(valid.find(": is ignored, because val"), std::string::npos) << format << ": " << valid;
     EXPECT_EQ(valid.find('\n'), std::string::npos) << format << ": " << valid;
-    // Images alone are another set's, and tell nothing.
+    // Images alone belong to another set and cause no note.
     EXPECT_EQ(says(both(both_splits, {{"extra/1.png", ""}})), "") << format;
   }
 }
@@ -129,7 +129,7 @@ TEST(PassedOver, ListsAndKeysBesideThoseOfTheSplitsAreNamed) {
   });
 }
 
-// What is said of labelled data in the files; "" where everything is read.
+// Returns what is said about unused labelled data in the files, or "" if everything is read.
 std::string unused_in(const Files& files, const std::string& place = "") {
   TestFolder dir;
   make(dir, files);
@@ -178,7 +178,7 @@ TEST(PassedOver, LabelledFilesAnywhereAreNamed) {
            {yolo_lists, {}, ""},
            {voc, {}, ""},
            {yolo, {{"README.txt", "1 2 of 3\n"}, {"labels/train.cache", "x"}}, ""},
-           // Beside the splits.
+           // Files next to the splits.
            {yolo, {{"images/r1.png", ""}, {"labels/r1.txt", kLine}}, "labels/r1.txt"},
            {roboflow, {{"train/loose.png", ""}, {"train/loose.txt", kLine}}, "train/loose.txt"},
            {split_of("voc", "val"), {{"1.xml", voc_of()}, {"1.png", ""}}, "1.xml"},
@@ -187,13 +187,13 @@ TEST(PassedOver, LabelledFilesAnywhereAreNamed) {
            {split_of("coco", "train"), {{"instances.json", coco_of("1.png")}}, "instances.json"},
            {split_of("coco", "val"), {{"val_annotations.json", coco_of("1.png")}}, "val_annotations.json"},
            {coco, {{"annotations/captions_train2017.json", coco_of("1.png")}, {"results.json", "[]"}}, ""},
-           // Some folders deep.
+           // Files some folders deeper.
            {yolo, {{"batch2/train/images/3.png", ""}, {"batch2/train/labels/3.txt", kLine}}, "batch2"},
            {cvat, {{"annotations2.xml", cvat_of("1.png")}}, "annotations2.xml"},
            {cvat, {{"task2/job/annotations.xml", cvat_of("2.png")}}, "task2"},
            {csv, {{"a/b/boxes.csv", table}, {"a/b/1.png", ""}}, "a/b/boxes.csv"},
            {coco, {{"annotations/more/part2.json", coco_of("1.png")}}, "annotations/more"},
-           // Lists, where they name more than what is read.
+           // Lists that name more than what is read.
            {third,
             {{"ImageSets/Main/valid.txt", "3\n"}},
             "ImageSets/Main/valid.txt: is ignored, because ImageSets/Main/val.txt exists"},
@@ -204,7 +204,7 @@ TEST(PassedOver, LabelledFilesAnywhereAreNamed) {
             "val2.txt"},
            {yolo_lists, {{"val2.txt", "images/1.png\n"}}, ""},
            {csv, {{"extra.tsv", "file_name\tclass\tx1\ty1\tx2\ty2\n1.png\tnut\t1\t1\t3\t3\n"}}, "extra.tsv"},
-           // Without an image.
+           // Labels without an image.
            {voc, {{"Annotations/orphan.xml", voc_of()}}, "Annotations/orphan.xml"},
            {yolo_lists, {{"labels/extra/3.txt", kLine}}, "labels/extra/3.txt"},
            {yolo_lists, {{"extra/labels/3.txt", kLine}}, "extra/labels/3.txt"}}) {
@@ -284,7 +284,7 @@ TEST(PassedOver, ImagesThatShareLabelsOrHaveNoEnding) {
   EXPECT_NE(text.find("1 image in images has no ending like .jpg and is left out, first bare"),
             std::string::npos)
       << text;
-  // Named by a list it counts.
+  // An image that a list names counts.
   TestFolder listed;
   make(listed, {{"annotations.json", coco_of("bare")}, {"images/1.png", ""}, {"images/other", "text"}});
   std::filesystem::rename(listed / "images/1.png", listed / "images/bare");

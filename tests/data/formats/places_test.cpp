@@ -1,5 +1,5 @@
-// What a check and training say about a record: the file and the place in it,
-// where the ids are not the file's own.
+// Tests what a check and training say about a record: the file and the place in it, where the ids are not the
+// file's own.
 #include <gtest/gtest.h>
 
 #include <fmt/ranges.h>
@@ -20,7 +20,7 @@ using test::without;
 struct PlaceRow {
   Files files;
   std::vector<std::string> problems;  // whole lines
-  std::string note;                   // of what training is told
+  std::string note;                   // part of what training says
 };
 
 void check_places(const PlaceRow& row, const std::vector<std::string>& folders) {
@@ -129,7 +129,7 @@ TEST(Places, ChecksNameTheFileAndTheLine) {
   for (const PlaceRow& row : kPlaceRows) check_places(row, {""});
 }
 
-// Of several data sets it is their own file that is named, also where ids change.
+// With several data sets the record's own file is named, also where ids change.
 TEST(Places, AreThoseOfEachOfSeveralSets) {
   for (PlaceRow row : kPlaceRows) {
     if (row.files[0].first == "annotations.xml") continue;  // one image twice makes two of each

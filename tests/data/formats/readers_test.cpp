@@ -1,5 +1,5 @@
-// Data sets as people have them: what is named is taken or refused by its name,
-// and what is passed over is said.
+// Tests data sets as people have them: what is named is used or refused by its name, and what is skipped is
+// reported.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -26,7 +26,7 @@ using test::without;
 
 const std::string kNames = "names: [bolt, nut]\n", kBox = "0 0.5 0.5 0.5 0.5\n";
 
-// images/NAME.png with labels.
+// Returns files images/NAME.png with labels.
 Files labelled(const std::vector<std::string>& names) {
   Files files;
   for (const std::string& name : names) {
@@ -134,7 +134,7 @@ TEST(YoloReader, SaysWhatItPassesOver) {
        {"yolo train: 1.png(1)\nnote: data.yaml: 2 images in images are of a type that is not read (expected JPEG, PNG, BMP, WebP, GIF and TIFF) and left out, first 2.heic"}},
       {both(labelled({"1"}), {{"data.yaml", yaml}, {"images/2.png", ""}, {"labels/2.TXT", kBox}}),
        {"yolo train: 1.png(1) 2.png(1)"}},
-      // Beside some of the images, and in a folder of labels of their own.
+      // Labels are next to some of the images, and in a separate folder of labels.
       {both(labelled({"1"}), {{"data.yaml", yaml},
                               {"images/more/images/2.png", ""},
                               {"images/more/images/2.txt", kBox},
@@ -227,7 +227,7 @@ TEST(VocReader, TakesWhatImageSetsName) {
       {both(voc({"1"}), {{"JPEGImages/2.png", ""}, {"JPEGImages/3.heic", "x"}}),
        {"note: Annotations: 1 image in JPEGImages has no XML file in Annotations and is left out, first 2.png",
         "1 image in JPEGImages is of a type"}},
-      // The name of the first image in all files.
+      // All files contain the name of the first image.
       {{{"a/", ""},
         {"Annotations/1.xml", xml("1.png", object("cat"))},
         {"Annotations/2.xml", xml("1.png", object("cat"))},
@@ -239,7 +239,7 @@ TEST(VocReader, TakesWhatImageSetsName) {
        {"voc train: 1.png(1)"}},
       {{{"Annotations/1.xml", xml("sub\\x.png", object("cat"))}, {"images/sub/x.png", ""}},
        {"voc train: sub/x.png(1)"}},
-      // Splits as folders of both, or of the annotations alone, whose images nobody misses.
+      // The splits are folders of both, or of the annotations alone, whose images nobody misses.
       {{{"Annotations/Train/1.xml", xml("1.png", object("cat"))},
         {"Annotations/Val/2.xml", xml("2.png", object("cat"))},
         {"JPEGImages/Train/1.png", ""},
@@ -297,7 +297,7 @@ TEST(Splits, OfOtherNamesAreFound) {
   });
 }
 
-// What one split's list has wrong is its own, not that of those next to it.
+// Faults of one split's list are blamed on it, not on the lists next to it.
 TEST(Splits, AreNotBlamedForOneAnother) {
   for (const auto& [bad, good, files] : std::vector<std::tuple<std::string, std::string, Files>>{
            {"train.csv",
@@ -338,13 +338,13 @@ TEST(VocReader, TestImagesMayLackTheirAnnotations) {
   ASSERT_EQ(set->num_images(), 2);
   EXPECT_EQ(set->file_name(1), "3.png");
   EXPECT_FALSE(set->ground_truth().is_annotated);
-  // One that is there: the others are missing.
+  // If one exists, the others are missing.
   write_bytes(dir / "Annotations/3.xml", xml("3.png", ""));
   EXPECT_NE(input_error([&] { open_dataset(test); }).find("Annotations/2.xml: no such file"),
             std::string::npos);
 }
 
-// A list in the encoding of a Windows program: its names would all become one, or none.
+// The list has the encoding of a Windows program: its names would all become one, or none.
 TEST(Splits, ClassesAreTextInUtf8) {
   for (const Files& files : std::vector<Files>{
            {{"train.csv",
@@ -403,7 +403,7 @@ TEST(YoloReader, LinksThatLeadNowhereAreSaid) {
             std::string::npos);
 }
 
-// The size of the image is that of its file.
+// The sizes of images are read from their files.
 TEST(CsvReader, BoxesOutsideAreFoundWithoutSizes) {
   TestFolder dir;
   make(dir, {{"train.csv", "filename,class,xmin,ymin,xmax,ymax\na.png,x,100,100,200,200\na.png,x,1,1,3,3\n"},

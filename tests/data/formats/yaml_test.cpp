@@ -1,4 +1,4 @@
-// YAML of strangers: what takes libyaml's own composer the square of the time.
+// Tests YAML from strangers, for which libyaml's own composer takes quadratic time.
 #include <gtest/gtest.h>
 
 #include <chrono>
