@@ -62,7 +62,7 @@ class AttentionLayer : public testing::TestWithParam<std::string> {
     return in;
   }
 
-  // Those of an input that there are, each once.
+  // Returns the defined tensors of an input, each once.
   std::vector<std::pair<const char*, Var*>> tensors_of(AttentionInput& in) const {
     std::vector<std::pair<const char*, Var*>> all{{"query", &in.query},
                                                   {"reference points", &in.reference_points}};
@@ -99,8 +99,8 @@ class AttentionLayer : public testing::TestWithParam<std::string> {
     }
     return results;
   }
-  // `tolerance` is relative to the largest element of a result, or to the size of the terms that cancel: all
-  // of the gradient of a key's bias, which moves the scores of a row alike.
+  // `tolerance` is relative to the largest element of a result, or to the size of the terms that cancel, such
+  // as all of the gradient of a key's bias, which moves the scores of a row alike.
   void expect_cuda_agrees(DType compute, double tolerance) {
     std::vector<NamedTensor> want = run_on(Device::kCpu, compute), got = run_on(Device::kCuda, compute),
                              again = run_on(Device::kCuda, compute);
@@ -225,7 +225,7 @@ TEST_P(AttentionLayer, Bf16StaysNearF32) {
     worst = std::max(worst, std::abs(static_cast<double>(exact[i]) - rounded[i]));
     scale = std::max(scale, std::abs(static_cast<double>(exact[i])));
   }
-  // bf16 keeps 8 bits: 2^-8 an operation, a few operations deep. Below the floor bf16 was not used at all.
+  // bf16 keeps 8 bits: 2^-8 per operation, a few operations deep. Below the floor bf16 was not used at all.
   EXPECT_LT(worst, 0.05 * scale);
   EXPECT_GT(worst, 1e-5 * scale);
 }
@@ -260,7 +260,7 @@ TEST_P(AttentionLayer, CudaGivesWhatTheCpuGives) {
   expect_cuda_agrees(DType::kF32, 1e-5);
 }
 
-// bf16 keeps 8 bits, and each device may round another way: as in Bf16StaysNearF32.
+// bf16 keeps 8 bits, and each device may round differently, as in Bf16StaysNearF32.
 TEST_P(AttentionLayer, CudaStaysNearTheCpuInBf16) {
   if (!cuda_problem().empty()) GTEST_SKIP() << cuda_problem();
   expect_cuda_agrees(DType::kBF16, 0.05);

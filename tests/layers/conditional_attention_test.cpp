@@ -1,4 +1,4 @@
-// How attention that keeps positions apart begins.
+// Tests the initial scores of attention that keeps positions apart.
 #include <gtest/gtest.h>
 
 #include <cmath>

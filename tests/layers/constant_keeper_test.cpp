@@ -16,7 +16,7 @@ TEST(ConstantKeeper, MakesWhatItDoesNotHoldWithinItsBounds) {
   };
   EXPECT_EQ(get(1, 10).raw(), get(1, 10).raw());
   EXPECT_EQ(made, 1);
-  // Many small ones: the least recently used one leaves.
+  // With many small entries the least recently used one leaves.
   const auto entries = static_cast<int64_t>(ConstantKeeper::kMaxEntries);
   for (int64_t key = 2; key <= entries; ++key) get(key, 10);
   get(1, 10);
@@ -27,7 +27,7 @@ TEST(ConstantKeeper, MakesWhatItDoesNotHoldWithinItsBounds) {
   EXPECT_EQ(made, 0);
   get(2, 10);
   EXPECT_EQ(made, 1);
-  // One that fills nearly all, and one that is too large.
+  // One entry fills nearly everything, and one is too large.
   const auto most = static_cast<int64_t>(ConstantKeeper::kMaxBytes);
   get(100, most - 20);
   EXPECT_LE(keeper.bytes(), ConstantKeeper::kMaxBytes);

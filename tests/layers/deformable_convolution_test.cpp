@@ -1,6 +1,6 @@
 // Deformable convolution (Dai et al. 2017) is the special case of deformable attention with a head per tap, M
-// = R S, one point a head, K = 1, and the identity as value projection: the weight of a single point is 1,
-// and the heads' output projections W_m are the taps of the convolution. Shown against torchvision's
+// = R S, one point per head, K = 1, and the identity as value projection: the weight of a single point is 1,
+// and the heads' output projections W_m are the taps of the convolution. Tested against torchvision's
 // deform_conv2d (scripts/golden/make_dat.py), which walks the taps directly.
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
-// Deformable multi-head attention against an independent PyTorch layer (scripts/golden/make_dat.py), output
-// and gradients, with every switch: align_corners against half-pixel references, groups of heads that share
-// their points, odd and non-square maps, tables made for another size.
+// Tests deformable multi-head attention against an independent PyTorch layer (scripts/golden/make_dat.py),
+// output and gradients, with every switch: align_corners against half-pixel references, groups of heads that
+// share their points, odd and non-square maps, tables made for another size.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -23,7 +23,7 @@ struct Case {
 
 class GoldenDmha : public testing::TestWithParam<Case> {};
 
-// f32 against values that were computed in f64: sums of up to some hundred products.
+// f32 against values that were computed in f64; the sums have up to some hundred products.
 void expect_near(const Tensor& got, const Tensor& want, double tolerance, const std::string& name) {
   ASSERT_EQ(got.shape(), want.shape()) << name;
   auto a = got.to_vector<float>(), b = want.to_vector<float>();

@@ -1,4 +1,4 @@
-// Names of the module tree.
+// Tests the names of the module tree.
 #include "layers/module.h"
 
 #include <gtest/gtest.h>
@@ -59,7 +59,7 @@ class TwoNames : public Module {
   std::string type_name() const override { return "TwoNames"; }
 };
 
-// Two threads would draw it at a time otherwise, into the same memory.
+// Otherwise two threads would draw it at the same time, into the same memory.
 TEST(ModuleTest, AParameterOfTwoNamesIsDrawnOnce) {
   int draws = 0;
   const Initializer counted = [&](Tensor& t, Rng& rng) {

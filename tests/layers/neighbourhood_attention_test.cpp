@@ -1,5 +1,5 @@
-// What the generated tests leave open: which keys a query sees, ignored tokens, maps smaller than the window,
-// and an independent PyTorch layer (scripts/golden/make_dat.py).
+// Tests what the generated tests leave open: which keys a query sees, ignored tokens, maps smaller than the
+// window, and an independent PyTorch layer (scripts/golden/make_dat.py).
 #include <gtest/gtest.h>
 
 #include <algorithm>

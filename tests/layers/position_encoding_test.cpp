@@ -9,7 +9,7 @@
 namespace saccade {
 namespace {
 
-// Channel c of the encoding of a coordinate that has `half` channels.
+// Returns channel c of the encoding of a coordinate that has `half` channels.
 double sine(double coordinate, int64_t c, int64_t half, double temperature = 10000) {
   double angle =
       coordinate / std::pow(temperature, 2.0 * static_cast<double>(c / 2) / static_cast<double>(half));

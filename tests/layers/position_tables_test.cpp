@@ -1,4 +1,4 @@
-// Tables of positions resized as timm and PyTorch resize them (scripts/golden/make_position_tables.py).
+// Compares resized tables of positions with timm and PyTorch (scripts/golden/make_position_tables.py).
 #include "layers/position_tables.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ TEST(PositionTables, AreResizedAsByTimmAndPyTorch) {
     const Tensor want = golden[name + ".to"], got = row.resize(golden[name + ".from"], want.shape());
     ASSERT_EQ(got.shape(), want.shape()) << name;
     const auto a = got.to_vector<float>(), b = want.to_vector<float>();
-    // Numbers of some units; PyTorch has places and weights in f32.
+    // The values are a few units large; PyTorch has positions and weights in f32.
     for (size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], 1e-5) << name << " element " << i;
   }
 }

@@ -1,4 +1,4 @@
-// What a profiler is told: which module and which op run, and each range ends.
+// Tests what a profiler is told: which module and which op run, and that each range ends.
 #include "core/runtime/profile_range.h"
 
 #include <gtest/gtest.h>

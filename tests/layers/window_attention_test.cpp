@@ -1,4 +1,4 @@
-// What the generated tests leave open: ignored tokens, and windows that shrink with the map.
+// Tests what the generated tests leave open: ignored tokens, and windows that shrink with the map.
 #include <gtest/gtest.h>
 
 #include "layers/attention.h"

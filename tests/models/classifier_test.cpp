@@ -1,5 +1,5 @@
-// ResNet as a classifier: torchvision's names and sizes. (Its body is compared with PyTorch in
-// tests/train/golden/golden_model_test.cpp.)
+// Tests ResNet as a classifier: torchvision's names and sizes. (tests/train/golden/golden_model_test.cpp
+// compares its body with PyTorch.)
 #include <gtest/gtest.h>
 
 #include <algorithm>

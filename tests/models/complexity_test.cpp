@@ -1,4 +1,4 @@
-// The costs of docs/complexity.md against counted multiply-accumulates, over a sweep of sizes.
+// Compares the costs of docs/complexity.md with counted multiply-accumulates, over a sweep of sizes.
 #include <gtest/gtest.h>
 
 #include "layers/attention.h"
@@ -15,7 +15,7 @@ struct Problem {
   int64_t level_count() const { return levels.size(); }
 };
 
-// What one forward pass counts.
+// Returns what one forward pass counts.
 int64_t counted(const std::string& name, const Problem& p, const Args& args = {}) {
   const AttentionSpec& spec = attention_layers().find(name);
   auto layer = spec.make({p.dim, p.heads, p.level_count(), p.points, 0}, args);
@@ -83,7 +83,7 @@ TEST(Complexity, DeformableMultiHeadAttention) {
         args.set("stride", stride);
         args.set("kernel", kernel);
         args.set("groups", int64_t{4});
-        // Xia et al. 2022, section 3.2, and the bilinear readings that it leaves out: keys and bias.
+        // Xia et al. 2022, section 3.2, and the bilinear samples that it leaves out: keys and bias.
         int64_t paper = 2 * N * S * C + 2 * N * C * C + 2 * S * C * C + (kernel * kernel + 2) * S * C;
         EXPECT_EQ(counted("dmha", {N, C, M, 4, {{H, W}}}, args), paper + 4 * S * C + 4 * M * N * S);
       }
@@ -135,7 +135,7 @@ TEST(Complexity, InTheNumberOfTokens) {
   auto encoder = [](const std::string& name, int64_t side) {
     return counted(name, {side * side, 32, 4, 4, {{side, side}}});
   };
-  auto products = [&](int64_t side) {  // but the projections
+  auto products = [&](int64_t side) {  // without the projections
     return encoder("multi_head_attention", side) - 4 * side * side * 32 * 32;
   };
   for (int64_t side : {8, 16, 24}) {

@@ -1,5 +1,5 @@
-// The set criterion on predictions whose losses are known or found with plain loops. Against PyTorch's values
-// it stands in golden_model_test.cpp.
+// Tests the set criterion on predictions whose losses are known or computed with plain loops.
+// golden_model_test.cpp compares it with PyTorch's values.
 #include "models/detection/criterion.h"
 
 #include <gtest/gtest.h>
@@ -88,8 +88,8 @@ TEST(Criterion, PartsSumToTheTotal) {
 
 TEST(Criterion, KnownValues) {
   CriterionCase c = random_case(2, 2, 2, {1}, 1);
-  // Query 1 is right: logit 0 (score one half), box off by 0.1 in cx. Query 0 is far away and sure of
-  // nothing.
+  // Query 1 is right: logit 0 (score one half), box off by 0.1 in cx. Query 0 is far away and sure that
+  // nothing is there.
   c.output.layers[0].logits.value().copy_from(
       Tensor::from<float>({1, 2, 2}, std::vector<float>{-50, -50, 0, -50}));
   c.output.layers[0].boxes.value().copy_from(
@@ -100,7 +100,7 @@ TEST(Criterion, KnownValues) {
   EXPECT_NEAR(parts.at("class"), 2 * 0.25 * 0.25 * std::log(2.0), 1e-6);
   EXPECT_NEAR(parts.at("bbox"), 5 * 0.1, 1e-6);
   EXPECT_NEAR(parts.at("giou"), 2 * (1 - 1.0 / 3), 1e-5);  // half of each box overlaps; the hull is the union
-  // Divided by twice as many objects, all halve.
+  // With twice as many objects to divide by, all halve.
   StepImages step(c.targets);
   step.add({1, 1});
   EXPECT_NEAR(SetCriterion(defaults()).forward(c.output, c.targets, step).total.value().item(),
@@ -163,8 +163,8 @@ TEST(Criterion, RepeatedObjectsScaleTheDivisor) {
   EXPECT_NEAR(parts.at("giou"), 2 * (1 - 1.0 / 3), 1e-5);
 }
 
-// The denoising queries answer objects without matching, and are divided by how often each object is asked
-// for.
+// The denoising queries answer objects without matching; their losses are divided by how often each object is
+// asked for.
 TEST(Criterion, Denoising) {
   for (const char* kind : kClassLosses) {
     CriterionCase c = random_case(9, 4, 3, {1, 0}, 2);
@@ -189,7 +189,7 @@ TEST(Criterion, Denoising) {
   }
 }
 
-// The images [begin, end) of a case, with leaves of their own.
+// Returns the images [begin, end) of a case, with leaves of their own.
 CriterionCase part_of(const CriterionCase& whole, int64_t begin, int64_t end) {
   CriterionCase part;
   auto cut = [&](const Var& v) {
@@ -212,8 +212,8 @@ CriterionCase part_of(const CriterionCase& whole, int64_t begin, int64_t end) {
   return part;
 }
 
-// However the images of a step are cut into batches: losses, every part, gradients and means. 6 queries in
-// two groups and 12 proposals are fewer than some image has objects (with repeats).
+// However the images of a step are cut into batches, the losses, every part, the gradients and the means are
+// the same. 6 queries in two groups and 12 proposals are fewer than some image has objects (with repeats).
 TEST(Criterion, BatchesOfAStepAddUpToOne) {
   for (const auto& [kind, spec] : class_losses().all()) {
     SCOPED_TRACE(kind);
@@ -263,7 +263,7 @@ TEST(Criterion, BatchesOfAStepAddUpToOne) {
   }
 }
 
-// Proposals with all classes are matched by them.
+// Proposals with all classes are matched by their classes.
 TEST(Criterion, ProposalsWithClasses) {
   CriterionCase c = random_case(10, 4, 3, {2}, 1, true);
   c.output.encoder = c.output.layers[0];

@@ -1,5 +1,5 @@
-// Whole models on the GPU, or on the emulated one of an emulated build: a forward and backward pass of a tiny
-// one of each kind, in training mode, against the CPU.
+// Tests whole models on the GPU, or on the emulated one of an emulated build: a forward and backward pass of
+// a tiny model of each kind, in training mode, against the CPU.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -18,8 +18,7 @@ namespace {
 
 using Ints = std::vector<int64_t>;
 
-// Results on the CPU, by name; what a model without noise would hold back (heads and offsets that start at
-// zero) takes part too.
+// Results on the CPU, by name.
 using Results = std::vector<std::pair<std::string, Tensor>>;
 
 Tensor random(const Shape& shape, Rng& rng, double size) {
@@ -28,6 +27,7 @@ Tensor random(const Shape& shape, Rng& rng, double size) {
   return t;
 }
 
+// Adds noise, so that heads and offsets that start at zero take part, too.
 void initialize(Module& model) {
   model.initialize(3);
   Rng rng(5);
@@ -39,7 +39,7 @@ void initialize(Module& model) {
   model.set_training(true);
 }
 
-// A random projection of the outputs, its value and the gradients of the parameters.
+// Returns the outputs, and the parameters' gradients of a random projection of the outputs.
 Results backward_of(const Module& model, const std::vector<std::pair<std::string, Var>>& outputs) {
   Results results;
   Rng rng(7);
@@ -96,7 +96,7 @@ void expect_cuda_agrees(Module& model, const Run& run) {
   fmt::print("{} results, the worst at {:.2f} of the tolerance\n", want.size(), worst);
 }
 
-// In evaluation, a recording of forward(images) gives the bits of a call, also for images that came after it.
+// In evaluation a recording of forward(images) gives the bits of a call, also for images that come later.
 template <class Forward>
 void expect_recording_agrees(Module& model, const Tensor& images, const Forward& forward) {
   if (!cuda_problem().empty()) return;
@@ -265,7 +265,7 @@ TEST(CudaModels, Dino) {
   expect_detector_agrees(model, 128, 160);
 }
 
-// Windows that do not divide the map and shifted ones.
+// The windows do not divide the map, and some are shifted.
 TEST(CudaModels, Swin) {
   Args model = classifier("swin");
   Args& b = model.section("backbone");
@@ -288,7 +288,7 @@ TEST(CudaModels, Vit) {
   expect_classifier_agrees(model, {2, 40, 32, 3});  // positions of another grid
 }
 
-// Reductions that do not divide the map, and positions of another grid.
+// The reductions do not divide the map, and the positions are those of another grid.
 TEST(CudaModels, Pvt) {
   Args model = classifier("pvt");
   Args& b = model.section("backbone");
@@ -300,7 +300,7 @@ TEST(CudaModels, Pvt) {
   expect_classifier_agrees(model, {2, 40, 52, 3});
 }
 
-// Windows, shifted ones and deformed attention.
+// The stages have windows, shifted ones and deformed attention.
 TEST(CudaModels, Dat) {
   Args model = classifier("dat");
   Args& b = model.section("backbone");
@@ -314,8 +314,8 @@ TEST(CudaModels, Dat) {
   expect_classifier_agrees(model, {2, 24, 32, 3});
 }
 
-// Neighbourhoods in maps that are larger and smaller than the window,
-// and deformed attention in DAT++'s coordinates.
+// The neighbourhoods are in maps that are larger and smaller than the window; deformed attention uses DAT++'s
+// coordinates.
 TEST(CudaModels, DatPp) {
   Args model = classifier("dat_pp");
   Args& b = model.section("backbone");

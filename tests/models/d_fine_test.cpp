@@ -1,4 +1,4 @@
-// D-FINE's distributions of sides: what holds for them by their formulas. Whole models:
+// Tests D-FINE's distributions of sides: properties that follow from their formulas. Whole models:
 // tests/train/checkpoints/d_fine_transformers_test.cpp.
 #include <gtest/gtest.h>
 
@@ -32,7 +32,7 @@ TEST(DFineBins, AreSymmetricAndGrow) {
   }
 }
 
-// All of the probability in bin n says W(n), for each side its own.
+// A distribution with all probability in bin n means W(n), separately for each side.
 TEST(DFineBins, ABoxFollowsFromItsSides) {
   const BinScale bins = bins_of(4);
   const auto w = bins.values.value().to_vector<float>();
@@ -110,8 +110,8 @@ struct SideCase {
   Var loss(const LossTerm& term) const { return sum(term.sum(predicted, matched)); }
 };
 
-// The gradient of a term with respect to the sides' logits of the layers before `layers` is that of central
-// differences. The last layer teaches: it is a constant for "ddf".
+// Expects the gradient of a term with respect to the sides' logits of the layers before `layers` to equal
+// central differences. The last layer teaches: it is a constant for "ddf".
 void expect_gradient_of_differences(const char* name, int64_t layers) {
   SideCase c;
   const auto term = loss_terms().find(name).make(nullptr);

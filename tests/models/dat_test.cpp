@@ -1,6 +1,6 @@
-// DAT and DAT++ against the official parameter totals and independent PyTorch models
-// (scripts/golden/make_dat.py): logits and maps at sizes that windows divide and at sizes they do not,
-// gradients of a training step, the losses of thirty steps.
+// Tests DAT and DAT++ against the official parameter totals and independent PyTorch models
+// (scripts/golden/make_dat.py): logits and maps at sizes that windows divide and at others, gradients of a
+// training step, the losses of thirty steps.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -30,7 +30,7 @@ Args dat(const Ints& dims, const Ints& heads, const Ints& groups, const char* bl
   return model;
 }
 
-// The blocks of all sizes are those of the defaults.
+// All sizes have the default blocks.
 Args dat_pp(const Ints& dims, const Ints& heads, const Ints& groups) {
   Args model = dat(dims, heads, groups, "ND NDND NDNDNDNDNDNDNDNDND DD");
   model.section("backbone").set("type", std::string("dat_pp"));
@@ -181,7 +181,7 @@ Args small_dat_pp(const char* blocks, int64_t window) {
   return model;
 }
 
-// A golden file and its model.
+// A golden file and the model it is for.
 struct GoldenFile {
   const char* file;
   Args (*model)();
@@ -304,14 +304,14 @@ TEST(Dat, TakesOtherAttentionLayersForItsDeformableBlocks) {
     classifier->initialize(1);
     EXPECT_EQ(classifier->forward(Var(golden["even.images"])).shape(), (Shape{4, 5})) << type;
   }
-  // Switches of deformable attention: the stage's figures stay.
+  // The switches of deformable attention change nothing else in the model.
   Args model = small_model();
   Args& attention = model.section("backbone").section("attention");
   attention.set("type", std::string("dmha"));
   attention.set("offsets", false);
   attention.set("position", std::string("none"));
   auto plain = build_as<Classifier>(model, 5), full = build_as<Classifier>(small_model(), 5);
-  // Offset networks of 12 and 3 x 8 channels, tables of 6 x 6 and 3 x 3 cells.
+  // Offset networks of 12 and 8 channels, tables for maps of 6 x 6 and 3 x 3 cells.
   int64_t networks = (12 * 25 + 12 + 2 * 12 + 2 * 12) + (8 * 9 + 8 + 2 * 8 + 2 * 8);
   EXPECT_EQ(full->parameter_count() - plain->parameter_count(), networks + 3 * 11 * 11 + 6 * 5 * 5);
 }

@@ -1,4 +1,4 @@
-// Deformable DETR's official names and initial values, and wrong configurations. Parameter counts:
+// Tests Deformable DETR's official names and initial values, and wrong configurations. Parameter counts:
 // tests/train/config/recipes_test.cpp.
 #include <gtest/gtest.h>
 
@@ -51,7 +51,7 @@ TEST(DeformableDetr, StartsAsTheOfficialCode) {
   EXPECT_EQ(find("bbox_embed.1.layers.2.bias"), (std::vector<float>{0, 0, 0, 0}));
   EXPECT_EQ(find("bbox_embed.0.layers.0.weight"), find("bbox_embed.4.layers.0.weight"));
   EXPECT_EQ(find("class_embed.0.weight"), find("class_embed.5.weight"));
-  // Head 1 of 8 looks along the diagonal; its second point lies two cells away.
+  // Head 1 of 8 looks along the diagonal; its second point is two cells away.
   auto offsets = find("transformer.encoder.layers.2.self_attn.sampling_offsets.bias");
   size_t head1_level0_point1 = (1 * 4 * 4 + 1) * 2;
   EXPECT_NEAR(offsets[head1_level0_point1], 2, 1e-6);

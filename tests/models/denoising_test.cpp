@@ -1,4 +1,4 @@
-// Denoising: what the queries are made of, who sees whom, and that every batch trains.
+// Tests denoising: what the queries are made of, which queries see which, and that every batch trains.
 #include "models/detection/denoising.h"
 
 #include <gtest/gtest.h>
@@ -42,7 +42,7 @@ TEST(Denoising, GroupsByHand) {
   const std::vector<Target> targets{target_of(1, 0), target_of(2, 3), target_of(3, 1)};
   DenoisingQueries q =
       made(targets, {.queries = 10, .label_noise = 0, .box_noise = 0.5, .padding_box = 0.5f});
-  EXPECT_EQ(q.groups, 3);  // of the 3 objects of the second image
+  EXPECT_EQ(q.groups, 3);  // for the 3 objects of the second image
   EXPECT_EQ(q.size, 6);    // near and far
   ASSERT_EQ(q.labels.shape(), Shape({3, 18}));
   ASSERT_EQ(q.boxes.shape(), Shape({3, 18, 4}));
@@ -92,7 +92,7 @@ TEST(Denoising, BatchesWithoutAndWithManyObjects) {
   for (float x : crowd.boxes.to_vector<float>()) EXPECT_TRUE(x >= 0 && x <= 1) << x;
 }
 
-// Of one image's queries those of an object in a group, near and far, as (label, box).
+// Returns an image's near and far queries of an object in a group, each as (label, box).
 std::vector<double> query_of(const DenoisingQueries& q, int64_t image, int64_t group, int64_t object) {
   std::vector<double> out;
   for (int64_t query : {group * q.size + object, group * q.size + q.size / 2 + object}) {
@@ -123,7 +123,7 @@ TEST(Denoising, TheRestOfTheBatchChangesNothing) {
   EXPECT_EQ(all.size(), 4u);
 }
 
-// A label is drawn again with half the probability, and each class then is as likely.
+// A label is drawn again with half the probability, and then each class is equally likely.
 TEST(Denoising, LabelNoise) {
   std::vector<int64_t> counts(kClasses);
   Target t = target_of(1, 4000);
@@ -143,7 +143,7 @@ TEST(Denoising, WrongTargetsAreNamed) {
   EXPECT_THROW(made({t}, {.queries = 10}), Error);
 }
 
-// One query's input is changed: the outputs that change are those that see it.
+// When one query's input changes, the outputs that change are those of the queries that see it.
 TEST(Denoising, WhoSeesWhom) {
   constexpr int64_t kGroups = 3, kSize = 2, kRest = 4, kAll = kGroups * kSize + kRest, kDim = 8;
   auto layer = make_attention(Args("self"), "multi_head_attention", {.dim = kDim, .heads = 2});
@@ -171,7 +171,7 @@ TEST(Denoising, WhoSeesWhom) {
           << "query " << i << " of " << changed;
     }
   }
-  // The others do as if there were no groups.
+  // The other queries behave as if there were no groups.
   const Tensor rest = x.slice(1, kGroups * kSize, kAll).contiguous();
   auto got = before.slice(1, kGroups * kSize, kAll).contiguous().to_vector<float>();
   auto want = run(rest, {}).to_vector<float>();
@@ -271,7 +271,7 @@ TEST(Denoising, EveryBatchTrains) {
   }
 }
 
-// The matching queries do not know of the others, and outside training there are none.
+// The matching queries do not depend on the denoising queries, and outside training there are none of these.
 TEST(Denoising, LeavesTheOtherQueriesAlone) {
   const std::vector<Target> targets{target_of(1, 2), target_of(2, 5)};
   for (const NamedModel& named : kModels) {

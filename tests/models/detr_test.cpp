@@ -130,14 +130,14 @@ TEST(Detr, ExtraQueryGroupsAreForTrainingOnly) {
   model->set_training(false);
   SetOutput evaluation = set_output(*model->forward(input));
   EXPECT_EQ(evaluation.query_groups, 1);
-  // Groups do not see each other: the first one's boxes are those without the others.
+  // Groups do not see each other: the first one's boxes are the same without the others.
   auto a = training.layers[1].boxes.value().slice(1, 0, 6).to_vector<float>(),
        b = evaluation.layers[1].boxes.value().to_vector<float>();
   ASSERT_EQ(a.size(), b.size());
   for (size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 1e-6);
 }
 
-// A layer that adds positions replaces the one that keeps them apart.
+// An attention layer that adds positions replaces the one that keeps them apart.
 TEST(Detr, AnchorQueriesWithAnotherAttention) {
   Args args = small_args();
   args.section("detr").set("anchor_queries", true);
@@ -149,7 +149,7 @@ TEST(Detr, AnchorQueriesWithAnotherAttention) {
   EXPECT_EQ(values_of(*model, "query_embed.weight").size(), 6u * 4);
   NoGrad no_grad;
   Tensor images = normal_images({1, 64, 96, 3}, 4);
-  // Classes, unlike boxes, know of the anchors through positions alone.
+  // Unlike boxes, classes depend on the anchors only through the positions.
   auto logits = [&] {
     return set_output(*model->forward({.images = Var(images), .sizes = {}})).layers.back().logits.value();
   };
@@ -159,7 +159,7 @@ TEST(Detr, AnchorQueriesWithAnotherAttention) {
   EXPECT_NE(logits().to_vector<float>(), before);
 }
 
-// Without encoder layers: values that are alike tell nothing about places unless the positions are in them.
+// Without encoder layers, equal values tell nothing about places unless the positions are in them.
 TEST(Detr, PositionsInTokens) {
   for (bool in_tokens : {false, true}) {
     Args args = small_args();
@@ -177,7 +177,7 @@ TEST(Detr, PositionsInTokens) {
           .logits.value()
           .to_vector<float>();
     };
-    // As many averages of equal values, which only round differently.
+    // These are as many averages of equal values, which differ only in rounding.
     const auto narrow = logits(64), wide = logits(128);
     double largest = 0;
     for (size_t i = 0; i < narrow.size(); ++i)
@@ -186,7 +186,7 @@ TEST(Detr, PositionsInTokens) {
   }
 }
 
-// With the losses of all layers and with that of the last alone.
+// Trains with the losses of all layers and with that of the last alone.
 TEST(Detr, AnchorsLearn) {
   for (bool aux_loss : {true, false}) {
     Args args = small_args();
@@ -216,7 +216,7 @@ TEST(Detr, AttentionLayersAreNamedByTheConfiguration) {
       set_output(*model->forward({.images = Var(normal_images({1, 64, 64, 3}, 4)), .sizes = {}}));
   EXPECT_EQ(output.layers.back().logits.shape(), Shape({1, 6, 5}));  // no object is the fifth class
 
-  // The decoder's queries have no reference points, and their tokens are others.
+  // The decoder's queries have no reference points, and their tokens are different ones.
   for (auto [place, layer] : {std::pair{"decoder_cross_attention", "ms_deform_attn"},
                               {"decoder_self_attention", "deformable_attention"},
                               {"decoder_cross_attention", "window"},

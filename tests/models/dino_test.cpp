@@ -1,5 +1,5 @@
-// DINO's parameter counts, official names and initial values. Against PyTorch:
-// tests/train/golden/golden_dino_test.cpp.
+// Tests DINO's parameter counts, official names and initial values. tests/train/golden/golden_dino_test.cpp
+// compares it with PyTorch.
 #include <gtest/gtest.h>
 
 #include <set>

@@ -1,4 +1,4 @@
-// DINOv2 with and without windows. Whole models: tests/train/checkpoints/rf_detr_transformers_test.cpp.
+// Tests DINOv2 with and without windows. Whole models: tests/train/checkpoints/rf_detr_transformers_test.cpp.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -61,8 +61,8 @@ TEST(DinoV2, WindowsAreJoinedAsTheyWereCut) {
   }
 }
 
-// Without positions a block that sees all windows gives the same whatever their order;
-// windows see nothing of each other.
+// Without positions a block that sees all windows gives the same result whatever their order; windows see
+// nothing of each other.
 TEST(DinoV2, OnlyGlobalBlocksLookAcrossWindows) {
   NoGrad no_grad;
   const Tensor images = dino_images(16, 16);
@@ -135,7 +135,7 @@ TEST(DinoV2, RegistersAreReadByNobody) {
   EXPECT_THROW(build_backbone(section, {}), InputError);
 }
 
-// Under heads that want strides of 4 to 32.
+// Heads may ask for strides of 4 to 32.
 TEST(DinoV2, MayStandInForAPyramid) {
   NoGrad no_grad;
   auto maps_of = [](const std::vector<int64_t>& defaults, int64_t height, int64_t width) {

@@ -1,7 +1,7 @@
-// The set criterion on batches at the edges of what may come: denormal and huge predictions, boxes without
-// area and on the border, no objects, one class and a thousand, one query, more objects than queries. Losses
-// and gradients against PyTorch in f64 (scripts/golden/make_extreme_losses.py) where it has the loss; those
-// of the others are finite.
+// Tests the set criterion on extreme batches: denormal and huge predictions, boxes without area and on the
+// border, no objects, one class and a thousand, one query, more objects than queries. Losses and gradients
+// are compared with PyTorch in f64 (scripts/golden/make_extreme_losses.py) where it has the loss; the others
+// must be finite.
 #include <gtest/gtest.h>
 
 #include "autograd/engine.h"
@@ -14,8 +14,8 @@
 namespace saccade {
 namespace {
 
-// Where an edge is on another's or a size is 0, PyTorch's choice between two slopes is its own:
-// no golden gradients.
+// Where an edge coincides with another or a size is 0, PyTorch chooses between two slopes in its own way, so
+// there are no golden gradients.
 struct ExtremeCase {
   const char* name;
   size_t images;
@@ -54,7 +54,7 @@ struct CriterionRun {
 };
 
 CriterionRun run_criterion(const Golden& golden, const ExtremeCase& c, const std::string& kind) {
-  // The weights of criterion.py, which are the families' own.
+  // These are the weights of criterion.py, which are the families' own.
   CriterionOptions options =
       CriterionOptions::read(test::schema_criterion(kind == "softmax" ? "detr" : "deformable_detr"));
   options.class_loss = kind;

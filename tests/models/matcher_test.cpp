@@ -1,5 +1,5 @@
-// The assignment against scipy (tests/golden/matcher, scripts/golden/make_matcher.py) and the matcher against
-// an exhaustive search over naive costs.
+// Tests the assignment against scipy (tests/golden/matcher, scripts/golden/make_matcher.py) and the matcher
+// against an exhaustive search over naive costs.
 #include "models/detection/matcher.h"
 
 #include <gtest/gtest.h>
@@ -109,7 +109,7 @@ MatcherCase random_case(uint64_t seed, int64_t N, int64_t Q, int64_t K, int64_t 
   return c;
 }
 
-// The formulas of the official code, in f64.
+// Computes the official code's formulas in f64.
 double naive_cost(const MatcherCase& c, const MatcherOptions& o, int64_t n, int64_t q, int64_t t) {
   const Objects objects({c.targets[static_cast<size_t>(n)]});
   int64_t Q = c.layer.logits.dim(1), K = c.layer.logits.dim(2);
@@ -139,7 +139,7 @@ double naive_cost(const MatcherCase& c, const MatcherOptions& o, int64_t n, int6
          o.giou_cost * (both / either - (hull - either) / hull);
 }
 
-// The least cost of giving objects t, t + 1, ... of image n to free queries in [begin, end).
+// Returns the least cost of giving objects t, t + 1, ... of image n to free queries in [begin, end).
 double search(const MatcherCase& c, const MatcherOptions& o, int64_t n, int64_t t, int64_t begin, int64_t end,
               std::set<int64_t>& used) {
   if (t == static_cast<int64_t>(c.targets[static_cast<size_t>(n)].instances.size())) return 0;

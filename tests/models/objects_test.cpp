@@ -12,7 +12,7 @@ TEST(Objects, AreCentresAndSizesAsPartsOfTheirImage) {
   targets[0].frame = {43, 53};
   targets[0].instances = {{.label = 1, .box = {4, 2, 15, 14}}, {.label = 0, .box = {0, 0, 53, 43}}};
   targets[2].frame = {100, 200};
-  targets[2].height = 50, targets[2].width = 100;  // the batch was resized, which changes no part
+  targets[2].height = 50, targets[2].width = 100;  // the batch was resized, which changes no fraction
   targets[2].instances = {{.label = 7, .box = {50, 25, 150, 75}}};
   const Objects objects(targets);
   EXPECT_EQ(objects.count(), 3);

@@ -1,4 +1,4 @@
-// The choice and the coordinates of detections.
+// Tests which detections are chosen, and their coordinates.
 #include "models/detection/postprocess.h"
 
 #include <gtest/gtest.h>
@@ -45,7 +45,7 @@ std::vector<std::vector<ImageDetection>> detections(const SetOutput& output,
 TEST(Postprocess, SigmoidTakesTheBestPairs) {
   auto d = detections(output_of({0, 2, -1, 1, -3, 2}), one_target(), {.max_detections = 3}).at(0);
   ASSERT_EQ(d.size(), 3u);
-  // Equal scores go by query.
+  // Equal scores are ordered by query.
   EXPECT_EQ(d[0].query, 0);
   EXPECT_EQ(d[0].label, 1);
   EXPECT_EQ(d[1].query, 1);
@@ -57,7 +57,7 @@ TEST(Postprocess, SigmoidTakesTheBestPairs) {
   EXPECT_DOUBLE_EQ(d[0].box.x2, 150);
   EXPECT_DOUBLE_EQ(d[0].box.y2, 62.5);
   EXPECT_DOUBLE_EQ(d[1].box.x1, -50);  // not cut to the image
-  // Fewer candidates than asked for; columns after the classes are not chosen.
+  // There are fewer candidates than asked for; columns after the classes are not chosen.
   EXPECT_EQ(detections(output_of({0, 2, -1, 1, -3, 2}), one_target()).at(0).size(), 6u);
   auto two = detections(output_of({0, 2, -1, 1, -3, 2}), one_target(), {.classes = 2}).at(0);
   EXPECT_EQ(two.size(), 4u);
@@ -85,8 +85,8 @@ TEST(Postprocess, EachImageHasItsOwnPredictions) {
   EXPECT_NEAR(found[1][0].box.x1, 260, 1e-4);
 }
 
-// Boxes of 100 x 50 pixels, moved to the right by 0, 10, 20 and 60 pixels: of the first, 90,
-// 80 and 40 % are left in common.
+// Boxes of 100 x 50 pixels, moved to the right by 0, 10, 20 and 60 pixels, so that 90, 80 and 40 % of the
+// first are left in common.
 TEST(Postprocess, OverlappedDetectionsOfAClassGo) {
   SetOutput output;
   LayerPrediction p;
@@ -127,7 +127,7 @@ TEST(Postprocess, SoftmaxTakesOneClassPerQuery) {
   EXPECT_NEAR(d[1].score, std::exp(1.0) / (1 + std::exp(1.0) + std::exp(5.0)), 1e-6);
 }
 
-// Logits with ties, zeros of both signs and columns that are not chosen.
+// The logits have ties, zeros of both signs and columns that are not chosen.
 SetOutput random_output(int64_t N, int64_t Q, int64_t K) {
   Rng rng(5);
   std::vector<float> logits, boxes;
@@ -148,14 +148,14 @@ SetOutput on_gpu(const SetOutput& output) {
   return there;
 }
 
-// To the bit, with one wait of the host.
+// The results are equal to the bit, and the host waits once.
 TEST(Postprocess, TheGpuPicksWhatTheHostDoes) {
   if (!cuda_problem().empty()) GTEST_SKIP() << cuda_problem();
   const SetOutput output = random_output(2, 37, 11);
   std::vector<Target> targets = one_target();
   targets.push_back(targets[0]);
   targets[1].original_width = 333;
-  SetOutput low = output;  // rounds nothing: the logits are small integers
+  SetOutput low = output;  // bf16 rounds nothing: the logits are small integers
   low.layers[0].logits = Var(output.layers[0].logits.value().to(DType::kBF16));
   for (const char* loss : {"focal", "varifocal", "softmax"})
     for (const PostprocessOptions& options :
@@ -220,8 +220,8 @@ TEST(Postprocess, BadPredictionsNameTheImage) {
   EXPECT_THROW(detections(output_of({0, 2, -1, 1, 0, 2}), {}), Error);
 }
 
-// Beside bilinear interpolation in f64, pixel by pixel: maps of one row, one column and one cell, images that
-// fill a part of the canvas, larger and smaller than the map.
+// Compares with bilinear interpolation in f64, pixel by pixel: maps of one row, one column and one cell,
+// images that fill a part of the canvas, larger and smaller than the map.
 TEST(Postprocess, MasksAreTheInterpolatedLogitsAboveZero) {
   Rng rng(5);
   const struct {

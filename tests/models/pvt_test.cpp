@@ -1,5 +1,5 @@
-// PVT's sizes, names, first values, bad arguments, its layer's masks, and what its weights tell. (Outputs and
-// gradients: tests/train/golden/golden_vision_test.cpp.)
+// Tests PVT's sizes, names, initial values, bad arguments, its layer's masks, and what its weights tell.
+// (Outputs and gradients: tests/train/golden/golden_vision_test.cpp.)
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -134,7 +134,7 @@ TEST(Pvt, BadArgumentsNameTheField) {
     EXPECT_NE(message.find(part), std::string::npos) << part << "\n" << message;
 }
 
-// What is padding changes nothing, also where it shares a block with tokens that are none.
+// Padding changes nothing, even where it shares a block with other tokens.
 TEST(Pvt, ReductionHeedsTheMask) {
   for (int64_t reduction : {1, 2, 4}) {
     Args args;
@@ -152,7 +152,7 @@ TEST(Pvt, ReductionHeedsTheMask) {
       AttentionInput in{.query = Var(x), .key = Var(x), .value = Var(x), .levels = {{height, width}}};
       in.padding_mask = Tensor::from<int64_t>({1, height * width}, padded).to(DType::kBool);
       auto y = layer->forward(in).value().to_vector<float>();
-      std::vector<float> kept;  // of the tokens that are none
+      std::vector<float> kept;  // of the tokens that are not padding
       for (size_t i = 0; i < padded.size(); ++i)
         if (padded[i] == 0)
           kept.insert(kept.end(), y.begin() + static_cast<ptrdiff_t>(8 * i),

@@ -30,7 +30,7 @@ std::shared_ptr<Detector> tiny_model(double dropout) {
   return detector;
 }
 
-// The gradients of all parameters, and the memory that the forward pass left in use.
+// Returns the gradients of all parameters, and the memory that the forward pass left in use.
 std::pair<std::vector<float>, int64_t> gradients(bool recompute) {
   auto model = tiny_model(0.1);
   if (recompute) model->set_recompute({"encoder\\.layers"});

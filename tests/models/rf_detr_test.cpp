@@ -1,4 +1,4 @@
-// RF-DETR's groups of queries, its masks and their losses, by what must hold for them. Whole models:
+// Tests properties of RF-DETR's groups of queries, its masks and their losses. Whole models:
 // tests/train/checkpoints/rf_detr_transformers_test.cpp.
 #include <gtest/gtest.h>
 
@@ -44,7 +44,7 @@ std::shared_ptr<Detector> small_rf_detr(const std::string& type) {
   return built;
 }
 
-// In training every group is for itself; in evaluation there is the first alone, with what it predicts there.
+// In training the groups are independent; in evaluation there is only the first, with the same predictions.
 TEST(RfDetr, GroupsDoNotSeeEachOther) {
   NoGrad no_grad;
   auto model = small_rf_detr("rf_detr");
@@ -75,8 +75,7 @@ TEST(RfDetr, GroupsDoNotSeeEachOther) {
   for (size_t i = 0; i < before.size(); ++i) EXPECT_NEAR(before[i], evaluated[i], 1e-5) << i;
 }
 
-// Sides that are no multiple of patch times windows: what fills them up is padding,
-// of which boxes are independent.
+// Sides that are no multiple of patch times windows are padded, and boxes do not depend on the padding.
 TEST(RfDetr, TakesImagesOfAnySize) {
   NoGrad no_grad;
   auto model = small_rf_detr("rf_detr");

@@ -1,5 +1,5 @@
-// RT-DETR: sizes, names, initial values, the folded convolutions, the position code and wrong configurations.
-// Against transformers: tests/train/checkpoints/rt_detr_transformers_test.cpp.
+// Tests RT-DETR: sizes, names, initial values, the folded convolutions, the position code and wrong
+// configurations. tests/train/checkpoints/rt_detr_transformers_test.cpp compares it with transformers.
 #include "models/rt_detr/rt_detr.h"
 #include "models/detection/set_output.h"
 
@@ -32,7 +32,7 @@ Tensor noise(const Shape& shape, uint64_t seed) {
   return t;
 }
 
-// Statistics and affine parameters of batch norms that do something.
+// Gives batch norms statistics and affine parameters that do something.
 void shake_norms(Module& module) {
   uint64_t seed = 0;
   for (NamedTensor& t : module.named_tensors()) {
@@ -61,7 +61,7 @@ TEST(RtDetr, AFoldedBlockIsTheSameAndFollowsItsWeights) {
   EXPECT_GT(largest_difference(plain, fused), 0);  // another order of the same sums
   EXPECT_LE(largest_difference(plain, fused), 1e-5);
   EXPECT_EQ(largest_difference(fused, folded()), 0);
-  // What was kept is made again after a change.
+  // Kept weights are computed again after a change.
   for (NamedTensor& t : block.named_tensors())
     if (t.name == "bottlenecks.1.conv2.norm.weight") t.var.value().fill(2);
   Tensor changed = folded();
@@ -83,8 +83,8 @@ TEST(RtDetr, ThePositionCodeIsTransposedForRectanglesOnly) {
   }
 }
 
-// A level with fewer points is one whose other points weigh nothing;
-// offsets in boxes count in the level's own points.
+// A level with fewer points is one whose other points have no weight; offsets in boxes count the level's own
+// points.
 TEST(RtDetr, LevelsMayHaveOtherNumbersOfPoints) {
   AttentionShape shape{.dim = 8, .heads = 2, .levels = 2, .points = 2};
   Args args;
@@ -163,7 +163,7 @@ TEST(RtDetr, StartsAsTheOfficialCode) {
   EXPECT_NE(find("decoder.dec_score_head.0.weight"), find("decoder.dec_score_head.1.weight"));
 }
 
-// Any size of image; in evaluation the layers that the option says, and the last one alone predicts.
+// Images may have any size; in evaluation as many layers run as the option says, and only the last predicts.
 TEST(RtDetr, RunsAtAnySizeAndStopsEarly) {
   Args args = rt_detr_args();
   args.section("rt_detr").set("eval_layers", int64_t{2});
@@ -183,7 +183,7 @@ TEST(RtDetr, RunsAtAnySizeAndStopsEarly) {
   EXPECT_EQ(set_output(*model->forward({.images = Var(noise({1, 64, 64, 3}, 2))})).layers.size(), 3);
 }
 
-// A backbone may halve odd sizes up (convolutions with padding) or down (DAT).
+// A backbone may round halved odd sizes up (convolutions with padding) or down (DAT).
 TEST(RtDetr, JoinsMapsThatDoNotHalveEvenly) {
   HybridEncoderOptions options{.dim = 16, .attention = {.heads = 4, .ffn_dim = 16, .encoder_layers = 1}};
   HybridEncoder encoder({8, 8, 8}, options);

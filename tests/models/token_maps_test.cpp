@@ -1,5 +1,5 @@
-// Position encodings of padded maps against their formula, computed here element by element,
-// and what is kept of them.
+// Tests position encodings of padded maps against their formula, computed here element by element, and what
+// is kept of them.
 #include "models/common/token_maps.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ DetectorInput images_of(std::vector<ImageSize> sizes, int64_t height, int64_t wi
   return {.images = Var(Tensor::zeros({std::ssize(sizes), height, width, 3})), .sizes = std::move(sizes)};
 }
 
-// Channel c of the encoding of a coordinate that has `half` channels.
+// Returns channel c of the encoding of a coordinate that has `half` channels.
 double sine_channel(double coordinate, int64_t c, int64_t half, double temperature) {
   double angle =
       coordinate / std::pow(temperature, 2.0 * static_cast<double>(c / 2) / static_cast<double>(half));

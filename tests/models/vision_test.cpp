@@ -1,5 +1,5 @@
-// Swin and ViT from their arguments: sizes, costs, initial values, other attention layers in their blocks,
-// and bad arguments.
+// Tests Swin and ViT from their arguments: sizes, costs, initial values, other attention layers in their
+// blocks, and bad arguments.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -196,7 +196,7 @@ TEST(Vision, DropPathRisesFromBlockToBlock) {
   using Rates = std::vector<std::vector<double>>;
   EXPECT_EQ(drop_path_rates({2, 3}, 0.2), (Rates{{0, 0.05}, {0.1, 0.15000000000000002, 0.2}}));
   EXPECT_EQ(drop_path_rates({1}, 0.2), (Rates{{0}}));
-  // With the last block always dropped, its own weights get no gradient but zero.
+  // If the last block is always dropped, its weights get only zero gradients.
   Args args = tiny("vit");
   args.set("drop_path", 1.0);
   auto model = build_backbone(args, {});
@@ -264,7 +264,7 @@ TEST(Vision, BadArgumentsNameTheField) {
         << c.part << "\n"
         << input_error([&] { build_backbone(args, {}); });
   }
-  // A layer of windows wants a map, and ViT's tokens are none.
+  // A layer of windows needs a map, and ViT's tokens are not one.
   Args args = tiny("vit");
   args.section("attention").set("type", "window");
   EXPECT_NE(input_error([&] {

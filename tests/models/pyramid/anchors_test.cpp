@@ -1,4 +1,4 @@
-// Anchors and box deltas against numbers worked out by hand.
+// Tests anchors and box deltas against numbers worked out by hand.
 #include "models/pyramid/anchors.h"
 
 #include <gtest/gtest.h>

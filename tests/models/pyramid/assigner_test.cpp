@@ -1,4 +1,4 @@
-// Which candidates stand for which objects, and which of them are looked at.
+// Tests which candidates are assigned to which objects, and which of them are sampled.
 #include "models/pyramid/max_iou_assigner.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ TEST(MaxIouAssigner, HasTwoThresholds) {
             (std::vector<int32_t>{0, 0, kIgnored, kIgnored, kBackground, kBackground}));
   EXPECT_EQ(assign_max_iou(with_ious({0.6f, 0}), {}, options),
             (std::vector<int32_t>{kBackground, kBackground}));
-  // One threshold ignores nothing.
+  // With one threshold nothing is ignored.
   EXPECT_EQ(assign_max_iou(with_ious({0.5f, 0.49f}), kSquare, {.negative = 0.5, .low_quality = false}),
             (std::vector<int32_t>{0, kBackground}));
 }
@@ -39,14 +39,14 @@ TEST(MaxIouAssigner, GivesAnObjectItsBestCandidatesAtLeast) {
             (std::vector<int32_t>{kBackground, 0, 0}));
   EXPECT_EQ(assign_max_iou(with_ious({0.2f, 0.3f}), kSquare, {.least_quality = 0.35}),
             (std::vector<int32_t>{kBackground, kBackground}));
-  // An object that none overlaps, or that has no area, has none.
+  // An object that no candidate overlaps, or that has no area, gets none.
   for (const Corners& object : {Corners{50, 50, 60, 60}, Corners{1, 1, 1, 1}})
     EXPECT_EQ(assign_max_iou(with_ious({0.2f, 0.3f}), object, {}),
               (std::vector<int32_t>{kBackground, kBackground}));
 }
 
 TEST(MaxIouAssigner, BreaksTies) {
-  // Equal objects: the first has what it overlaps enough, but as their best the candidate goes to the last.
+  // Of equal objects the first gets what overlaps it enough, but a best candidate goes to the last.
   Corners two = kSquare;
   two.insert(two.end(), kSquare.begin(), kSquare.end());
   EXPECT_EQ(assign_max_iou(with_ious({0.9f, 0.8f}), two, {}), (std::vector<int32_t>{1, 0}));
@@ -54,7 +54,7 @@ TEST(MaxIouAssigner, BreaksTies) {
             (std::vector<int32_t>{0, 0}));
 }
 
-// The rules in plain loops, in f64 boxes of whole pixels.
+// Applies the rules in plain loops, in f64 and boxes of whole pixels.
 std::vector<int32_t> assign_plainly(const Corners& candidates, const Corners& objects,
                                     const MaxIouOptions& o) {
   auto box = [](const Corners& b, size_t i) {
@@ -117,7 +117,7 @@ TEST(Sampler, FillsWithBackground) {
   EXPECT_EQ(sizes(600, 900, {512, 0.25}), (std::pair<size_t, size_t>(128, 384)));
 }
 
-// The ones with the smallest numbers, which are looked for among few; also of so few that all are looked at.
+// The smallest numbers are taken. Of 20,003 candidates only a few are searched, of 300 all are.
 TEST(Sampler, TakesTheSmallestNumbers) {
   constexpr int64_t kImage = int64_t{1} << 40 | 5;
   for (const auto& [negatives, options] : {std::pair{20003, SamplerOptions{}}, {300, {.count = 299}}}) {
@@ -152,7 +152,7 @@ TEST(Sampler, DrawsByStepImageAndStage) {
   EXPECT_EQ(distinct.size(), first.negatives.size());
   for (int64_t at : first.negatives) EXPECT_EQ(all[static_cast<size_t>(at)], kBackground);
   for (int64_t at : first.positives) EXPECT_EQ(all[static_cast<size_t>(at)], 3);
-  // Each has its chance: of 400 draws of 128 of 300, one is in about 171, with a deviation of 10.
+  // All have the same chance: in 400 draws of 128 of 300, each is in about 171, with a deviation of 10.
   std::vector<int> times(300);
   for (int64_t image = 0; image < 400; ++image)
     for (int64_t at : draw(7, image, "rpn").positives) ++times[static_cast<size_t>(at)];

@@ -1,4 +1,4 @@
-// The feature pyramid against its equations in plain loops.
+// Tests the feature pyramid against its equations in plain loops.
 #include "models/pyramid/fpn.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ Tensor random_map(const Shape& shape, uint64_t seed) {
   return t;
 }
 
-// A convolution with padding of half its kernel, [N, H, W, C].
+// Computes a convolution with a padding of half its kernel, [N, H, W, C].
 Tensor convolved(const Tensor& x, const Fpn& fpn, const std::string& name, int64_t stride) {
   Tensor weight, bias;
   for (const NamedTensor& t : fpn.named_tensors()) {
@@ -53,7 +53,7 @@ Tensor convolved(const Tensor& x, const Fpn& fpn, const std::string& name, int64
   return y;
 }
 
-// lower += the nearest cell of upper
+// Computes lower += the nearest cell of upper.
 void add_upsampled(Tensor& lower, const Tensor& upper) {
   float* p = lower.data<float>();
   const float* u = upper.data<float>();

@@ -1,4 +1,4 @@
-// Faster and Mask R-CNN: parameter counts, names, regions on the device, sampling, masks in boxes, batches.
+// Tests Faster and Mask R-CNN: parameter counts, names, regions on the device, sampling, masks, batches.
 #include "models/rcnn/rcnn.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ std::shared_ptr<Detector> sketch_rcnn(const char* type, bool torchvision = false
   return test::build_detector(model, torchvision ? 91 : 80);
 }
 
-// mmdetection's, 80 classes, with those of the frozen stages; torchvision's, whose norms are constants.
+// mmdetection's counts, 80 classes, including frozen stages; torchvision's, whose norms are constants.
 TEST(Rcnn, HasThePublishedParameters) {
   EXPECT_EQ(sketch_rcnn("faster_rcnn")->parameter_count(), 41753056);
   EXPECT_EQ(sketch_rcnn("mask_rcnn")->parameter_count(), 44396336);
@@ -88,7 +88,7 @@ Target image_of_boxes(int64_t id, ImageSize size, const std::vector<Box>& boxes)
 TEST(RcnnSampling, TakesObjectsAndBackground) {
   const std::vector<Target> targets{image_of_boxes(7, {64, 64}, {{4, 4, 24, 24}, {40, 30, 60, 62}}),
                                     image_of_boxes(9, {64, 64}, {})};
-  // Of each image: one near the first object, two next to all, and one that is none.
+  // Per image: a box near the first object, two that overlap no object, and one that was left out.
   std::vector<float> boxes, scores;
   for (int n = 0; n < 2; ++n) {
     boxes.insert(boxes.end(), {5, 5, 25, 25, 30, 0, 40, 10, 0, 40, 20, 60, 4, 4, 24, 24});
@@ -112,7 +112,7 @@ TEST(RcnnSampling, TakesObjectsAndBackground) {
   EXPECT_NEAR(of_images[0], 1, 1e-6);
   EXPECT_NEAR(of_images[1], 1, 1e-6);
   EXPECT_NEAR(s.mask_weights[0], 1.0 / 3, 1e-6);
-  // The next stage has them where they have moved to: without the objects themselves, and cut to the image.
+  // The next stage gets the moved boxes, without the objects themselves and cut to the image.
   std::vector<float> moved = s.boxes;
   for (float& corner : moved) corner += 10;
   moved[5 * 4] = NAN;
@@ -131,7 +131,7 @@ TEST(RcnnSampling, LeavesOutAnchorsBeyondTheEdge) {
             (std::vector<int32_t>{kIgnored, kIgnored, kIgnored, 1}));
 }
 
-// The targets of masks are RoIAlign's, of the mask as a map.
+// The targets of masks are those of RoIAlign on the mask as a map.
 TEST(RcnnSampling, CutsMasksAsRoiAlignDoes) {
   const ImageSize size{50, 40};
   const std::vector<std::vector<double>> star{{5, 5, 35, 10, 20, 20, 38, 45, 3, 40, 15, 22}};
@@ -249,7 +249,7 @@ TEST_P(RcnnKinds, LossesOfBatchesAddUp) {
   }
 }
 
-// What is prepared of a target serves the step that it was prepared for, and changes no bit of the loss.
+// What is prepared for a target serves only the step it was prepared for, and changes no bit of the loss.
 TEST_P(RcnnKinds, PreparedTargetsChangeNothing) {
   ExecutionScope scope;
   execution().rng_key = 21;
@@ -338,7 +338,7 @@ INSTANTIATE_TEST_SUITE_P(All, RcnnKinds,
                          testing::Values(RcnnKindCase{"mask_rcnn", 5}, RcnnKindCase{"cascade_mask_rcnn", 11}),
                          [](const auto& p) { return std::string(p.param.type); });
 
-// With norms of the batch, which see no more rows than there are regions, and boxes of each class.
+// The heads have norms of the batch, which see as many rows as there are regions, and boxes of each class.
 TEST(Rcnn, HeadsOfConvolutionsLearn) {
   Args args = small_rcnn_args("cascade_mask_rcnn");
   Args& own = args.section("rcnn");
@@ -362,7 +362,7 @@ TEST(Rcnn, HeadsOfConvolutionsLearn) {
   }
 }
 
-// Smooth L1: half of the square over twice the limit below it, the distance less half of the limit above.
+// Smooth L1: half of the square divided by the limit below it, the distance less half of the limit above.
 TEST(RcnnLosses, AreSmoothNearZero) {
   const Var deltas = row_numbers({2, 4}, {0, 0.05f, -0.5f, 3, 0, 0, 0, -0.2f});
   const Tensor targets = Tensor::zeros({2, 4}), weights = Tensor::from<float>({2}, std::vector{1.0f, 2.0f});
@@ -390,7 +390,7 @@ TEST(Rcnn, NeverFindsTheBackgroundThatComesFirst) {
   for (const ImageDetection& d : found[0]) EXPECT_TRUE(d.label == 1 || d.label == 2) << d.label;
 }
 
-// An object of 8 pixels is none of those that anchors of 64 pixels and more stand for.
+// Anchors of 64 pixels and more are not assigned to an object of 8 pixels.
 TEST(Rcnn, AnchorsOfSeveralScalesReachFurther) {
   const std::vector<Target> targets{image_of_boxes(4, {128, 128}, {{60, 60, 68, 68}})};
   for (const bool more : {false, true}) {

@@ -1,5 +1,5 @@
-// RetinaNet's losses and detections against plain loops, and what padding and the splitting of steps do to
-// them.
+// Tests RetinaNet's losses and detections against plain loops, and how padding and the splitting of steps
+// affect them.
 #include "models/retinanet/dense_output.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ std::shared_ptr<DenseOptions> dense_options() {
   return options;
 }
 
-// Images of these sizes in a canvas, each with predictions of its own that do not depend on it.
+// Makes predictions for images of these sizes in a canvas, which do not depend on the canvas.
 DenseOutput make_output(const std::vector<ImageSize>& sizes, ImageSize canvas, uint64_t first_seed = 1) {
   DenseOutput output;
   output.options = dense_options();
@@ -79,8 +79,8 @@ std::vector<Target> make_targets(const std::vector<ImageSize>& sizes, uint64_t f
 
 const std::vector<ImageSize> kImageSizes{{64, 96}, {50, 70}, {32, 96}};
 
-// What the count of a step has assigned the loss takes, once, and for an image of this size and with these
-// objects alone.
+// The loss takes the assignments that were made when the step was counted, once, and only for an image of the
+// same size with the same objects.
 TEST(RetinaNet, AssignsAnchorsOnceAStep) {
   const std::vector<Target> targets = make_targets(kImageSizes);
   const Anchors anchors({.strides = {8, 16}});
@@ -199,7 +199,7 @@ std::vector<Target> image_of_32() {
   return {t};
 }
 
-// With a threshold of 0 everything counts but cells of the padding, as early in a training.
+// With a threshold of 0 everything counts except cells of the padding, as early in training.
 TEST(RetinaNet, WithoutAThresholdTheBestAreFound) {
   DenseOutput output = one_level();
   auto options = std::make_shared<DenseOptions>(*output.options);
@@ -234,7 +234,7 @@ TEST(RetinaNet, DetectionsAreTheBestThatDoNotOverlap) {
   const auto first_class = dense_detections(output, image_of_32(), {.classes = 1}).at(0);
   ASSERT_EQ(first_class.size(), 2U);
   for (const auto& d : first_class) EXPECT_EQ(d.label, 0);
-  // Only this many of a level.
+  // Only this many candidates per level are used.
   auto few = std::make_shared<DenseOptions>(*output.options);
   few->candidates = 2;
   output.options = few;
@@ -302,7 +302,7 @@ TEST(RetinaNet, HasThePublishedSize) {
   EXPECT_LT(model->parameter_count(true), 37968692 - 200000);  // the stem and the first stage are not trained
 }
 
-// mmdetection's training of a backbone: the norms compute as in evaluation, but their weights are trained.
+// As mmdetection trains a backbone, the norms compute as in evaluation, but their weights are trained.
 TEST(RetinaNet, KeepsTheStatisticsOfItsNorms) {
   Args args = test::schema_args("retinanet");
   Args& backbone = args.section("backbone");

@@ -1,5 +1,5 @@
-// The segmentation models' losses, sizes and wrong configurations. Against transformers:
-// tests/train/checkpoints/segmenters_test.cpp.
+// Tests the segmentation models' losses, sizes and wrong configurations.
+// tests/train/checkpoints/segmenters_test.cpp compares them with transformers.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -23,7 +23,7 @@ Tensor pixel_noise(const Shape& shape, uint64_t seed) {
   return t;
 }
 
-// A small ResNet whose norms are trained. more: further fields, as --set has them
+// A configuration with a small ResNet whose norms are trained. more: further fields, as --set has them
 Config segmenter_config(const std::string& type, const std::vector<std::string>& more = {}) {
   Config config = test::config_of(type);
   std::vector<std::string> sets{"model.backbone.blocks=1,1,1,1", "model.backbone.width=4",
@@ -106,7 +106,7 @@ TEST(Segmenter, AMapWithoutClassesTeachesNothing) {
   }
 }
 
-// Logits of a quarter of the sides, whatever these are; the auxiliary head runs in training alone.
+// Logits have a quarter of the sides, whatever these are; the auxiliary head runs only in training.
 TEST(Segmenter, TakesImagesOfAllSizes) {
   for (const char* type : {"semantic_fpn", "uper_net"}) {
     const auto model = build_segmenter(type);
@@ -124,7 +124,7 @@ TEST(Segmenter, TakesImagesOfAllSizes) {
   }
 }
 
-// In an image a channel is dropped as a whole.
+// In each image a channel is dropped as a whole.
 TEST(Segmenter, DropoutIsOfChannels) {
   ExecutionScope scope;
   execution().rng_key = 5;
@@ -133,7 +133,7 @@ TEST(Segmenter, DropoutIsOfChannels) {
   head.set_training(true);
   const Tensor x = Tensor::full({2, 6, 6, 2}, 1);
   const auto logits = head.forward({Var(x)}).value().to_vector<float>();
-  // Away from the edges all cells see the same.
+  // Away from the edges all cells have the same input.
   auto cell = [&](size_t n, size_t row, size_t column) { return logits[(n * 6 + row) * 6 + column]; };
   for (size_t n = 0; n < 2; ++n)
     for (size_t i = 1; i < 5; ++i) EXPECT_EQ(cell(n, i, 2), cell(n, 2, 2));
@@ -168,7 +168,7 @@ TEST(Segmenter, RefusesWhatDoesNotFit) {
   };
   for (const Row& row : rows)
     EXPECT_EQ(input_error([&] { build_segmenter(row.type, {row.set}); }), row.error) << row.set;
-  // The pyramid wants maps that halve; UperNet takes all.
+  // The pyramid needs maps that halve; UperNet takes all.
   const std::string dilation = "model.backbone.dilation=true";
   const Var image(pixel_noise({1, 64, 64, 3}, 1));
   EXPECT_EQ(input_error([&] { build_segmenter("semantic_fpn", {dilation})->forward(image); }),
