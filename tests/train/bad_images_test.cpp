@@ -1,4 +1,4 @@
-// Images that cannot be read, from a run's start to its end.
+// Tests images that cannot be read, from a run's start to its end.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -39,7 +39,7 @@ struct BadSet {
     const std::string bytes = read_bytes(image(id));
     write_bytes(image(id), bytes.substr(0, bytes.size() / 2));
   }
-  // Only decoding shows it.
+  // Flips a bit, which only decoding shows.
   void damage(int id) {
     std::string bytes = read_bytes(image(id));
     bytes[bytes.size() / 2] ^= 1;
@@ -68,8 +68,8 @@ TEST(BadImages, EndARunBeforeItBegins) {
   EXPECT_FALSE(std::filesystem::exists(set.folder / "run"));
 }
 
-// What was trained before it was met is saved, and with the image mended the run continues as if nothing had
-// been.
+// What was trained before the image was met is saved, and when it has been mended the run continues as if
+// nothing had happened.
 TEST(BadImages, MetInMidRunLoseNoStep) {
   BadSet set;
   ASSERT_EQ(set.train("whole"), 0);
@@ -102,7 +102,7 @@ TEST(BadImages, AreSkippedCountedAndToldWhereTheConfigurationSaysSo) {
   for (const char* part : {"skipped, 1 so far: ", "skipped, 2 so far: ", "000002.png: damaged image",
                            "000005.png: damaged image"})
     EXPECT_NE(told.find(part), std::string::npos) << part << "\n" << told;
-  // Another process that continues in the middle of an epoch makes the same weights.
+  // Another process that continues in the middle of an epoch computes the same weights.
   std::vector<std::string> half = skip;
   half.insert(half.end(), {"--max-steps", "3"});
   ASSERT_EQ(set.train("parts", half), 0);
@@ -111,7 +111,7 @@ TEST(BadImages, AreSkippedCountedAndToldWhereTheConfigurationSaysSo) {
   ASSERT_EQ(set.train("parts", half), 0);
   EXPECT_EQ(read_bytes(set.folder / "whole/checkpoints/last.safetensors"),
             read_bytes(set.folder / "parts/checkpoints/last.safetensors"));
-  // The checkpoint's configuration holds for its evaluation: bad images are left out.
+  // The checkpoint's configuration applies to its evaluation: bad images are left out.
   ASSERT_EQ(
       run_command({"eval", "--checkpoint", set.folder / "whole/checkpoints/last.safetensors", "--annotations",
                    set.annotations, "--images", set.images, "--detections", set.folder / "found.json"}),
@@ -142,7 +142,7 @@ TEST(BadImages, NamesThatLeadOutOfTheFolderNeedAFlag) {
   EXPECT_EQ(run_command(eval), 2);
   eval.emplace_back("--allow-outside");
   EXPECT_EQ(run_command(eval), 0);
-  // The run may be a stranger's: what its configuration allows does not count for a page with pictures.
+  // The run may be a stranger's, so what its configuration allows does not apply to a page with pictures.
   std::vector<std::string> report{"report", set.folder / "run"};
   EXPECT_EQ(run_command(report), 2);
   report.emplace_back("--allow-outside");

@@ -1,4 +1,4 @@
-// Classifiers: the loss with soft targets, the metrics, and what the options of their recipes mean.
+// Tests classifiers: the loss with soft targets, the metrics, and what the options of their recipes mean.
 #include "train/tasks/classification/classification.h"
 
 #include <gtest/gtest.h>
@@ -135,7 +135,7 @@ data {
   sample = augment(std::move(sample), eval, rng);
   EXPECT_EQ(sample.image.width, 48);
   EXPECT_FALSE(eval_loader(c).mix.on());
-  // A classifier has no transformer, also not by default.
+  // A classifier has no transformer, not even by default.
   EXPECT_FALSE(resolve_config(c).model().has_transformer());
 }
 

@@ -1,4 +1,4 @@
-// Runs the program. What it refuses stands in bad_inputs/.
+// Runs the program. The inputs that it refuses are in bad_inputs/.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -27,7 +27,7 @@ TEST(CliStart, HelpIsFast) {
     ASSERT_EQ(r.status, 0);
     ASSERT_NE(r.out.find("train"), std::string::npos);
   }
-  // With the shell that starts it, alongside other tests; a sanitizer's own start takes longer.
+  // The time includes the shell that starts it, next to other tests; a sanitizer's own start takes longer.
 #if !defined(__SANITIZE_ADDRESS__)
   EXPECT_LT(best, 0.1);
 #endif
@@ -62,7 +62,7 @@ TEST(CliStart, Describe) {
   EXPECT_NE(one.out.find("points       int     default 4, 1 to 64"), std::string::npos) << one.out;
   EXPECT_NE(run("describe models").out.find("rt_detr_r18  "), std::string::npos);
   EXPECT_EQ(run("describe quickstart").out, read_bytes(SACCADE_SOURCE_DIR "/configs/quickstart.textproto"));
-  // What is known of published weights comes behind the recipe, as comments.
+  // What is known about published weights follows the recipe, as comments.
   const std::string published = run("describe dfine_n").out;
   EXPECT_TRUE(published.starts_with(read_bytes(SACCADE_SOURCE_DIR "/configs/dfine_n.textproto")));
   for (const char* part :
@@ -73,7 +73,7 @@ TEST(CliStart, Describe) {
             std::string::npos);
 }
 
-// Through the real loader, model and criterion: a run that stopped and went on ends with the same bytes.
+// Through the real loader, model and criterion: a run that stopped and continued ends with the same bytes.
 TEST_F(Cli, AStoppedRunResumesToTheSameBytes) {
   std::string train =
       "train --config tiny.textproto --set schedule.type=cosine --set train.max_steps=5 --output ";
@@ -130,7 +130,7 @@ TEST_F(Cli, TrainSaysWhatItTrainsOrNothing) {
   EXPECT_EQ(quiet.out + quiet.err, "");
 }
 
-// The metrics of a file, of an evaluation and of a run's page are the same, with the same options.
+// The metrics of a file, an evaluation and a run's page are the same, with the same options.
 TEST_F(Cli, EvalScoreAndReportCountTheSame) {
   const std::string options = " --max-detections 20 --area-ranges tiny:0-150,rest:150- --json ";
   expect_works("train --config tiny.textproto --output judged --quiet");
@@ -203,7 +203,7 @@ TEST_F(Cli, PredictTakesPatternsAndChooses) {
     EXPECT_EQ(count(read_bytes(scratch() / "chosen/detections.json"), "\"file_name\""), want) << images;
   }
 
-  // Several at a time, in order, from a list with a bad one in it: what the good ones have alone.
+  // Several at a time, in order, from a list with a bad one: the good ones give what they give alone.
   write_bytes(scratch() / "names.txt", "nested/a.png\r\nnone.png\n\nnested/deeper/b.png\nnested/[c].png\n");
   expect_works(predict + "one nested/a.png nested/deeper/b.png 'nested/[c].png'");
   Result listed = run(predict + "from_list --list names.txt --batch-size 2");
@@ -233,7 +233,7 @@ TEST_F(Cli, PredictTakesPatternsAndChooses) {
     EXPECT_EQ(count(list, std::string("\"crop\": \"") + crop), 1) << list;
     EXPECT_GT(read_image(scratch() / "cut" / crop).height, 0);
   }
-  // By name and by id, which is the same class.
+  // The class is the same by name and by id.
   const std::string name =
       open_dataset({scratch() / "shapes/annotations.json", "", ""}, LabelScheme::kContiguous)
           ->class_names()
@@ -276,7 +276,7 @@ TEST_F(Cli, PrecisionAutoIsChosenWhereARunBegins) {
   EXPECT_EQ(narrow.status, 0) << narrow.err;
   EXPECT_NE(narrow.out.find("precision auto: f32, since this processor"), std::string::npos) << narrow.out;
   EXPECT_NE(read_bytes(scratch() / "auto/config.textproto").find("precision: f32"), std::string::npos);
-  // What another processor would gain by does not count where the run continues.
+  // A run that continues keeps its precision, even if another processor would gain from a different one.
   const Result resumed = run(begin.substr(1) + "auto --resume");
   EXPECT_EQ(resumed.status, 0) << resumed.err;
   EXPECT_NE(resumed.out.find("precision auto: f32, as the run began"), std::string::npos) << resumed.out;
@@ -372,7 +372,7 @@ TEST_F(CliClassifier, DataCheckReadsEveryPicture) {
   expect_works("data check --data classes");
 }
 
-// DETR goes the same ways; its decoder has no sampling points to draw.
+// DETR supports the same commands; its decoder has no sampling points to draw.
 TEST_F(Cli, DetrTrainsAndPredicts) {
   expect_works(
       "train --config tiny.textproto --output detr --set model.type=detr --set criterion.class_loss=softmax");
@@ -392,8 +392,8 @@ TEST_F(Cli, Convert) {
   EXPECT_EQ(read_bytes(scratch() / "a.safetensors"), read_bytes(scratch() / "b.safetensors"));
 }
 
-// The weights of a detector whose 91 outputs are COCO's category ids: converted, fine-tuned on other classes,
-// refused where heads do not fit.
+// The weights of a detector whose 91 outputs are COCO's category ids are converted, fine-tuned on other
+// classes, and refused where heads do not fit.
 TEST_F(Cli, OfficialWeights) {
   const std::string golden = SACCADE_SOURCE_DIR "/tests/golden/",
                     weights = golden + "eval/deformable_detr.pth";
@@ -441,7 +441,7 @@ train { max_steps: 1 }
   expect_refused(train + "refused --reinit-heads --key none", "there is no \"none\" in it");
   expect_refused("train --config official.textproto --output refused --reinit-heads", "needs --init-from");
 
-  // What a file does not say is assumed, said, and can be given.
+  // What a file does not say is assumed, reported, and can be set.
   const std::string hugging_face = golden + "transformers/single_scale.safetensors";
   expect_refused("convert " + hugging_face + " hf.safetensors", "(--set model.transformer.heads=...?)");
   r = run("convert " + hugging_face + " hf.safetensors --set model.transformer.heads=4");
@@ -460,7 +460,7 @@ train { max_steps: 1 }
                      " hf.safetensors --set model.transformer.heads=4 --annotations "
                      "shapes/annotations.json",
                  "do not fit 4 outputs");
-  // What no model here has is of no use.
+  // Tensors that no model here has are of no use.
   expect_refused("convert " + golden + "torch_files/protocol4.pth plain.safetensors",
                  "belong to no model of this program");
   expect_refused("convert " + golden + "torch_files/zip.pth plain.safetensors --key none",
@@ -491,7 +491,7 @@ TEST_F(Cli, Summary) {
       << r.out;
 }
 
-// The shells' scripts ask the program, here with the words up to the cursor.
+// The shells' completion scripts ask the program, here with the words up to the cursor.
 TEST_F(Cli, CompletesCommandsFlagsAndConfigurations) {
   const std::vector<std::array<std::string, 2>> cases = {
       {"tra", "train"},

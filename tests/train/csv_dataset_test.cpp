@@ -1,4 +1,4 @@
-// Boxes in a CSV file are read, trained on and evaluated; malformed lines stand in bad_inputs/formats.table.
+// Tests reading, training on and evaluating boxes in CSV; malformed lines are in bad_inputs/formats.table.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -36,7 +36,7 @@ TEST(CsvDataset, ReadsBoxesAndClasses) {
   EXPECT_EQ(check_dataset({.annotations = path, .images = ""}).problems.count(), 0);
 }
 
-// The same boxes in CSV and in COCO's form make the same training and the same detections.
+// The same boxes in CSV and in COCO's form give the same training and the same detections.
 TEST(CsvDataset, TrainsAndEvaluatesAsCoco) {
   TestFolder folder;
   const std::string data = folder / "data", csv = folder / "boxes.csv";
@@ -77,7 +77,7 @@ train { epochs: 0 max_steps: 5 log_every: 1 }
                            annotations, "--images", data + "/images", "--detections", run + "/found.json",
                            "--json", run + "/metrics.json"}),
               0);
-    // But for the names of the classes, which are written next to their ids.
+    // The names of the classes, which are written next to their ids, are not compared.
     detections.push_back(
         std::regex_replace(read_bytes(run + "/found.json"), std::regex(R"("category":"[^"]*",)"), ""));
     ASSERT_EQ(run_command({"score", "--annotations", annotations, "--detections", run + "/found.json"}), 0);

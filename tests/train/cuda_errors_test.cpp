@@ -1,5 +1,5 @@
-// What the program says when the GPU cannot be used. Runs the emulated `saccade` with faults of the emulated
-// GPU.
+// Tests what the program says when the GPU cannot be used. Runs the emulated `saccade` with faults of the
+// emulated GPU.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
@@ -53,7 +53,7 @@ train { max_steps: 2 }
     return {WIFEXITED(raw) ? WEXITSTATUS(raw) : 128 + WTERMSIG(raw), read_bytes(folder_ / "out.txt"),
             read_bytes(folder_ / "err.txt")};
   }
-  // One line, and nothing left behind.
+  // Expects one line, and nothing left behind.
   void expect_error(const Outcome& outcome, int status, const std::string& line) {
     EXPECT_EQ(outcome.status, status);
     EXPECT_EQ(outcome.err, "error: " + line + "\n");
@@ -90,7 +90,7 @@ TEST_F(CudaErrors, AutoIsNotTheEmulatedGpu) {
   EXPECT_EQ(outcome.out.find("precision"), std::string::npos) << outcome.out;
 }
 
-// The weights fit, a step does not: the checkpoint of the start stays.
+// The weights fit, but a step does not: the checkpoint of the start stays.
 TEST_F(CudaErrors, OutOfMemoryInAStepIsOneLineAndLeavesTheStart) {
   Outcome outcome = train("memory:1500000", "cuda");
   EXPECT_EQ(outcome.status, 1);
@@ -108,8 +108,8 @@ TEST_F(CudaErrors, OutOfMemoryInAStepIsOneLineAndLeavesTheStart) {
   EXPECT_EQ(read_bytes(folder_ / "run/metrics.jsonl"), "");
 }
 
-// An allocation in the first step's forward pass, or in its backward pass, finds nothing: the step is done
-// again, and its numbers are those of a run that had room.
+// An allocation in the first step's forward or backward pass fails: the step is repeated, and its numbers are
+// those of a run that had room.
 TEST_F(CudaErrors, AStepIsDoneAgainWhereThePoolHadNoRoom) {
   const auto weights = [&] {
     const std::string bytes = read_bytes(folder_ / "run/checkpoints/last.safetensors");
@@ -133,7 +133,7 @@ TEST_F(CudaErrors, AStepIsDoneAgainWhereThePoolHadNoRoom) {
   }
 }
 
-// CUDA has been started with two GPUs before a number is chosen: nothing can make the second one ours.
+// CUDA has been started with two GPUs before one is chosen, so nothing can make the second one ours.
 TEST_F(CudaErrors, ANumberIsTooLateInAProcessThatUsesCuda) {
   const std::pair<const char*, const char*> cases[] = {{"2", "cuda:1"}, {"2", "cuda:0"}, {"1", "cuda:1"}};
   for (const auto& [gpus, device] : cases) {

@@ -1,4 +1,4 @@
-// Training by two processes with an emulated GPU each, over the stand-in of NCCL.
+// Tests training by two processes with an emulated GPU each, over the stand-in for NCCL.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 namespace saccade {
 namespace {
 
-// Statistics of batches, denoising, random masks.
+// The model uses batch statistics, denoising and random masks.
 constexpr const char* kModel = R"(
 model {
   backbone { blocks: [1, 1, 1, 1] width: 4 frozen_batch_norm: false frozen_stages: 0 outputs: [4] }
@@ -38,7 +38,7 @@ class CudaRanks : public testing::Test {
     write_bytes(scratch() / "gpus.textproto", kModel);
     expect_works("data shapes --output gpus4 --images 4 --seed 3 --size 32");
   }
-  // Beside other tests' runs.
+  // The folder is next to those of other tests' runs.
   static fs::path run_folder(const std::string& name) { return scratch() / ("gpus_" + name); }
   static Result train(const std::string& name, const std::string& more, const std::string& variables = "") {
     return run_ranks(fmt::format(
@@ -68,11 +68,11 @@ TEST_F(CudaRanks, TwoGpusTrainAsOneAndTwiceTheSame) {
     }
   auto last = [](const char* run) { return read_bytes(run_folder(run) / "checkpoints/last.safetensors"); };
   EXPECT_EQ(last("again"), last("two"));
-  // The host waits for the matching, and for nothing of the other GPU.
+  // The host waits for the matching, but not for the other GPU.
   for (const double waits : logged_numbers(run_folder("two").string(), "host_syncs")) EXPECT_EQ(waits, 1);
 }
 
-// The host would wait for such work for ever.
+// Otherwise the host would wait for such work for ever.
 TEST_F(CudaRanks, WorkThatFailsOnTheGpuEndsTheJob) {
   const Result r =
       train("failing", "cuda --processes 2 --set train.max_steps=100000", "SACCADE_EMULATOR_NCCL_FAILS=1");

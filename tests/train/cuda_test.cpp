@@ -1,5 +1,5 @@
-// The same seed and configuration on the CPU and on the GPU, and the same checkpoint: on a machine with a
-// GPU, or on the emulated one of tests/cuda_emulator in an emulated build.
+// Tests the same seed, configuration and checkpoint on the CPU and on the GPU: on a machine with a GPU, or on
+// the emulated one of tests/cuda_emulator in an emulated build.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -68,7 +68,7 @@ precision: )" << precision << "\n";
 
   TestFolder folder_;
   std::string data_;
-  std::string trial_ = "off";  // which takes as long as two steps
+  std::string trial_ = "off";  // since the trial takes as long as two steps
 };
 
 TEST_F(CudaTraining, GivesTheLossesOfTheCpu) {
@@ -89,7 +89,7 @@ TEST_F(CudaTraining, StaysNearF32InTf32) {
   EXPECT_NE(losses_of(exact), losses_of(fast));
 }
 
-// Whether the ops that it sees must give the same bits in every run.
+// Records whether the ops that it sees must give the same bits in every run.
 struct DeterminismProbe : OpObserver {
   std::set<bool> seen;
   void observe(const Op&) override { seen.insert(execution().deterministic); }
@@ -106,7 +106,7 @@ TEST_F(CudaTraining, DeterminismIsTheConfigurations) {
   }
 }
 
-// A wait for what has happened already is none, and on a real GPU that depends on the time.
+// Waiting for what has already happened does not count, and on a real GPU that depends on the time.
 void expect_one_wait(const std::vector<double>& syncs, size_t steps) {
   ASSERT_EQ(syncs.size(), steps);
   for (double n : syncs) {
@@ -132,7 +132,7 @@ TEST_F(CudaTraining, WaitsOnceAStep) {
   }
 }
 
-// RT-DETR with denoising: the losses of the CPU, one wait a step.
+// RT-DETR with denoising has the losses of the CPU and waits once a step.
 TEST_F(CudaTraining, RtDetrGivesTheLossesOfTheCpu) {
   const std::vector<std::string> rt_detr{"--set", "model.type=rt_detr",
                                          "--set", "model.deformable_detr.box_refine=false",
@@ -148,9 +148,9 @@ TEST_F(CudaTraining, RtDetrGivesTheLossesOfTheCpu) {
   expect_one_wait(logged_numbers(run, "host_syncs"), 2);
 }
 
-// Nothing is uploaded but images, targets and scalars, and the host waits once, also where batches are padded
-// in other ways every step. The launches of a step are bounded, so that they do not creep up: by what they
-// were when the row was written.
+// Only images, targets and scalars are uploaded, and the host waits once, even if batches are padded
+// differently in every step. The launches of a step are bounded by what they were when the row was written,
+// so that they do not creep up.
 TEST_F(CudaTraining, UploadsImagesAndTargetsAlone) {
   const std::string
       small = "hidden_dim: 32 heads: 4 encoder_layers: 1 decoder_layers: 2 ffn_dim: 32 queries: 10 ",
@@ -196,7 +196,7 @@ TEST_F(CudaTraining, UploadsImagesAndTargetsAlone) {
   }
 }
 
-// Also by a run that stops and continues.
+// This holds for a run that stops and continues, too.
 TEST_F(CudaTraining, IsRepeatedToTheBit) {
   for (std::string precision : {"f32", "bf16"}) {
     std::string whole = train("whole_" + precision, "cuda", precision, 3),
@@ -210,7 +210,7 @@ TEST_F(CudaTraining, IsRepeatedToTheBit) {
   }
 }
 
-// Boxes to a hundredth of a pixel, scores to 1e-5. Scores that are nearly equal may come in another order.
+// Boxes agree to a hundredth of a pixel, scores to 1e-5. Nearly equal scores may come in another order.
 void expect_same_detections(const std::vector<Detection>& want, const std::vector<Detection>& got) {
   EXPECT_EQ(want.size(), got.size());
   for (const Detection& a : want) {
@@ -226,7 +226,7 @@ void expect_same_detections(const std::vector<Detection>& want, const std::vecto
   }
 }
 
-// The file of `saccade predict` names pictures instead of images: the digits of the name are the number.
+// The file of `saccade predict` names pictures instead of image ids: the digits of the name are the id.
 std::vector<Detection> read_predictions(const std::string& path) {
   const std::regex entry(
       R"re("file_name": "[^"0-9]*([0-9]+)[^"]*", "category_id": ([0-9]+), "bbox": \[(.*), (.*), (.*), (.*)\], "score": ([^}]*))re");

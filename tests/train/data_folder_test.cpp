@@ -1,5 +1,5 @@
-// Training, evaluation, check and convert with a folder instead of paths: the forms of one data set, and a
-// drawn validation split.
+// Tests training, evaluation, check and convert with a folder instead of paths: the forms of one data set,
+// and a drawn validation split.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -35,7 +35,7 @@ void write_to(const fs::path& path, const std::string& text) {
   write_bytes(path.string(), text);
 }
 
-// The drawn shapes as COCO, YOLO and Pascal VOC in folders of these names.
+// Writes the drawn shapes as COCO, YOLO and Pascal VOC in folders of these names.
 void make_forms(const TestFolder& dir) {
   ASSERT_EQ(run_command({"data", "shapes", "--output", dir / "drawn", "--images", "12", "--seed", "1"}), 0);
   const GroundTruth all = read_ground_truth({dir / "drawn/annotations.json", ""});
@@ -96,7 +96,7 @@ TEST(DataFolder, EveryFormTrainsToTheSameBytes) {
     ASSERT_EQ(run_command({"eval", "--checkpoint", run + "/checkpoints/last.safetensors", "--data",
                            dir / "data", "--json", run + "/metrics.json"}),
               0);
-    // But for the metrics of each class, as only COCO's list has other areas than the boxes'.
+    // Metrics of each class are not compared, as only COCO's list has other areas than the boxes'.
     detections.push_back(read_bytes(run + "/metrics.json"));
     detections.back().resize(detections.back().find("\"per_class\""));
     ASSERT_EQ(run_command({"data", "check", "--data", dir / "data"}), 0);
@@ -169,7 +169,7 @@ TEST(DataFolder, WhatIsWrongIsSaid) {
             0);
 }
 
-// A fault of the second split leaves no list of the first.
+// A fault in the second split leaves no list of the first.
 TEST(DataFolder, ListsOfSplitsAppearTogetherOrNotAtAll) {
   const std::string header = "image,class,x1,y1,x2,y2\n", good = header + "b.png,cat,1,1,9,9\n";
   std::string parts = header;
@@ -218,7 +218,7 @@ TEST(DataFolder, ReportsReplaceAndHideNothing) {
         << input_error([&] { run_data_report(arguments); });
     EXPECT_TRUE(read_bytes(list) == listed && !fs::exists(page)) << error;
   }
-  for (int time = 0; time < 2; ++time)  // its own page may be replaced
+  for (int time = 0; time < 2; ++time)  // the program's own page may be replaced
     EXPECT_EQ(run_command({"data", "report", "--data", dir / "set", "--output", dir / "set/page.html"}), 0);
 }
 

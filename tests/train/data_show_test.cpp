@@ -1,4 +1,4 @@
-// saccade data show draws what training is given.
+// Tests that saccade data show draws what training gets.
 #include <gtest/gtest.h>
 
 #include <filesystem>

@@ -25,7 +25,7 @@ TEST_P(Eval, DetectsWhatPyTorchDetects) {
   if (!std::filesystem::is_directory(kImages)) GTEST_SKIP() << kImages << " is not there";
   TestFolder folder;
   const std::string kind = GetParam(), checkpoint = folder / "x.safetensors";
-  // Nothing but the file: 91 outputs are COCO's category ids.
+  // Only the file is given: 91 outputs are COCO's category ids.
   ASSERT_EQ(run_convert({.input = kGolden + kind + ".pth", .output = checkpoint}), 0);
   CheckpointInfo info = read_checkpoint_info(SafetensorsReader(checkpoint));
   ASSERT_EQ(info.class_names.size(), 91u);

@@ -1,5 +1,5 @@
-// The sum of all ranks' gradients, with a second rank whose gradients are always three times those of this
-// one.
+// Tests the sum of all ranks' gradients, with a second rank whose gradients are always three times those of
+// this one.
 #include "train/optimizers/gradient_sum.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr float kOfBoth = 4;
 
-// Sums are taken when they begin, and there after wait().
+// Sums are taken when they begin, and are available after wait().
 class TwoRanks final : public ProcessGroup {
  public:
   const Ranks& ranks() const override { return ranks_; }
@@ -89,14 +89,14 @@ TEST(GradientSum, AParameterThatNoRankUsesHasNoGradient) {
   expect_grad(used, kOfBoth);
   expect_grad(elsewhere, 0);  // this rank's part of it
   EXPECT_FALSE(nowhere.grad().defined());
-  // What is left of the last step is no gradient.
+  // What is left from the last step is not taken for a gradient.
   for (Var v : {used, elsewhere}) v.clear_grad();
   ranks_sum.backward_and_start(sum(elsewhere));
   ranks_sum.finish(losses, "");
   expect_grad(used, 0);
 }
 
-// In batches that are added up, by parameters that are used once, twice, and as two inputs of one op.
+// Batches are added up; parameters are used once, twice, and as two inputs of one op.
 TEST(GradientSum, GradientsAreMadeInTheirBlocks) {
   TwoRanks group;
   auto values = [](const Shape& shape) {

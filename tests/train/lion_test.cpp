@@ -1,5 +1,5 @@
-// The optimizer of docs/extending.md, built from its text (see CMakeLists.txt): its arithmetic against an
-// independent one in f64, and a run that is killed and resumed.
+// Tests the optimizer of docs/extending.md, built from its text (see CMakeLists.txt): its arithmetic against
+// an independent one in f64, and a run that is killed and resumed.
 #include <gtest/gtest.h>
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
-// The optimizer against PyTorch's (tests/golden/optimizer, made by scripts/golden/make_optimizer.py),
-// schedules, EMA.
+// Tests the optimizer against PyTorch's (tests/golden/optimizer, made by scripts/golden/make_optimizer.py),
+// schedules, and EMA.
 #include "train/optimizers/optimizer.h"
 #include "train/config/config.h"
 
@@ -34,7 +34,7 @@ config::Schedule schedule_of(const std::string& text) {
   return parse_config("schedule { " + text + " }", "F").schedule();
 }
 
-// The last group comes too late to apply.
+// The last group never applies, since earlier ones match first.
 config::Optimizer golden_options(const std::string& type) {
   config::Optimizer o = optimizer_of(
       "learning_rate: 2e-2 weight_decay: 1e-2 clip_norm: 0.5 group { regex: \"^backbone\\\\.\" lr_mult: 0.1 } "
@@ -124,21 +124,21 @@ TEST(Optimizer, NonFiniteGradientChangesNothing) {
   EXPECT_FALSE(std::isfinite(*optimizer.step(1).data<double>()));
   EXPECT_EQ(p.value().to_vector<float>(), std::vector<float>(3, 1.0f));
   EXPECT_TRUE(optimizer.state().empty());
-  // Nor does a loss that is not finite, whatever its gradient.
+  // A loss that is not finite changes nothing either, whatever its gradient.
   p.set_grad(Tensor::full({3}, 1));
   std::vector<Tensor> losses{Tensor::full({1}, 2), Tensor::full({2}, INFINITY)};
   EXPECT_FALSE(std::isfinite(*optimizer.step(1, losses).data<double>()));
   EXPECT_EQ(p.value().to_vector<float>(), std::vector<float>(3, 1.0f));
   EXPECT_TRUE(optimizer.state().empty());
-  // The step after is the first.
+  // The next step counts as the first.
   losses.pop_back();
   EXPECT_FLOAT_EQ(static_cast<float>(*optimizer.step(1, losses).data<double>()), std::sqrt(3.0f));
   EXPECT_EQ(optimizer.state().back().second.item(), 1);
   EXPECT_LT(p.value().to_vector<float>()[0], 1.0f);
 }
 
-// An op that has saved a tensor sees by its version that it was changed;
-// averages and state are tensors like others.
+// An op that has saved a tensor sees by its version that it was changed. This holds for averages and state,
+// too.
 TEST(Optimizer, ChangesTheVersionsOfAllItWrites) {
   kernels::OptimizerItem item{
       Tensor::full({3}, 1), Tensor::full({3}, 1), {Tensor::zeros({3}), Tensor::zeros({3})}, 0.1};
@@ -175,7 +175,7 @@ TEST(Optimizer, GroupsFreezeAndComplain) {
             std::string::npos);
 }
 
-// Each layer before the last one of its group learns by the factor more slowly.
+// Each layer before the last one of its group has a rate that is smaller by the factor.
 TEST(Optimizer, RatesFallFromLayerToLayer) {
   std::vector<Var> vars;
   std::vector<NamedTensor> params;
@@ -247,8 +247,8 @@ TEST(Schedule, Curves) {
             std::string::npos);
 }
 
-// DEIM's of 60 epochs with 100 steps each: warm-up by squares over 2000 steps, flat to epoch 34,
-// down to half at 58.
+// DEIM's schedule of 60 epochs with 100 steps each: quadratic warm-up over 2000 steps, flat to epoch 34, down
+// to half at 58.
 TEST(Schedule, FlatThenCosineThenConstant) {
   const config::Schedule o = schedule_of(
       "type: \"flat_cosine\" warmup_steps: 2000 final_ratio: 0.5 flat_epochs: 34 end_epochs: 2 "
@@ -313,7 +313,7 @@ TEST(Ema, AStoredTensorMustFit) {
   EXPECT_EQ(to.to_vector<float>(), std::vector<float>(6, 4));
 }
 
-// A parameter's average follows its step, in the optimizer's kernel or behind it; a buffer's follows too.
+// A parameter's average follows its step, in the optimizer's kernel or after it; so does a buffer's.
 TEST(Ema, FollowsTheOptimizer) {
   for (const char* type : {"adamw", "sgd"}) {
     TwoTensors model;
@@ -332,7 +332,7 @@ TEST(Ema, FollowsTheOptimizer) {
   }
 }
 
-// The trained parameters and each moment are in one block, and keep their values on the way.
+// The trained parameters are in one block, as is each moment, and keep their values.
 TEST(Optimizer, KeepsItsTensorsTogether) {
   Var a(Tensor::from(Shape{3}, std::vector<float>{1, 2, 3}), true), b(Tensor::full({2, 2}, 4), true);
   Optimizer optimizer({{"a", a}, {"b", b}}, config::Optimizer());

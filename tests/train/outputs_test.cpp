@@ -1,6 +1,6 @@
-// Files, streams and messages of the commands: what they open and write, what they leave alone, how they end
-// when a stream is closed, full or cut, and what they print of names that hold anything. A case is a shell
-// script in which $S is the program.
+// Tests files, streams and messages of the commands: what they open and write, what they leave alone, how
+// they end when a stream is closed, full or cut, and what they print for names with any characters. A case is
+// a shell script in which $S is the program.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -71,7 +71,7 @@ TEST_F(Outputs, StreamsThatAreClosedFullOrCutEndInOneLine) {
   cases.push_back({"{ until [ -e gone ]; do sleep 0.01; done; " + kScore +
                        "; echo $? >&3; } 3>rc | { exec <&-; : >gone; }",
                    0, "standard output: Broken pipe", "[ $(cat rc) = 1 ]"});
-  // No file gets the number of a stream: what is printed would be written into it.
+  // No file may get the number of a stream, or what is printed would be written into it.
   cases.push_back({kTrain + "closed <&- >&- 2>&-", 1, "",
                    "! grep -v '^{\"type\"' closed/metrics.jsonl && [ -s closed/metrics.jsonl ]"});
   cases.push_back({kScore + "--json f.json <&- >&-", 1, closed, "cmp f.json figures.json"});
@@ -159,7 +159,7 @@ TEST_F(Outputs, MessagesHoldNoControlCharacters) {
       {kPredict + "out " + name, 2, shown, "! [ -e out ]"},
       {"printf 'seed: 1 \\033[2J\\001' >esc.textproto; $S summary --config esc.textproto", 2,
        "esc.textproto:1:"},
-      // Printed as results and notes.
+      // The name is printed as a result and in notes.
       {"cp " + image_ + " " + name + ".png; " + kPredict + name + " " + name + ".png", 0, "",
        "[ -s " + name + "/detections.json ]"},
       {"sed 's/circle/\\\\u001b[31m\\\\nerror:/' shapes/annotations.json >esc.json; $S score --per-class --annotations esc.json "
@@ -171,7 +171,7 @@ TEST_F(Outputs, MessagesHoldNoControlCharacters) {
   });
 }
 
-// One bad file among many is said and left out; the exit status tells of it.
+// One bad file among many is reported and left out, and the exit status shows it.
 TEST_F(Outputs, PredictGoesOnAfterABadFile) {
   ASSERT_EQ(
       run_script(
@@ -191,12 +191,12 @@ TEST_F(Outputs, PredictGoesOnAfterABadFile) {
   EXPECT_NE(r.out.find("mixed: left out: 1 sub-folder, 1 file that is not called an image"),
             std::string::npos)
       << r.out;
-  // The same results as without the bad ones.
+  // The results are the same as without the bad ones.
   check({{kPredict + "good_out shapes/images", 0, "", "diff -r good_out mixed_out"},
          {kPredict + "pair '[a,b]'", 0, "", "[ -s pair/a.png ]"},
          {kPredict + "pair2 mixed/below " + image_, 2, "mixed/below: no images in this folder",
           "[ -s pair2/detections.json ]"},
-         // Nothing new to list, and the old list would be that of other images.
+         // There is nothing new to list, and the old list would be that of other images.
          {kPredict + "pair2 mixed/cut.png", 2,
           "mixed/cut.png: ", "! [ -e pair2/detections.json ] && [ -n \"$(ls pair2)\" ]"}});
 }
@@ -204,15 +204,15 @@ TEST_F(Outputs, PredictGoesOnAfterABadFile) {
 TEST_F(Outputs, PredictLeavesTheFilesOfOthersAlone) {
   const std::string longest(251, 'y');
   check({
-      // Into the folder of its images.
+      // The output goes into the folder of its images.
       {"mkdir pics; cp " + image_ + " pics/photo.png; " + kPredict + "pics pics/photo.png", 0, "",
        "cmp " + image_ + " pics/photo.png && [ -s pics/photo_2.png ]"},
-      // Again: a picture of its own is replaced.
+      // Repeated: its own picture is replaced.
       {"cp pics/photo_2.png first.png; chmod 600 pics/photo_2.png pics/detections.json; " + kPredict +
            "pics pics/photo.png",
        0, "",
        "cmp first.png pics/photo_2.png && [ $(stat -c %a pics/photo_2.png) = 600 ] && [ $(stat -c %a pics/detections.json) = 600 ] && ! [ -e pics/photo_3.png ]"},
-      // Its own picture as an input stays too.
+      // Its own picture as an input stays, too.
       {kPredict + "pics pics/photo_2.png", 0, "",
        "cmp first.png pics/photo_2.png && [ -s pics/photo_2_2.png ]"},
       {"cp " + image_ + " a.png; mkdir used; echo mine >used/a.png; " + kPredict +
@@ -228,13 +228,13 @@ TEST_F(Outputs, PredictLeavesTheFilesOfOthersAlone) {
        "listed/detections.json: already exists and is not from saccade predict",
        "cmp d.json listed/detections.json && ! [ -e listed/a.png ]"},
       {kPredict + "tiny.textproto a.png", 2, "tiny.textproto: is a file, expected a folder"},
-      // A folder that looks like the one in which another process with this number makes its pictures.
+      // The folder looks like the one in which another process with this number makes its pictures.
       {"mkdir shared; sh -c 'mkdir shared/.predict-$$ shared/.predict-$$-0; echo mine >shared/.predict-$$-0/mine; exec \"$0\" predict "
        "--threshold 0 --checkpoint " +
            kCheckpoint + " --output shared a.png' \"$S\"",
        0, "",
        "[ $(cat shared/.predict-*-0/mine) = mine ] && [ -s shared/a.png ] && ! ls -d shared/.predict-*-1"},
-      // Names as long as they may be, and names that are not UTF-8.
+      // Names are as long as allowed, or not UTF-8.
       {"cp a.png " + longest + ".png; " + kPredict + "long " + longest + ".png", 0, "",
        "[ -s long/" + longest + ".png ]"},
       {"cp a.png " + longest + "zzzz; " + kPredict + "long2 " + longest + "zzzz", 0, "",
@@ -244,7 +244,7 @@ TEST_F(Outputs, PredictLeavesTheFilesOfOthersAlone) {
   });
 }
 
-// A hidden file of an earlier program in a run is made again, not written through.
+// A hidden file of an earlier program in a run is created again, not written through.
 TEST_F(Outputs, HiddenLinksInARunLeadNowhere) {
   check(
       {{"cp -r run mined; echo precious >mine; for name in last.safetensors.tmp-next previous.safetensors.tmp-link; do ln -s "
@@ -252,7 +252,7 @@ TEST_F(Outputs, HiddenLinksInARunLeadNowhere) {
         0, "", "[ $(cat mine) = precious ] && [ -f mined/checkpoints/last.safetensors ]"}});
 }
 
-// The program with a pipe as its stdin, which stays open; ends it by a signal when `path` is there.
+// Runs the program with a pipe as its stdin, which stays open; ends it by a signal when `path` is there.
 int status_after_signal(const std::vector<std::string>& arguments, int signal, const fs::path& path) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return -1;
@@ -278,7 +278,7 @@ int status_after_signal(const std::vector<std::string>& arguments, int signal, c
   return WIFSIGNALED(status) ? WTERMSIG(status) : -1;
 }
 
-// The pictures come as they are made, whole ones; the list at the end.
+// Whole pictures appear as they are made; the list comes at the end.
 TEST_F(Outputs, AKilledPredictLeavesWholePictures) {
   const std::string picture = fs::path(image_).stem().string() + ".png";
   ASSERT_EQ(run_script(kPredict + "ended " + image_).status, 0);
@@ -300,8 +300,8 @@ TEST_F(Outputs, AKilledPredictLeavesWholePictures) {
     }
 }
 
-// A large image in tiles: every object once (tests/train/tiles_test.cpp),
-// the same every time and with other batches.
+// Every object in a large image is found once with tiles (tests/train/inference/tiles_test.cpp), with the
+// same result every time and with other batches.
 TEST_F(Outputs, PredictSeesTiles) {
   const std::string tiles = kPredict + "tiled --tile 32 " + image_;
   check({{tiles, 0, "", "[ -s tiled/" + fs::path(image_).stem().string() + ".png ]"},
@@ -321,7 +321,7 @@ TEST_F(Outputs, IgnoredSignalsAndSizeLimitsEndInOrder) {
           "! [ -e s3 ]"}});
 }
 
-// Permissions that root does not know.
+// Root is not bound by these permissions.
 TEST_F(Outputs, PermissionsThatLackAreOneLine) {
   if (::geteuid() == 0) GTEST_SKIP() << "root may do everything";
   ASSERT_EQ(run_script("mkdir hidden fixed_folder; cp " + kCheckpoint +

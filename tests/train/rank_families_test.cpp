@@ -1,6 +1,6 @@
-// Models of every family by 1, 2 and 4 processes: the same losses. SACCADE_RANK_STEPS in the environment
-// trains longer, from SACCADE_RANK_SEED, and prints the differences, for the table of docs/scaling.md
-// (scripts/experiments/rank_curves.sh).
+// Models of every family are trained by 1, 2 and 4 processes, with the same losses. SACCADE_RANK_STEPS in the
+// environment trains longer, from SACCADE_RANK_SEED, and prints the differences, for the table of
+// docs/scaling.md (scripts/experiments/rank_curves.sh).
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ struct RankFamily {
   const char* name;
   std::string model;
   bool is_classifier = false;
-  bool is_for_long_runs = false;  // another one has its parts
+  bool is_for_long_runs = false;  // another family has its parts
 };
 void PrintTo(const RankFamily& family, std::ostream* out) { *out << family.name; }
 
@@ -63,7 +63,7 @@ const RankFamily kFamilies[] = {
     {"rf_detr", "type: \"rf_detr\" " + kDinoV2Backbone + "} transformer { extra_query_groups: 2 " +
                     kFewLayers + "} lw_detr { cross_heads: 4 projector_blocks: 1 }"},
     {"retinanet", "type: \"retinanet\" " + kResnetBackbone + "} retinanet { channels: 16 tower_layers: 1 }"},
-    // Norms in its heads, of the regions of all processes.
+    // The norms in its heads are over the regions of all processes.
     {"cascade_mask_rcnn",
      "type: \"cascade_mask_rcnn\" " + kResnetBackbone +
          "} rcnn { channels: 16 head_dim: 16 mask_channels: 8 mask_layers: 1 samples: 32 "
@@ -98,8 +98,8 @@ std::string config_of(const RankFamily& family, int steps, const std::string& se
       seed, steps);
 }
 
-// As in photographs. In drawn images whole backgrounds are of one colour,
-// and all their cells cross a ReLU's zero at once.
+// Adds grain as in photographs. In drawn images whole backgrounds have one colour, so that all their cells
+// cross a ReLU's zero at once.
 void add_grain(const fs::path& file) {
   Image image = read_image(file);
   std::mt19937 random(static_cast<unsigned>(hash_name(file.filename().string())));
@@ -156,7 +156,7 @@ TEST_P(RankFamilies, AnyNumberOfRanksGivesTheLossesOfOne) {
   if (text) fmt::print("{}\n", row);
 }
 
-// Of a normal run, of one with a sanitizer, and of a long one.
+// Returns the families of a normal run, of one with a sanitizer, or of a long one.
 std::vector<RankFamily> chosen_families() {
   std::vector<RankFamily> out;
   for (const RankFamily& family : kFamilies)

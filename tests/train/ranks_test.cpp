@@ -1,4 +1,4 @@
-// Training by several processes over Open MPI: the same as by one, and what happens when one of them fails.
+// Tests training by several processes over Open MPI: the same as by one, and failures of one of them.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 namespace saccade {
 namespace {
 
-// Random masks, statistics of batches and denoising.
+// The model uses random masks, batch statistics and denoising.
 constexpr const char* kModel = R"(
 model {
   backbone { blocks: [1, 1, 1, 1] width: 8 frozen_batch_norm: false frozen_stages: 0 outputs: [3, 4] }
@@ -93,7 +93,7 @@ TEST_F(RankTraining, ImagesWithoutObjectsAreAsInOneProcess) {
   expect_same_curves("one_empty", "two_empty", 1e-5, {"loss", "gradient_norm", "class_error"});
 }
 
-// Each divides by something of its own: objects, the weights of all queries, qualities.
+// Each loss divides by something different: objects, the weights of all queries, qualities.
 TEST_F(RankTraining, ClassLossesAreThoseOfOneProcess) {
   for (const std::string kind : {"softmax", "varifocal"}) {
     const std::string set = fmt::format(
@@ -113,7 +113,7 @@ TEST_F(RankTraining, EveryRankHasAnImageOfEveryBatch) {
   }
 }
 
-// Rank 0 prints, whoever has read the file.
+// Rank 0 prints the message, whichever rank has read the file.
 TEST_F(RankTraining, ImagesThatAnyRankSkipsAreToldOnce) {
   ASSERT_EQ(
       run_script(
@@ -143,8 +143,8 @@ TEST_F(RankTraining, TheCommandThatContinuesHasTheFlagsThatTheUserGave) {
             std::string::npos);
 }
 
-// The process of rank 1 of the run gets a signal after its first step.
-// Prints the seconds from then to the end.
+// The process of rank 1 of the run gets a signal after its first step. Prints the seconds from then to the
+// end.
 constexpr const char* kSignalRankOne = R"(
 OMP_NUM_THREADS=1 SACCADE_RANK_TIMEOUT=5 timeout -k 5 60 "$S" train --config ranks.textproto --output {0} --processes 2 --quiet \
   --set train.max_steps=1000000 --set train.eval_every_epochs=0 &
@@ -176,8 +176,8 @@ TEST_F(RankTraining, EndsWhenARankIsKilledOrHangsAndGoesOn) {
   expect_trains("run_KILL", 2, "--resume");
 }
 
-// As one process does: it trains to its end, and the exit status tells.
-// mpirun itself would end with the pipe.
+// As with one process, it trains to its end, and the exit status tells. mpirun itself would end with the
+// pipe.
 TEST_F(RankTraining, TrainsOnWhenNobodyReadsItsOutput) {
   const std::string command =
       "OMP_NUM_THREADS=1 timeout -k 5 60 \"$S\" train --config ranks.textproto --processes 2 --set train.max_steps=40 "
@@ -190,7 +190,7 @@ TEST_F(RankTraining, TrainsOnWhenNobodyReadsItsOutput) {
   EXPECT_EQ(last_of("to_pipe"), last_of("to_full"));
 }
 
-// Of a wrapper that starts one process only.
+// A wrapper may start only one process.
 TEST_F(RankTraining, AnMpirunThatStartsTooFewIsRefused) {
   const Result r = run_ranks(
       "mkdir bin; printf '#!/bin/sh\\nshift 2; exec \"$@\"\\n' >bin/mpirun; chmod +x bin/mpirun; "
@@ -199,7 +199,7 @@ TEST_F(RankTraining, AnMpirunThatStartsTooFewIsRefused) {
   EXPECT_NE(r.err.find("--processes 2: mpirun has started a group of 1"), std::string::npos) << r.err;
 }
 
-// A run that the script interrupts when a file says that it has come far enough.
+// The script interrupts a run when a file shows that it has come far enough.
 constexpr const char* kInterrupt = R"sh(
 OMP_NUM_THREADS=1 timeout -k 5 60 "$S" train --config ranks.textproto --output {0} --processes 2 --quiet {1} &
 launcher=$(pgrep -P $!)
@@ -222,7 +222,7 @@ TEST_F(RankTraining, CtrlCOnTheLauncherEndsTheRunAfterAStep) {
   EXPECT_TRUE(fs::exists(scratch() / "stopped_by_user/checkpoints/last.safetensors"));
 }
 
-// They would train on with nobody to stop them.
+// Otherwise they would train on with nobody to stop them.
 TEST_F(RankTraining, AKilledLauncherTakesItsProcessesAlong) {
   const Result r = run_ranks(fmt::format(
       kInterrupt, "without_launcher", "--set train.max_steps=1000000 --set train.eval_every_epochs=0", 1,
@@ -233,7 +233,7 @@ TEST_F(RankTraining, AKilledLauncherTakesItsProcessesAlong) {
   EXPECT_TRUE(fs::exists(scratch() / "without_launcher/checkpoints/last.safetensors"));
 }
 
-// Also where the ranks do nothing any more.
+// This works even if the ranks no longer do anything.
 TEST_F(RankTraining, ASecondCtrlCEndsAllProcesses) {
   const Result r = run_ranks(fmt::format(
       kInterrupt, "stopped_at_once", "--set train.max_steps=1000000 --set train.eval_every_epochs=0", 1,
@@ -243,8 +243,8 @@ TEST_F(RankTraining, ASecondCtrlCEndsAllProcesses) {
   EXPECT_EQ(read_bytes(scratch() / "left"), "");
 }
 
-// The evaluation is that of the resumed run; images of 3,000 pixels make it last long after the signal,
-// on a slow machine too.
+// The evaluation is that of the resumed run; images of 3,000 pixels make it last long after the signal, even
+// on a slow machine.
 TEST_F(RankTraining, ASignalDuringAnEvaluationIsOneOfAllRanks) {
   const std::string set =
       "--set data.batch_size=2 --set data.val_height=3000 --set data.val_width=3000 --set train.max_steps=3 "
@@ -261,7 +261,7 @@ TEST_F(RankTraining, ASignalDuringAnEvaluationIsOneOfAllRanks) {
 constexpr const char* kAsRoot =
     "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMP_NUM_THREADS=1\n";
 
-// The file system of rank 0 takes no checkpoint.
+// The file system of rank 0 accepts no checkpoint.
 TEST_F(RankTraining, AFullDiskOfTheWriterEndsAllRanks) {
   const Result r = run_ranks(
       std::string(kAsRoot) +
@@ -269,7 +269,7 @@ TEST_F(RankTraining, AFullDiskOfTheWriterEndsAllRanks) {
       "OMPI_MCA_btl=self,tcp OMPI_MCA_btl_tcp_if_include=lo timeout -k 5 60 mpirun --oversubscribe -n 1 sh -c \"ulimit -f 8; exec \\\"$S\\\" $T\" : "
       "-n 1 \"$S\" $T");
   EXPECT_EQ(r.status, 1) << r.err;
-  // mpirun tells of the other rank's end, at times before it passes this line on.
+  // mpirun reports the other rank's end, at times before it passes this line on.
   EXPECT_NE(("\n" + r.err).find("\nerror: full/"), std::string::npos) << r.err;
   EXPECT_NE(r.err.find("File too large"), std::string::npos) << r.err;
 }
@@ -285,7 +285,7 @@ TEST_F(RankTraining, RefusesARankWithAnotherConfiguration) {
   EXPECT_FALSE(fs::exists(scratch() / "unequal/checkpoints"));
 }
 
-// No rank is named.
+// The message names no rank.
 TEST_F(RankTraining, AMistakeOfAllRanksIsOneLine) {
   const Result r = train("mistake", 2, "--set optimizer.learning_rate=-1");
   EXPECT_EQ(r.status, 2) << r.err;

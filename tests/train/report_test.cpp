@@ -1,5 +1,5 @@
-// saccade report: its metrics against pycocotools and scikit-learn (scripts/golden/data/make_report.py),
-// and its page.
+// Tests saccade report: its metrics against pycocotools and scikit-learn
+// (scripts/golden/data/make_report.py), and its page.
 #include <gtest/gtest.h>
 #include <simdjson.h>
 
@@ -113,7 +113,7 @@ TEST(Report, MetricsOfSeveralStartsAreRead) {
               "{\"type\": \"eval\", \"step\": 3, \"AP\": 0.6");
   const RunMetrics m = read_run_metrics(dir / "m.jsonl");
   EXPECT_EQ(m.seconds, 26);
-  EXPECT_EQ(m.resumed, std::vector<double>{2});  // by the clock alone, as of runs that have no start_step
+  EXPECT_EQ(m.resumed, std::vector<double>{2});  // by the clock alone, as for runs without start_step
   EXPECT_EQ(m.train.at("loss").size(), 2u);
   EXPECT_EQ(m.eval.at("AP").back().y, 0.5);
   auto page_of = [](const RunMetrics& metrics) {
@@ -149,7 +149,7 @@ optimizer { group { regex: "backbone" lr_mult: 0.1 } }
 train { max_steps: 3 log_every: 1 }
 )";
 
-// However late the first line of a later start comes.
+// This holds however late the first line of a later start comes.
 TEST(Report, StartsAreToldApartByTheirStep) {
   TestFolder dir;
   write_bytes(dir / "m.jsonl",
@@ -194,9 +194,9 @@ TEST(Report, PageOfADetectorHoldsItsFigures) {
     EXPECT_NE(page.find(part), std::string::npos) << part;
   for (const char* part : {"<script>1", "http:", "https:"})
     EXPECT_EQ(page.find(part), std::string::npos) << part;
-  EXPECT_EQ(page.find("<script"), page.rfind("<script"));  // that of the page
+  EXPECT_EQ(page.find("<script"), page.rfind("<script"));  // the page's own
 
-  // The same from a file of the detections; the same bytes from the same files.
+  // A file of the detections gives the same; the same files give the same bytes.
   const std::string best = run + "/checkpoints/best.safetensors";
   ASSERT_EQ(run_command({"eval", "--checkpoint", best, "--annotations", dir / "set/annotations.json",
                          "--images", dir / "set/images", "--detections", dir / "d.json"}),
@@ -208,7 +208,7 @@ TEST(Report, PageOfADetectorHoldsItsFigures) {
   ASSERT_EQ(run_command({"report", run, "--output", dir / "r3.html"}), 0);
   EXPECT_EQ(read_bytes(dir / "r3.html"), page);
 
-  // Nothing that it reads is replaced, and the classes are those of the checkpoint.
+  // Nothing that it reads is overwritten, and the classes are those of the checkpoint.
   const std::string in_use = dir / "set/annotations.json", other = dir / "renamed.json";
   std::string renamed = read_bytes(in_use);
   renamed.replace(renamed.find(hostile), hostile.size(), "other");
@@ -235,7 +235,7 @@ TEST(Report, PageOfADetectorHoldsItsFigures) {
   ASSERT_EQ(run_command({"report", run, "--output", dir / "r4.html", "--annotations",
                          dir / "moved/annotations.json", "--images", dir / "moved/images"}),
             0);
-  // That the images are those of the training is not known where they are elsewhere.
+  // If the images are elsewhere, it is not known that they are those of the training.
   std::string without = page;
   const size_t remark = without.find("<p class=\"note\">", without.find("Label errors</h2>") + 30);
   ASSERT_NE(without.find("in the training set too", remark), std::string::npos);
@@ -247,7 +247,7 @@ TEST(Report, PageOfADetectorHoldsItsFigures) {
             std::string::npos);
 }
 
-// Formats that know classes by name number them by the checkpoint's.
+// Formats that know classes by name take their numbers from the checkpoint.
 TEST(Report, ValidationSetsMayLackAClass) {
   TestFolder dir;
   fs::create_directories(dir / "set/images");
@@ -307,7 +307,7 @@ train { max_steps: 2 log_every: 1 })");
   EXPECT_EQ(sum, 5);
   EXPECT_EQ(columns, 1);
 
-  // Every image of another class contradicts its label, if ever so little.
+  // Every image of another class contradicts its label, however slightly.
   ASSERT_EQ(run_command({"report", run, "--output", dir / "e.html", "--label-errors", dir / "errors",
                          "--suspicion", "0"}),
             0);
@@ -327,7 +327,7 @@ train { max_steps: 2 log_every: 1 })");
             }).find("--to: the run is of a classifier"),
             std::string::npos);
 
-  // More classes than names, as a checkpoint of others may say.
+  // There are more classes than names, as other people's checkpoints may say.
   Config wide = resolve_config(load_config(run + "/config.textproto"));
   wide.mutable_model()->set_num_classes(5);
   save_checkpoint(dir / "wide.safetensors", *build_model(wide, 5),

@@ -1,5 +1,5 @@
-// metrics.jsonl and TensorBoard files. The framing's known answers are those of RFC 3720 (crc32c); that
-// TensorBoard itself reads the files is shown by scripts/checks/check_events.py.
+// Tests metrics.jsonl and TensorBoard files. The framing's known answers are those of RFC 3720 (crc32c);
+// scripts/checks/check_events.py shows that TensorBoard itself reads the files.
 #include "train/logs/run_log.h"
 
 #include <gtest/gtest.h>
@@ -64,7 +64,7 @@ TEST(RunLog, ResumeDropsWhatComesAgain) {
   EXPECT_EQ(read_bytes(path), "");
 }
 
-// The steps of all events in the folder.
+// Returns the steps of all events in the folder.
 std::vector<int> event_steps(const std::string& folder) {
   std::vector<int> steps;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
@@ -106,11 +106,11 @@ TEST(RunLog, ResumeCutsEventsAndSaysWhatWasDamaged) {
   RunLog log(run, 4);
   EXPECT_TRUE(log.dropped_evaluation());
   EXPECT_EQ(event_steps(run), (std::vector<int>{1, 2, 3, 4}));
-  // Of metrics.jsonl and one of the two event files; what follows the evaluation of the other goes with it.
+  // For metrics.jsonl and one of the two event files; in the other, the damage goes with its evaluation.
   EXPECT_EQ(log.notes().size(), 2u);
 }
 
-// A SummaryWriter next to a run, and what only has such a name.
+// A SummaryWriter's file next to a run, and files that only have such a name.
 TEST(RunLog, ResumeLeavesTheEventsOfOthers) {
   TestFolder folder;
   const std::string run = folder / "run", begin = run + "/events.out.tfevents.";
@@ -123,7 +123,7 @@ TEST(RunLog, ResumeLeavesTheEventsOfOthers) {
   const std::string foreign = tfrecord(time + version) + step(3) + step(90) + "cut";
   write_bytes(begin + "1.theirs", foreign);
   write_bytes(begin + "notes.txt", "my notes");
-  // As this program wrote them before it named itself: a step of 0 stands in their first event.
+  // Files as this program wrote them before it named itself: their first event has a step of 0.
   write_bytes(begin + "0.before", tfrecord(time + std::string("\x10\0", 2) + version) + step(2) + step(4));
   RunLog log(run, 3);
   ASSERT_EQ(log.notes().size(), 1u);

@@ -1,4 +1,4 @@
-// Some classes and several data sets through the commands, from training to the metrics.
+// Tests some classes and several data sets through the commands, from training to the metrics.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -45,7 +45,7 @@ void expect_part(const Outcome& outcome, const std::string& part) {
   EXPECT_NE(outcome.out.find(part), std::string::npos) << part << " not in " << outcome.out << outcome.err;
 }
 
-// Two sets: A of cats and dogs, B of dogs and ants; A alone has a validation split.
+// Writes two sets: A of cats and dogs, B of dogs and ants; only A has a validation split.
 void write_two(const TestFolder& dir, const std::string& first, const std::string& second) {
   write_set(dir / "A", first, "train", {{"a.png", "cat"}, {"b.png", "dog"}, {"c.png", "cat"}});
   write_set(dir / "A", first, "val", {{"d.png", "cat"}, {"e.png", "dog"}});
@@ -84,7 +84,7 @@ TEST(SeveralSets, TrainResumeEvaluateAndReport) {
   EXPECT_EQ(saved.data().folder(), dir / "A");
   ASSERT_EQ(saved.data().more_folders_size(), 1);
 
-  // B alone has other ids than the union; the names count.
+  // Alone, B has other ids than the union; the names count.
   const Outcome alone = run({"eval", "--checkpoint", last, "--data", dir / "B", "--split", "train"});
   EXPECT_EQ(alone.status, 0) << alone.err;
   const std::string found = dir / "d.json", figures = dir / "f.json", scored = dir / "s.json";
@@ -162,14 +162,14 @@ TEST(SeveralSets, OfAConfigurationPathByPath) {
   const CheckpointInfo info =
       read_checkpoint_info(SafetensorsReader(dir / "run/checkpoints/last.safetensors"));
   EXPECT_EQ(info.class_names, (std::vector<std::string>{"cat", "bug"}));
-  // The annotations have the old names, and are evaluated as the run was.
+  // The annotations have the old names, and are evaluated like the run's.
   EXPECT_EQ(run_quietly({"eval", "--checkpoint", dir / "run/checkpoints/last.safetensors", "--data",
                          dir / "B", "--split", "train"})
                 .status,
             0);
 }
 
-// A validation set that is the training set is said, whatever the format.
+// A validation set that is the training set is reported, whatever the format.
 TEST(SeveralSets, AValidationSetThatIsTheTrainingSetIsSaid) {
   for (const std::string& format : kDetectionFormats) {
     SCOPED_TRACE(format);

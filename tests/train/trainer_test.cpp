@@ -1,5 +1,5 @@
-// The training loop on a tiny model: exact resume (after a stop, an exception and SIGKILL), accumulation,
-// diagnosis.
+// Tests the training loop on a tiny model: exact resume (after a stop, an exception and SIGKILL),
+// accumulation, diagnosis.
 #include "train/loop/trainer.h"
 #include "models/detection/set_output.h"
 
@@ -32,8 +32,8 @@ extern char** environ;
 namespace saccade {
 namespace {
 
-// The mean colour of each image through two layers with dropout; one query, one class. Has a buffer that
-// training moves.
+// Passes the mean colour of each image through two layers with dropout, for one query and one class. Has a
+// buffer that training moves.
 class TinyDetector : public Module {
  public:
   explicit TinyDetector(double drop = 0.3) : drop_(drop) {
@@ -95,7 +95,7 @@ Batch make_batch(int64_t epoch, int64_t index, int64_t size) {
   return batch;
 }
 
-// Squared distance to every object of the image.
+// Returns the squared distance to every object of the image.
 TrainingLoss box_loss(const SetOutput& out, const std::vector<Target>& targets, const StepImages& step) {
   const Device device = out.layers[0].boxes.device();
   Var total(Tensor::zeros({}, DType::kF32, device));
@@ -184,7 +184,7 @@ struct TinyRun {
   }
 };
 
-// (type, step) of every line of metrics.jsonl.
+// Returns (type, step) of every line of metrics.jsonl.
 std::vector<std::pair<std::string, int64_t>> logged(const std::string& output) {
   std::vector<std::pair<std::string, int64_t>> out;
   std::string text = read_bytes(output + "/metrics.jsonl");
@@ -283,7 +283,7 @@ TEST(Trainer, PatienceEndsARunAndItsResumption) {
               }).starts_with("train.best_metric: \"AP51\" is not known, expected one of AP, AP50"));
 }
 
-// Evaluations after the steps 5, 10, 15 and 20.
+// The evaluations follow the steps 5, 10, 15 and 20.
 TEST(Trainer, OfEqualMetricsTheNewestIsTheBestAndZerosTakeNoPatience) {
   struct Row {
     std::vector<double> values;
@@ -335,7 +335,7 @@ TEST(Trainer, DeathAtAnyBatchResumesInTheSameBits) {
     TinyRun dying(folder / fmt::format("death{}", death));
     dying.task.batches_until_death = death;
     EXPECT_THROW(dying.run(), std::runtime_error);
-    // Before its first batch was there a run has written nothing.
+    // A run that ended before its first batch has written nothing.
     EXPECT_EQ(std::filesystem::exists(dying.options.output), death > 0);
     std::filesystem::create_directories(dying.options.output + "/checkpoints");
     write_bytes(dying.file(".last.safetensors.tmp"), "half a checkpoint");
@@ -345,12 +345,12 @@ TEST(Trainer, DeathAtAnyBatchResumesInTheSameBits) {
   }
 }
 
-// What KilledProcess starts; the folder comes in the environment.
+// KilledProcess starts this; the folder comes in the environment.
 TEST(TrainerChild, DISABLED_Run) {
   const char* folder = std::getenv("SACCADE_TEST_RUN");
   ASSERT_NE(folder, nullptr);
   TinyRun setup(folder);
-  // So long that a kill comes before the end, however late it is.
+  // Long enough that a kill comes before the end, however late it is.
   setup.options.config.mutable_train()->set_epochs(60);
   setup.options.config.mutable_train()->set_checkpoint_every_steps(1);
   setup.run(true);
@@ -380,7 +380,7 @@ TEST(Trainer, KilledProcessResumesInTheSameBits) {
   TinyRun whole(folder / "whole"), killed(folder / "killed");
   EXPECT_EQ(wait_for(spawn(whole.options.output)), 0);
   const std::string log = killed.options.output + "/metrics.jsonl";
-  // Each kill lands at another moment of a step, among them while a checkpoint is written.
+  // Each kill comes at another moment of a step, among them while a checkpoint is written.
   for (size_t lines : {2, 9, 17, 24}) {
     pid_t child = spawn(killed.options.output);
     auto written = [&] {
@@ -399,8 +399,8 @@ TEST(Trainer, KilledProcessResumesInTheSameBits) {
   expect_equal_runs(whole, killed);
 }
 
-// A signal in mid-evaluation leaves it due; one in a step lets the step end. Either way the run that
-// continues is the one that never stopped.
+// A signal during an evaluation leaves it due; one in a step lets the step end. Either way the run that
+// continues equals one that never stopped.
 TEST(Trainer, SignalsAnywhereResumeInTheSameBits) {
   TestFolder folder;
   TinyRun whole(folder / "whole");
@@ -449,7 +449,7 @@ TEST_P(TrainerOn, NonFiniteLossStopsWithADiagnosis) {
   TestFolder folder;
   TinyRun s(folder / "run", 4, 0.3, GetParam());
   s.task.detector.poison = 8;
-  // The diagnosis repeats the forward pass, which must be bad again.
+  // The diagnosis repeats the forward pass, whose result must be bad again.
   auto loss = s.task.criterion;
   s.task.criterion = [&](const SetOutput& out, const std::vector<Target>& targets, const StepImages& step) {
     TrainingLoss l = loss(out, targets, step);
@@ -468,11 +468,11 @@ TEST_P(TrainerOn, NonFiniteLossStopsWithADiagnosis) {
       EXPECT_NE(m.find(part), std::string::npos) << part << " not in: " << m;
   }
   EXPECT_EQ(read_checkpoint_info(SafetensorsReader(s.file("last.safetensors"))).step, 6);
-  // Gone next time, it resumes.
+  // If the fault is gone the next time, the run resumes.
   EXPECT_EQ(TinyRun(s.options.output, 4, 0.3, GetParam()).run(true).step, 20);
 }
 
-// The set criterion finds which predictions are bad; whoever trains reads it.
+// The set criterion finds which predictions are bad; the trainer's message names them.
 TEST_P(TrainerOn, NonFinitePredictionsAreNamedWithTheirImages) {
   TestFolder folder;
   TinyRun s(folder / "run", 4, 0.3, GetParam());

@@ -1,5 +1,5 @@
-// docs/new_attention_layer.md, followed to its end: its layer, built from its text (see CMakeLists.txt),
-// trains a detector through its config line. The layer's own tests are those of every layer
+// Follows docs/new_attention_layer.md to its end: its layer, built from its text (see CMakeLists.txt), trains
+// a detector through its config line. The layer's own tests are those of every layer
 // (attention_table_test.cpp).
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@
 namespace saccade {
 namespace {
 
-// The block of the page that is marked as this language.
+// Returns the block of the page that is marked as this language.
 std::string block(const std::string& page, const std::string& language) {
   std::string fence = "```" + language + "\n";
   size_t begin = page.find(fence);

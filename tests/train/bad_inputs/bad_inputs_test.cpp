@@ -1,6 +1,6 @@
-// Bad input of every kind, a table for each in this folder: each row ends with status 2 and one line that
-// names the place, leaves no file and changes none. To add an input: a line in a table (table.h says how); a
-// new table is found by itself.
+// Bad input of every kind, with a table for each kind in this folder: each row ends with status 2 and one
+// line that names the place, leaves no file and changes none. To add an input: a line in a table (table.h
+// says how); a new table is found automatically.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -31,7 +31,7 @@ std::vector<std::string> table_names() {
   return names;
 }
 
-// What changes when anybody writes into a file, replaces it, or changes its permissions.
+// Returns what changes when anybody writes into a file, replaces it, or changes its permissions.
 std::map<std::string, std::array<int64_t, 4>> everything_in(const fs::path& folder) {
   std::map<std::string, std::array<int64_t, 4>> all;
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {
@@ -107,7 +107,7 @@ class BadInputs : public testing::TestWithParam<std::string> {
     EXPECT_EQ(std::count(err_.begin(), err_.end(), '\n'), 1) << err_;
     EXPECT_LE(err_.size(), 8100u);
     EXPECT_FALSE(row.part.empty());
-    // The problems of a data set are a list on stdout.
+    // The problems of a data set are listed on stdout.
     const std::string& said = err_.find(", listed above;") == std::string::npos ? err_ : out_;
     EXPECT_NE(said.find(row.part), std::string::npos) << "stderr: " << (&said == &err_ ? err_ : out_ + err_);
   }
@@ -119,7 +119,7 @@ class BadInputs : public testing::TestWithParam<std::string> {
       SCOPED_TRACE(kTables + GetParam() + ".table:" + std::to_string(row.line) + ": " + command);
       const auto begin = std::chrono::steady_clock::now();
       EXPECT_EQ(quietly(bad_words(command, row.text)), row.is_skip ? 0 : 2) << err_;
-      // Milliseconds; the rest is for a sanitizer on a busy machine.
+      // It takes milliseconds; the rest is for a sanitizer on a busy machine.
       EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
       expect_said(row);
       if (row.is_skip) continue;

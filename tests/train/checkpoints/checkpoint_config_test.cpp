@@ -1,4 +1,4 @@
-// A checkpoint is a file from somewhere: its tensors are checked as its configuration and classes are
+// A checkpoint may come from anywhere, so its tensors are checked like its configuration and classes
 // (bad_inputs/weights.table).
 #include <gtest/gtest.h>
 

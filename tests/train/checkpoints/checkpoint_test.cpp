@@ -1,4 +1,4 @@
-// Checkpoints of other models, damaged ones, and --init-from.
+// Tests checkpoints of other models, damaged ones, and --init-from.
 #include "train/checkpoints/checkpoint.h"
 #include "train/checkpoints/init_from.h"
 
@@ -157,7 +157,7 @@ TEST(InitFrom, HeadsOfOtherClassesStartAnewOnRequest) {
     EXPECT_EQ(report.lines().back(),
               "class heads, re-initialised: 2 tensors: class_embed.0.weight, class_embed.1.weight");
   }
-  // Other tensors of another shape are never left out silently.
+  // Other tensors whose shapes differ are never left out silently.
   write_safetensors(folder / "d",
                     {{"backbone.0.body.conv1.weight", Tensor::zeros({2, 4})},
                      {"class_embed.0.weight", Tensor::zeros({4, 2})}},

@@ -1,4 +1,4 @@
-// Published classifiers: convert finds the model, the classes and the size of the images, and predict's
+// Tests published classifiers: convert finds the model, the classes and the size of the images, and predict's
 // scores are those of timm, torchvision and transformers (scripts/golden/published/classifiers.py).
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ namespace {
 
 const std::string kClassifiers = SACCADE_SOURCE_DIR "/tests/golden/classifiers/";
 
-// The scores of predictions.json by class.
+// Returns the scores of predictions.json by class.
 std::map<std::string, double> scores_of(const std::string& json) {
   std::map<std::string, double> out;
   const std::regex entry(R"re(\{"class": "([^"]*)", "score": ([^}]*)\})re");
@@ -55,8 +55,7 @@ TEST(PublishedClassifiers, PredictAsTheirOwners) {
   EXPECT_EQ(cases, 10);
 }
 
-// A head of 1,000 outputs has ImageNet's names; weights without a head, or with tensors of their own,
-// stay plain.
+// A head of 1,000 outputs gets ImageNet's names; weights without a head, or with further tensors, stay plain.
 TEST(PublishedClassifiers, NamesAndWhatIsNotOne) {
   EXPECT_EQ(imagenet_class_names().size(), 1000u);
   EXPECT_EQ(std::set(imagenet_class_names().begin(), imagenet_class_names().end()).size(), 1000u);

@@ -1,4 +1,4 @@
-// D-FINE against transformers' forward pass and losses written from the paper:
+// Compares D-FINE with transformers' forward pass and with losses written from the paper;
 // scripts/golden/published/transformers_d_fine.py makes the files.
 #include "tests/train/checkpoints/transformers_golden.h"
 
@@ -44,13 +44,13 @@ TEST(DFineTraining, LossesAndGradientsAreThoseOfThePaper) {
   const double total = golden.read("loss.total").to_vector<float>()[0];
   EXPECT_NEAR(loss.total.value().item(), total, 1e-4 * total);
   backward(loss.total);
-  // PyTorch's own gradients in f32 stray from those in f64, which the file has,
-  // by up to 8.7 times the tolerance.
+  // PyTorch's own gradients in f32 differ from those in f64, which the file has, by up to 8.7 times the
+  // tolerance.
   expect_gradients(*model, kDFineFolder + "small.gradients.safetensors", 10);
 }
 
-// Later a pair that two layers match otherwise changes hands: PyTorch's own curve strays by more than the
-// tolerance from weights that differ by 2e-6.
+// After that a pair that two layers match differently changes: from weights that differ by 2e-6, PyTorch's
+// own curve differs by more than the tolerance.
 TEST(DFineTraining, FollowsThePaperForTwentySteps) {
   auto model = load_d_fine();
   model->set_training(true);

@@ -1,5 +1,5 @@
-// Weights as people have them: wrapped by Lightning, in several files, with a config.json next to them, of
-// models that are not here.
+// Tests weights as people have them: wrapped by Lightning, in several files, with a config.json next to them,
+// or of models that this program lacks.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -26,7 +26,7 @@ const std::string kHuggingFaceRtDetr = SACCADE_SOURCE_DIR "/tests/golden/rt_detr
 const std::vector<std::string> kSmallRtDetr{"--set", "model.transformer.heads=4", "--set",
                                             "model.transformer.queries=12"};
 
-// The tensors of a file; the class heads with so many rows, where that is not 0.
+// Returns the tensors of a file; the class heads get `classes` rows, unless that is 0.
 NamedValues tensors_of(const std::string& path, const std::string& prefix, int64_t classes = 0) {
   const SafetensorsReader file(path);
   NamedValues out;
@@ -74,7 +74,7 @@ TEST(ForeignWeights, OfLightningAreThoseWithoutItsPrefix) {
   }
 }
 
-// Lightning's file of a training with averages: these, where they are of all weights.
+// From Lightning's file of a training with averages these are taken if they cover all weights.
 TEST(ForeignWeights, OfWeightsAndAveragesItIsSaidWhichAreTaken) {
   TestFolder folder;
   ASSERT_EQ(convert(kHuggingFaceRtDetr, folder / "bare.safetensors", kSmallRtDetr).status, 0);
@@ -86,7 +86,7 @@ TEST(ForeignWeights, OfWeightsAndAveragesItIsSaidWhichAreTaken) {
                   averages = tensors_of(kHuggingFaceRtDetr, average);
       for (auto& [name, values] : is_whole ? weights : averages)
         values = Tensor::zeros(values.shape(), values.dtype());
-      if (!is_whole) averages.pop_back();  // counters, which nobody needs, stand first
+      if (!is_whole) averages.pop_back();  // counters, which are not needed, come first
       weights.insert(weights.end(), averages.begin(), averages.end());
       weights.emplace_back("criterion.scale", Tensor::zeros({1}));
       if (!is_whole) weights.pop_back();
@@ -156,7 +156,7 @@ TEST(ForeignWeights, EightyOutputsAreCocos) {
     EXPECT_EQ(info.class_names[k], coco_class_names()[static_cast<size_t>(info.category_ids[k])]);
 }
 
-// What config.json says of the computation is taken, or refused where it is not there.
+// What config.json says about the computation is used, or refused if it is not supported.
 TEST(ForeignWeights, AreDescribedByTheirConfigJson) {
   TestFolder folder;
   write_safetensors(folder / "model.safetensors", tensors_of(kHuggingFaceRtDetr, ""), {});
@@ -196,12 +196,12 @@ TEST(ForeignWeights, AreDescribedByTheirConfigJson) {
     EXPECT_EQ(r.status, 2) << field << r.out;
     EXPECT_NE(r.err.find(part), std::string::npos) << r.err;
   }
-  // Of no model: somebody else's file of that name.
+  // A file of that name that describes no model is somebody else's.
   write_bytes(folder / "config.json", "{\"decoder_method\": \"discrete\"}");
   EXPECT_EQ(convert(folder / "model.safetensors", folder / "out.safetensors", kSmallRtDetr).status, 0);
 }
 
-// Of a backbone within a detector it is in a section of its own.
+// For a backbone within a detector it is in a separate section.
 TEST(ForeignWeights, ABackbonesConfigJsonIsHeldAgainstWhatIsComputed) {
   TestFolder folder;
   std::filesystem::copy_file(SACCADE_SOURCE_DIR "/tests/golden/rf_detr/model.safetensors",
@@ -255,7 +255,7 @@ TEST(ForeignWeights, OfOtherModelsAreNamed) {
     EXPECT_NE(r.err.find(name), std::string::npos) << name << ": " << r.err;
     EXPECT_EQ(std::count(r.err.begin(), r.err.end(), '\n'), 1);
     EXPECT_FALSE(std::filesystem::exists(folder / "out.safetensors"));
-    // --init-from says it where nothing fits.
+    // --init-from reports it if nothing fits.
     const std::string error = input_error([&] { init_from(folder / "in.safetensors", *model); });
     EXPECT_NE(error.find("no tensor fits the model"), std::string::npos) << error;
     if (&name != &models.back().first) {

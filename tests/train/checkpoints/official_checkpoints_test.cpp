@@ -1,7 +1,7 @@
-// The published weights of Deformable DETR, RT-DETR and D-FINE on COCO's val2017/000000039769.jpg: the first
-// three queries' first three logits and box numbers that transformers' conversion scripts assert
+// Tests the published weights of Deformable DETR, RT-DETR and D-FINE on COCO's val2017/000000039769.jpg: the
+// first three queries' first three logits and box numbers that transformers' conversion scripts assert
 // (convert_deformable_detr_to_pytorch.py, convert_rt_detr_original_pytorch_checkpoint_to_hf.py and D-FINE's),
-// and what its tests assert of RF-DETR and LW-DETR. The files are not ours to ship;
+// and what its tests assert about RF-DETR and LW-DETR. The files are not ours to ship;
 // docs/official_checkpoints.md says where they are and how to run this.
 #include <gtest/gtest.h>
 
@@ -161,7 +161,7 @@ const Published kPublished[] = {
        {0.25134972, 0.5517619, 0.4864124}}}},
 };
 
-// Of RF-DETR and LW-DETR: the first numbers of all logits, boxes and mask logits, one after another.
+// For RF-DETR and LW-DETR: the first numbers of all logits, boxes and mask logits, one after another.
 struct FirstNumbers {
   const char* name;
   std::vector<double> logits, boxes, masks;
@@ -182,14 +182,14 @@ const FirstNumbers kFirstNumbers[] = {
      {}},
 };
 
-// The folder's file of this name; empty: it is not there.
+// Returns the folder's file of this name, or "" if it does not exist.
 std::string official_file(const std::string& name) {
   const char* folder = std::getenv("SACCADE_OFFICIAL_CHECKPOINTS");
   const std::string path = folder ? fmt::format("{}/{}.pth", folder, name) : "";
   return std::filesystem::exists(path) ? path : "";
 }
 
-// The last layer's output for the photograph next to the file.
+// Returns the last layer's output for the photograph next to the file.
 LayerPrediction prediction_of(const std::string& path, const std::vector<std::string>& sets = {}) {
   auto file = open_weights(path);
   OfficialWeights weights = official_weights(*file);

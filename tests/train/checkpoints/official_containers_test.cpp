@@ -1,5 +1,5 @@
 // Files as the official trainers save them, with a pickled Namespace, averages under `ema.module` and the
-// optimizer's state, are the models of transformers' files: scripts/golden/published/official_containers.py
+// optimizer's state, hold the models of transformers' files; scripts/golden/published/official_containers.py
 // and transformers_rf_detr.py make them.
 #include "tests/test_folder.h"
 #include "tests/train/checkpoints/transformers_golden.h"
@@ -64,14 +64,14 @@ TEST(OfficialNames, OfRtDetrV4AreDFines) {
   EXPECT_NE(model, nullptr);
 }
 
-// The rows of an official file that its classes or queries of another number become.
+// Tests which rows of an official file a model with other numbers of classes or queries starts from.
 class StartsOfRfDetr : public testing::Test {
  protected:
   const std::string path_ = SACCADE_SOURCE_DIR "/tests/golden/rf_detr/model.safetensors";
   const std::unique_ptr<WeightsFile> file_ = open_weights(path_);
   const OfficialWeights weights_ = official_weights(*file_);
 
-  // 5 classes and 3 groups of 12 queries in the file.
+  // The file has 5 classes and 3 groups of 12 queries.
   std::shared_ptr<Detector> build(int64_t classes, int64_t queries, int64_t groups) const {
     Config config = infer_config(*file_, weights_, Config())->config;
     apply_set(config, fmt::format("model.transformer.queries={}", queries));
@@ -80,7 +80,7 @@ class StartsOfRfDetr : public testing::Test {
     model->initialize(1);
     return model;
   }
-  // Row `row` of ours is row `other` of the file's, whose layout is the same.
+  // Expects row `row` of ours to be row `other` of the file's, whose layout is the same.
   void expect_row(Module& model, const std::string& name, int64_t row, int64_t other) const {
     const Tensor theirs = read_weight(*file_, *weights_.find(name)).to(DType::kF32);
     for (const NamedTensor& t : model.named_tensors())
@@ -110,7 +110,7 @@ TEST_F(StartsOfRfDetr, RowsOfClassesAreRepeatedOrCut) {
     EXPECT_NE(report.lines().back().find("class heads of other classes, rows repeated or cut: 8 tensors"),
               std::string::npos);
   }
-  // Those that were asked to start anew do.
+  // Heads that were asked to start anew do so.
   auto model = build(12, 12, 3), fresh = build(12, 12, 3);
   EXPECT_EQ(fill_model(*file_, weights_, *model, {ClassHeads::kReinitialize}).reinitialized.size(), 8U);
   const auto ours = model->named_tensors(), anew = fresh->named_tensors();
@@ -131,7 +131,7 @@ TEST_F(StartsOfRfDetr, QueriesAreCutGroupByGroup) {
   EXPECT_EQ(report.skipped.size(), 12U);  // the heads of the third group
 }
 
-// More queries or groups than in the file; as many rows, but of other groups.
+// More queries or groups than in the file, or as many rows but of other groups.
 TEST_F(StartsOfRfDetr, RowsThatTheFileLacksAreAnError) {
   for (const auto& [queries, groups] : {std::pair<int64_t, int64_t>{13, 3}, {8, 4}, {18, 2}, {9, 4}}) {
     auto model = build(5, queries, groups);

@@ -1,6 +1,6 @@
-// The program itself, with a real model on the synthetic shapes: two runs, a stopped one and a killed one end
-// byte-equal. What may befall a run folder: damaged and missing checkpoints, a second process, signals,
-// another configuration. To add a change of the configuration: a line in kChanges.
+// Runs the program itself, with a real model on the synthetic shapes: two runs, a stopped one and a killed
+// one end byte-equal. Also tests what may happen to a run folder: damaged and missing checkpoints, a second
+// process, signals, another configuration. To add a change of the configuration: a line in kChanges.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ extern char** environ;
 namespace saccade {
 namespace {
 
-// In the place of SHAPES in a configuration; DIR is the test's folder.
+// Replaces SHAPES in a configuration; DIR is the test's folder.
 constexpr const char* kShapesData =
     "train { annotations: \"DIR/shapes/annotations.json\" images: \"DIR/shapes/images\" } "
     "val { annotations: \"DIR/shapes/annotations.json\" images: \"DIR/shapes/images\" } batch_size: 2";
@@ -57,7 +57,7 @@ schedule { type: "cosine" warmup_steps: 3 }
 train { epochs: 2 eval_every_epochs: 1 log_every: 1 checkpoint_every_steps: 3 ema_decay: 0.9 }
 )";
 
-// Everything of the published recipes of RT-DETR and DEIM.
+// Everything that the published recipes of RT-DETR and DEIM use.
 constexpr const char* kStrong = R"(
 model {
   backbone { blocks: [1, 1, 1, 1] width: 8 frozen_batch_norm: false frozen_stages: 0 outputs: [3, 4] }
@@ -77,7 +77,7 @@ schedule { type: "flat_cosine" warmup_steps: 3 warmup_shape: "quadratic" flat_ep
 train { epochs: 2.5 eval_every_epochs: 1 log_every: 1 checkpoint_every_steps: 3 ema_decay: 0.99 ema_tau: 5 }
 )";
 
-// What a training may have besides, at once: drawn and grouped images, large-scale jitter, denoising,
+// What training may use besides, all at once: drawn and grouped images, large-scale jitter, denoising,
 // accumulation, recomputed and frozen parts, patience.
 constexpr const char* kEverything = R"(
 model {
@@ -102,7 +102,7 @@ train { epochs: 3 eval_every_epochs: 1 log_every: 1 checkpoint_every_steps: 2 em
         recompute: "encoder.layers.1" patience: 9 }
 )";
 
-// Points of masks that are drawn in every step, rates that fall from layer to layer, RF-DETR's sizes.
+// Mask points drawn in every step, learning rates that fall from layer to layer, RF-DETR's sizes.
 constexpr const char* kMasks = R"(
 model {
   type: "rf_detr_seg"
@@ -310,7 +310,7 @@ class RunFaults : public testing::Test {
     err_ = testing::internal::GetCapturedStderr();
     return status;
   }
-  // A copy of the stopped run, to be damaged.
+  // Copies the stopped run, to be damaged.
   static std::string copy(const std::string& name) {
     std::filesystem::copy(*folder_ / "stopped", *folder_ / name, std::filesystem::copy_options::recursive);
     return *folder_ / name;
@@ -385,7 +385,7 @@ TEST_F(RunFaults, ADamagedLastIsSkippedForThePreviousOne) {
   }
 }
 
-// Or there would be no whole one until the next is in its place.
+// Otherwise there would be no undamaged one until the next is in its place.
 TEST_F(RunFaults, ADamagedLastNeverBecomesPrevious) {
   copy("kept");
   std::string bytes = read_bytes(file("kept", "last"));
@@ -427,15 +427,15 @@ TEST_F(RunFaults, ASecondProcessIsRefusedAtOnce) {
                            *folder_ / "shapes/annotations.json", "--images", *folder_ / "shapes/images"}),
               0);
   }
-  // A dead process holds nothing, whatever its file says.
+  // A dead process holds no lock, whatever its file says.
   write_bytes(path + "/.lock", "process 1 on nowhere\n");
   EXPECT_EQ(train("shared", {"--resume"}), 0) << err_;
   expect_ends_as_whole("shared");
   EXPECT_FALSE(std::filesystem::exists(path + "/.lock"));
 }
 
-// A configuration as it was written when what one family alone reads stood in `transformer`, every family's
-// at least at its default.
+// Returns a configuration as it was written when the fields that only one family reads were in `transformer`,
+// those of every family at least with their defaults.
 std::string with_old_names(std::string text, const std::string& newline) {
   const std::string part = newline + "  deformable_detr {", transformer = newline + "  transformer {";
   const size_t at = text.find(part), end = text.find(newline + "  }", at);
@@ -471,7 +471,7 @@ TEST_F(RunFaults, ARunFromBeforeChecksumsGoesOn) {
   expect_ends_as_whole("old");
 }
 
-// What --set changes, whether the run continues with it, and what is said.
+// What --set changes, whether the run continues with it, and the message.
 struct Change {
   const char* set;
   bool goes_on;
@@ -537,7 +537,7 @@ TEST_F(RunFaults, OtherImagesAreRefused) {
                       "--set", "data.train.images=" + *folder_ / "more/images"}),
       2);
   expect_said(err_, "trained on other images (4 images");
-  // The same images in another place.
+  // The same images are in another place.
   std::filesystem::copy(*folder_ / "shapes", *folder_ / "moved", std::filesystem::copy_options::recursive);
   EXPECT_EQ(
       train("other", {"--resume", "--set", "data.train.annotations=" + *folder_ / "moved/annotations.json",
@@ -545,13 +545,12 @@ TEST_F(RunFaults, OtherImagesAreRefused) {
       0)
       << err_;
   expect_said(out_, "changed data.train.images: ");
-  // What was changed then is no change of the next start.
+  // A change made then is not reported at the next start.
   ASSERT_EQ(train("other", {"--resume"}), 0) << err_;
   EXPECT_EQ(out_.find("changed "), std::string::npos) << out_;
 }
 
-// A child process that gets a signal while it trains: at once, or when the progress shows its first
-// evaluation.
+// A child process gets a signal while it trains: at once, or when the progress shows its first evaluation.
 TEST_F(RunFaults, SignalsSaveAndSayHowToGoOn) {
   for (const auto& [signal, name] : {std::pair{SIGINT, "SIGINT"}, {SIGTERM, "SIGTERM"}, {SIGHUP, "SIGHUP"}}) {
     SCOPED_TRACE(name);
@@ -576,7 +575,7 @@ TEST_F(RunFaults, SignalsSaveAndSayHowToGoOn) {
     expect_said(text, fmt::format("stopped by {} after step ", name));
     expect_said(text, fmt::format("saccade train --output {} --resume\n", run));
     EXPECT_FALSE(std::filesystem::exists(run + "/.lock"));
-    // Every line of the metrics is one of a step that was saved.
+    // Every line of the metrics belongs to a step that was saved.
     const std::string step =
         SafetensorsReader(run + "/checkpoints/last.safetensors").metadata().at("saccade.step");
     const size_t at = text.find("after step " + step + ",");

@@ -1,6 +1,6 @@
-// RF-DETR, with and without masks, and LW-DETR against transformers' forward pass and losses written from the
-// papers: scripts/golden/published/transformers_rf_detr.py makes the files. RF-DETR's weights have the
-// official names, its gradients those of Hugging Face's program.
+// Compares RF-DETR, with and without masks, and LW-DETR with transformers' forward pass and with losses
+// written from the papers; scripts/golden/published/transformers_rf_detr.py makes the files. RF-DETR's
+// weights have the official names, its gradients those of Hugging Face's program.
 #include "tests/train/checkpoints/transformers_golden.h"
 
 namespace saccade {

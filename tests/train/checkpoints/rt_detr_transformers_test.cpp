@@ -1,6 +1,7 @@
-// RT-DETR against transformers, which nobody here wrote: from files as they are published, through the
-// reader, the name tables and the inferred configuration, to logits and boxes, the losses and all gradients
-// of a step, and a training curve. scripts/golden/published/transformers_rt_detr.py makes the files.
+// Compares RT-DETR with transformers, an independent implementation: from files as they are published,
+// through the reader, the name tables and the inferred configuration, to logits and boxes, the losses and all
+// gradients of a step, and a training curve. scripts/golden/published/transformers_rt_detr.py makes the
+// files.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -22,13 +23,13 @@ struct RtDetrFile {
   const char *name, *weights, *golden;
 };
 
-// missing: the parameters that the file lacks.
+// missing: the number of parameters that the file lacks.
 std::shared_ptr<Detector> load_rt_detr(const std::string& path, const std::vector<std::string>& sets = {},
                                        size_t missing = 0) {
   return load_detector(
       kRtDetrFolder + path,
       [&](Config& config) {
-        // Official files ask for the official code's rectangles.
+        // Official files need the official code's encoding of rectangles.
         const bool official = path.ends_with(".pth");
         EXPECT_EQ(config.model().rt_detr().hybrid_encoder().transposed_position(), official);
         if (official) apply_set(config, "model.rt_detr.hybrid_encoder.transposed_position=false");
@@ -57,7 +58,7 @@ INSTANTIATE_TEST_SUITE_P(Files, RtDetrFiles,
                                          RtDetrFile{"v2", "v2.safetensors", "v2.golden.safetensors"}),
                          [](const auto& p) { return std::string(p.param.name); });
 
-// With the weights of v2: another sampling is another model, and nothing in the weights tells.
+// Uses the weights of v2. Another sampling is another model, and nothing in the weights tells.
 TEST(RtDetrDiscrete, IsTransformersDecoderMethod) {
   auto model = load_rt_detr("v2.safetensors", {"model.rt_detr.decoder_sampling=discrete"});
   auto bilinear = load_rt_detr("v2.safetensors");

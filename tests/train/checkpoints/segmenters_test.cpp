@@ -1,6 +1,6 @@
-// The segmentation models against references that nobody here wrote, or that are written in PyTorch alone:
-// from files through the name tables and the inferred configuration to logits, the losses and all gradients
-// of a step. scripts/golden/published/segmenters.py makes the files.
+// Compares the segmentation models with independent references, or with ones that are written in PyTorch
+// alone: from files through the name tables and the inferred configuration to logits, the losses and all
+// gradients of a step. scripts/golden/published/segmenters.py makes the files.
 #include <gtest/gtest.h>
 
 #include "models/segmentation/encoder_decoder.h"
@@ -21,7 +21,7 @@ struct GoldenSegmenter {
   int64_t count, height, width;
 };
 
-// As images_of() and labels_of() of the script.
+// These equal images_of() and labels_of() of the script.
 Tensor golden_images(const GoldenSegmenter& g) {
   Tensor t = Tensor::empty({g.count, g.height, g.width, 3});
   for (uint64_t i = 0; i < static_cast<uint64_t>(t.numel()); ++i) {
@@ -114,7 +114,7 @@ INSTANTIATE_TEST_SUITE_P(
                         90}),
     [](const auto& p) { return std::string(p.param.name); });
 
-// What the files tell of the configuration.
+// Tests what the files tell about the configuration.
 TEST(SegmenterFiles, SayWhatModelTheyAreOf) {
   auto inferred = [](const std::string& name) {
     auto file = open_weights(kSegmentersFolder + name + ".safetensors");
@@ -138,7 +138,7 @@ TEST(SegmenterFiles, SayWhatModelTheyAreOf) {
   EXPECT_FALSE(fpn.criterion().mean_over_labelled());
 }
 
-// What the names do not tell is asked for, and what does not fit is said.
+// What the names do not tell is asked for, and what does not fit is reported.
 TEST(SegmenterFiles, RefuseOtherHeads) {
   const SafetensorsReader file(kSegmentersFolder + "swin.safetensors");
   auto infer = [&](const std::function<bool(const std::string&)>& keep,

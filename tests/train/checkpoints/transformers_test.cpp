@@ -1,9 +1,9 @@
-// Deformable DETR and DETR against transformers, which nobody here wrote: the weights as Hugging Face
-// publishes them (safetensors) and as torch.save writes them (both formats, official names), through the
+// Compares Deformable DETR and DETR with transformers, an independent implementation: the weights as Hugging
+// Face publishes them (safetensors) and as torch.save writes them (both formats, official names), through the
 // reader, the name tables and the inferred configuration, to logits and boxes.
-// scripts/golden/published/transformers_detectors.py makes the cases and says which differences between
-// transformers and the official code are known. SACCADE_TRANSFORMERS_CASES names another folder of cases,
-// such as that of the published sizes.
+// scripts/golden/published/transformers_detectors.py makes the cases and lists the known differences between
+// transformers and the official code. SACCADE_TRANSFORMERS_CASES names another folder of cases, such as that
+// of the published sizes.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ std::string cases_folder() {
   return other ? std::string(other) + "/" : SACCADE_SOURCE_DIR "/tests/golden/transformers/";
 }
 
-// The detector that `saccade convert` would write, from the file alone where it says enough.
+// Loads the detector that `saccade convert` would write, from the file alone where it says enough.
 std::shared_ptr<Detector> load(const std::string& path, const std::string& variant, bool small) {
   auto file = open_weights(path);
   OfficialWeights weights = official_weights(*file);
@@ -59,8 +59,8 @@ double difference(const Tensor& a, const Tensor& b) {
   return worst;
 }
 
-// Of ours [N, Q, C], the query that is nearest to each of the golden ones and not yet taken. Proposals whose
-// scores are equal but for rounding may come in another order, which the decoder does not notice.
+// Returns, for each golden query, the nearest of ours [N, Q, C] that is not yet taken. Proposals whose scores
+// are equal but for rounding may come in another order, which the decoder does not notice.
 std::vector<std::vector<int64_t>> matching_queries(const Tensor& ours, const Tensor& golden) {
   std::vector<std::vector<int64_t>> order;
   for (int64_t n = 0; n < golden.dim(0); ++n) {

@@ -1,6 +1,6 @@
-// Names of others, translated: the fixtures hold names and shapes of files of transformers and timm next to
-// the official ones (scripts/golden/published/make_weight_names.py). To add a naming: a table in
-// models/weights/weight_names.cpp and a file here.
+// Tests the translation of other programs' names: the fixtures hold names and shapes of files of transformers
+// and timm next to the official ones (scripts/golden/published/make_weight_names.py). To add a naming: a
+// table in models/weights/weight_names.cpp and a file here.
 #include "models/weights/weight_names.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ namespace {
 
 const std::string kNamesFolder = SACCADE_SOURCE_DIR "/tests/golden/weight_names/";
 
-// Names and shapes without values.
+// A file with names and shapes but without values.
 class FakeFile : public WeightsFile {
  public:
   FakeFile() : WeightsFile("fake") {}
@@ -93,7 +93,7 @@ TEST_P(Names, QueryKeyAndValueAreJoinedInThisOrder) {
     if (w.parts.size() == 1) continue;
     Tensor joined = read_weight(c.theirs, w);
     ASSERT_EQ(joined.shape(), w.shape);
-    // Of two parts the first is the key.
+    // If there are two parts, the first is the key.
     const int64_t parts = std::ssize(w.parts), rows = w.shape[0] / parts;
     for (int64_t part = 0; part < parts; ++part)
       for (float v : joined.slice(0, part * rows, (part + 1) * rows).to_vector<float>())
@@ -109,8 +109,8 @@ INSTANTIATE_TEST_SUITE_P(Tables, Names,
                                          "hf_uper_net_swin", "hf_uper_net_swin_memory"),
                          [](const auto& p) { return std::string(p.param); });
 
-// mmdetection merges patches by torch.nn.Unfold: its own converter takes the official [o, 4 C] as [o, 4, C],
-// its places in the order 0, 2, 1, 3, and puts the channels first.
+// mmdetection merges patches by torch.nn.Unfold: its own converter takes the official [o, 4 C] as [o, 4, C]
+// with the places in the order 0, 2, 1, 3, and puts the channels first.
 TEST(WeightNames, OfMmdetectionsSwinAreInTheOfficialOrder) {
   constexpr int64_t kOut = 3, kChannels = 2;
   std::vector<float> reduction(kOut * 4 * kChannels), norm(4 * kChannels);

@@ -1,5 +1,5 @@
-// saccade report: the labels that detections contradict, as files; what runs have logged as CSV,
-// and several runs in one page.
+// Tests saccade report: the labels that detections contradict, as files; what runs have logged, as CSV; and
+// several runs in one page.
 #include <gtest/gtest.h>
 #include <simdjson.h>
 
@@ -44,7 +44,7 @@ class ReportRuns : public testing::Test {
     truth_ = read_ground_truth({dir_ / "set/annotations.json", dir_ / "set/images"});
     make_run("run", 1, 0.25);
   }
-  // As a training leaves it, but for checkpoints.
+  // Makes a run as training leaves it, but without checkpoints.
   void make_run(const std::string& name, int64_t batch, double ap, const std::string& rate = "0.001") {
     fs::create_directories(dir_ / name);
     write_bytes(dir_ / (name + "/config.textproto"), fmt::format(R"(
@@ -79,8 +79,8 @@ not a line
                     iou(box_of_corner(a.bbox), box) > 0;
            });
   }
-  // All that is there is found; of the labels one is gone, one has another class, one another place:
-  // labels that touch no other.
+  // Writes detections of all objects, and labels of which one is gone, one has another class and one another
+  // place; they touch no other label.
   void plant() {
     std::vector<Detection> finds;
     std::vector<size_t> alone;
@@ -148,8 +148,8 @@ TEST_F(ReportRuns, LabelErrorsAreListedAndCorrected) {
   EXPECT_EQ(std::ranges::count(csv, '\n'), 4);
   EXPECT_TRUE(csv.starts_with("kind,suspicion,file_name,image_id,annotation_id,"));
 
-  // The labels as they were before: what the model says is instead of what was planted,
-  // and nothing else has changed.
+  // The labels are as they were before: the model's suggestions replace what was planted, and nothing else
+  // has changed.
   const GroundTruth labels = read_ground_truth({dir_ / "relabel/coco/annotations.json", ""});
   size_t suggested = 0;
   for (const ImageInfo& image : labels.images) {
@@ -166,7 +166,7 @@ TEST_F(ReportRuns, LabelErrorsAreListedAndCorrected) {
   for (size_t at = 0; (at = text.find("\"score\":0.75", at)) != std::string::npos; ++at) ++suggested;
   EXPECT_EQ(suggested, 3u) << "what is suggested has a score";
 
-  // A second time there is something in the way, which stays.
+  // The second time the output exists already, and stays.
   EXPECT_NE(
       report(with_finds({dir_ / "run", "--label-errors", dir_ / "relabel"})).text.find("already exists"),
       std::string::npos);
@@ -183,7 +183,7 @@ TEST_F(ReportRuns, CorrectedLabelsAreOfTheFormThatIsAskedFor) {
     EXPECT_EQ(done.status, 0) << done.text;
     EXPECT_TRUE(fs::exists(fs::path(dir_ / form) / form / file)) << form;
   }
-  // Nothing is wrong with the labels that the finds were made from.
+  // Nothing is wrong with the labels that the detections were made from.
   const Reported none = report({dir_ / "run", "--detections", dir_ / "finds.json", "--label-errors",
                                 dir_ / "none", "--output", dir_ / "page.html"});
   EXPECT_EQ(none.status, 0) << none.text;
@@ -191,7 +191,7 @@ TEST_F(ReportRuns, CorrectedLabelsAreOfTheFormThatIsAskedFor) {
   EXPECT_FALSE(fs::exists(dir_ / "none/coco"));
 }
 
-// With no detections and no images to look at: whatever cannot be written is refused before them.
+// There are no detections and no images: an output that cannot be written is refused before that.
 TEST_F(ReportRuns, OutputsAreTriedFirst) {
   const std::string json = dir_ / "same";
   for (const std::vector<std::string>& outputs :
@@ -212,8 +212,8 @@ TEST_F(ReportRuns, OutputsAreTriedFirst) {
   for (const char* name : {"same", "new"}) EXPECT_FALSE(fs::exists(dir_ / name)) << name;
 }
 
-// All metrics of any line; what was not logged, or is no number, is empty.
-// Names of classes are fields, whatever they hold.
+// The file has all metrics of any line; what was not logged, or is not a number, is empty. Names of classes
+// are fields, whatever they contain.
 TEST_F(ReportRuns, CurvesAreValuesWithCommas) {
   EXPECT_EQ(report({dir_ / "run", "--curves-only", "--csv", dir_ / "c.csv"}).status, 0);
   const std::string name = dir_ / "run";
@@ -240,10 +240,10 @@ TEST_F(ReportRuns, SeveralAreInOnePage) {
   EXPECT_EQ(page.find("http:"), std::string::npos);
   const std::string csv = read_bytes(dir_ / "all.csv");
   EXPECT_EQ(std::ranges::count(csv, '\n'), 1 + 3 * 4);
-  // The same page of the same runs.
+  // The same runs give the same page.
   ASSERT_EQ(report({dir_ / "run", dir_ / "wide", dir_ / "fast", "--output", dir_ / "again.html"}).status, 0);
   EXPECT_EQ(read_bytes(dir_ / "again.html"), page);
-  // Runs of one batch size over their steps; one that has logged nothing yet is shown with what there is.
+  // Runs of one batch size are shown over their steps; one without log lines is shown with what exists.
   write_bytes(dir_ / "wide/metrics.jsonl", "");
   ASSERT_EQ(report({dir_ / "wide", dir_ / "fast", "--output", dir_ / "two.html"}).status, 0);
   ASSERT_EQ(report({dir_ / "run", dir_ / "fast", "--output", dir_ / "steps.html"}).status, 0);

@@ -1,4 +1,4 @@
-// saccade score, eval and report with the files that other programs, other formats and other splits bring.
+// Tests saccade score, eval and report with files of other programs, in other formats and of other splits.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -43,7 +43,7 @@ Scored scored(std::vector<std::string> arguments, const TestFolder& dir) {
   return s;
 }
 
-// The status of a command, and all that it says.
+// Runs a command and returns its status and all that it prints.
 std::pair<int, std::string> run_words(const std::vector<std::string>& words) {
   testing::internal::CaptureStdout();
   testing::internal::CaptureStderr();
@@ -52,7 +52,7 @@ std::pair<int, std::string> run_words(const std::vector<std::string>& words) {
   return {status, out + testing::internal::GetCapturedStderr()};
 }
 
-// The truth of a split as detections, by the ids and names that a training on the folder has.
+// Returns the truth of a split as detections, by the ids and names that a training on the folder has.
 std::vector<Detection> truth_as_detections(const GroundTruth& truth) {
   std::vector<Detection> detections;
   for (const Annotation& a : truth.annotations)
@@ -60,7 +60,7 @@ std::vector<Detection> truth_as_detections(const GroundTruth& truth) {
   return detections;
 }
 
-// ultralytics #18251, yolov5 #10747: a data.yaml names several splits.
+// A data.yaml names several splits (ultralytics #18251, yolov5 #10747).
 TEST(Score, YoloNeedsToKnowWhichImages) {
   TestFolder dir;
   write_under(dir / "data.yaml", "train: train/images\nval: valid/images\nnames: [nut, bolt]\n");
@@ -85,7 +85,7 @@ TEST(Score, YoloNeedsToKnowWhichImages) {
   EXPECT_NE(refused.error.find("--images: not given"), std::string::npos) << refused.error;
 }
 
-// Classes of CSV are numbered by all of the training set, which has one more.
+// The classes of CSV are numbered by the whole training set, which has one more.
 TEST(Score, CsvHasTheClassesOfTheTraining) {
   TestFolder dir;
   const std::string header = "file_name,class,x1,y1,x2,y2\n";
@@ -129,7 +129,7 @@ TEST(Score, ImagesAndCategoriesAreFoundByTheirNames) {
           {R"([{"image_id":7,"category_id":2,)" + box_1 + R"(},{"image_id":"left eye","category_id":5,)" +
                box_2 + "}]",
            ""},
-          // Ultralytics: the stem of the file, and in newer versions its name
+          // Ultralytics writes the stem of the file name, and in newer versions the name.
           {R"([{"image_id":"0001","category_id":2,)" + box_1 + R"(},{"image_id":"b","category_id":5,)" +
                box_2 + "}]",
            ""},
@@ -142,7 +142,7 @@ TEST(Score, ImagesAndCategoriesAreFoundByTheirNames) {
           {R"([{"file_name":"0001.jpg","category":"nut","category_id":0,)" + box_1 +
                R"(},{"file_name":"b.jpg","category":"bolt","category_id":1,)" + box_2 + "}]",
            "2 of 2 entries are of other category ids"},
-          // FiftyOne and others: a dictionary with lists of its own
+          // FiftyOne and others write a dictionary with lists of its own.
           {R"({"images":[{"id":1,"file_name":"0001.jpg"},{"id":2,"file_name":"b.jpg"}],"categories":[{"id":0,"name":"bolt"},{"id":1,"name":"nut"}],
               "annotations":[{"id":1,"image_id":1,"category_id":1,)" +
                box_1 + R"(},{"id":2,"image_id":2,"category_id":0,)" + box_2 + "}]}",
@@ -240,8 +240,8 @@ data { batch_size: 2 augment { height: 64 width: 64 } val_height: 64 val_width: 
 train { epochs: 0 max_steps: 1 }
 )";
 
-// eval of what has no annotations: detections for a server. DINO #247, detectron2 #275,
-// ultralytics #14510, mmdetection #3327
+// Without annotations eval writes detections for a server. DINO #247, detectron2 #275, ultralytics #14510,
+// mmdetection #3327
 TEST(Score, EvalWithoutAnnotationsAndItsFilesAreReadByNames) {
   TestFolder dir;
   const std::string images = dir / "train/images", list = dir / "train/annotations.json";
@@ -295,7 +295,7 @@ TEST(Score, EvalWithoutAnnotationsAndItsFilesAreReadByNames) {
                             dir);
   EXPECT_EQ(csv.status, 0) << csv.error;
   EXPECT_EQ(csv.AP, coco.AP);
-  // predict's list, by report as by score.
+  // report reads predict's list just as score does.
   ASSERT_EQ(
       run_words({"predict", "--checkpoint", checkpoint, "--threshold", "0", "--output", dir / "p", images})
           .first,
@@ -325,7 +325,7 @@ TEST(Score, EvalWithoutAnnotationsAndItsFilesAreReadByNames) {
   EXPECT_EQ(scored({"--annotations", dir / "image_info_test.json", "--detections", found}, dir).status, 2);
 }
 
-// Files that were there before in a folder that is named as an output.
+// A folder that is named as an output may already hold files.
 TEST(FolderOutputs, AreReplacedWithAWordOrNotAtAll) {
   TestFolder dir;
   ASSERT_EQ(run_words({"data", "shapes", "--output", dir / "set", "--images", "4", "--seed", "1"}).first, 0);

@@ -1,6 +1,6 @@
-// Hostile configurations: whatever a field or a file holds, the answer is a model that can be built or one
-// short error, at once. The loops walk the schema, so that a new field is tested the day it comes. Single
-// texts stand in bad_inputs/config.table.
+// Tests hostile configurations: whatever a field or a file contains, the answer is a model that can be built
+// or one short error, at once. The loops walk the schema, so that a new field is tested as soon as it exists.
+// Single texts are in bad_inputs/config.table.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,12 +23,12 @@ using google::protobuf::FieldDescriptor;
 
 const std::string kLongWord(30000, 'x');
 
-// The message of f's error; it must come soon, and be one line that somebody can read.
+// Returns the message of f's error, which must come soon and be one line that a person can read.
 template <class F>
 std::string quick_error(const std::string& what, F&& f) {
   const auto begin = std::chrono::steady_clock::now();
   const std::string message = input_error(f);
-  // Milliseconds; the rest is for a sanitizer on a busy machine.
+  // It takes milliseconds; the rest is for a sanitizer on a busy machine.
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10)) << what;
   EXPECT_LT(message.size(), 700u) << what;
   EXPECT_EQ(message.find('\n'), std::string::npos) << what << ": " << message;
@@ -89,7 +89,7 @@ std::vector<std::string> hostile_values(const FieldDescriptor* f) {
   return values;
 }
 
-// Three small models: any of their fields may be what a value meets.
+// Three small models: a value may meet any of their fields.
 const char* kModels[] = {
     "model { backbone { blocks: [1, 1] width: 4 outputs: [2] } transformer { hidden_dim: 8 heads: 2 encoder_layers: 1 "
     "decoder_layers: 1 ffn_dim: 8 queries: 2 levels: 1 } }",
@@ -121,7 +121,7 @@ TEST(HostileConfig, EveryFieldRefusesOrFits) {
   EXPECT_GT(taken, 500);
 }
 
-// The arguments of layers and backbones have no rules in the schema; whoever reads them checks them.
+// The schema has no rules for the arguments of layers and backbones; the code that reads them checks them.
 TEST(HostileConfig, EveryArgumentRefusesOrFits) {
   struct Case {
     const char *base, *section;

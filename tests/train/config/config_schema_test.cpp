@@ -1,5 +1,5 @@
-// The schema's rules: every field has one, the README is printed from them, values outside are refused, and
-// the presets of the families of models are between them and the user's values.
+// Tests the schema's rules: every field has one, the README is printed from them, values outside are refused,
+// and the presets of model families come between them and the user's values.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -40,8 +40,8 @@ TEST(Schema, EveryFieldHasARuleWithText) {
   EXPECT_GT(count, 120);
 }
 
-// Counts the fields below a message. What a run that continues may do with them is said once: next to a
-// field, or of a message that it is in.
+// Counts the fields below a message. What a resumed run may do with them is stated once: at a field, or at a
+// message that contains it.
 int count_decided(const Descriptor* type, bool decided_above) {
   int count = 0;
   for (const FieldDescriptor* f : fields_of(type)) {
@@ -72,7 +72,7 @@ TEST(Schema, TheReadmeIsPrintedFromIt) {
       << "configs/README.md says how to print it anew";
 }
 
-// Every value of --set that is a little outside a field's rule. `path` leads to the message.
+// Collects, for every field, values of --set that are slightly outside its rule. `path` leads to the message.
 void collect_bad_sets(const Descriptor* type, const std::string& path,
                       std::vector<std::pair<std::string, std::string>>& out) {
   for (const FieldDescriptor* f : fields_of(type)) {
@@ -143,14 +143,14 @@ TEST(Presets, DetrAloneIsThePublishedModel) {
   EXPECT_EQ(resolved.criterion().cost_class(), 1);
   // DETR-R50 with COCO's 91 classes and "no object"
   EXPECT_EQ(build_as<Detector>(model_args(c), 91, criterion_args(c))->parameter_count(), 41524768);
-  // The user's values are above.
+  // The user's values take precedence.
   Config user = c;
   apply_set(user, "model.transformer.ffn_dim=64");
   apply_set(user, "criterion.class_weight=3");
   EXPECT_EQ(resolve_config(user).model().transformer().ffn_dim(), 64);
   EXPECT_EQ(resolve_config(user).model().transformer().queries(), 100);
   EXPECT_EQ(resolve_config(user).criterion().class_weight(), 3);
-  // The resolved text is the same configuration.
+  // The resolved text gives the same configuration.
   EXPECT_EQ(config_text(parse_config(config_text(c), "resolved")), config_text(c));
 }
 
@@ -166,7 +166,7 @@ TEST(Presets, AClassLossHasWeightsOfItsOwn) {
     EXPECT_EQ(c.cost_alpha(), 0.25);
   }
   EXPECT_EQ(criterion("model { type: \"rt_detr\" }").focal_alpha(), 0.75);
-  // Of another loss than the family's, that loss's weights and none of the family's.
+  // With another loss than the family's, the weights are that loss's defaults and none of the family's.
   const config::Criterion focal = criterion("model { type: \"rt_detr\" } criterion { class_loss: focal }");
   EXPECT_EQ(focal.class_weight(), 2);
   EXPECT_EQ(focal.focal_alpha(), 0.25);
@@ -200,7 +200,7 @@ TEST(Presets, FieldsOfTheOtherFamilyMayStandAtTheirDefaults) {
             "model.transformer");
 }
 
-// Every old name is read as that of today: in a file, in --set, and in a message that --set gives.
+// Every old name is read as today's: in a file, in --set, and in a message that --set gives.
 TEST(MovedFields, AreReadUnderTheirOldNames) {
   const Descriptor* all = Config::descriptor();
   int count = 0;

@@ -1,6 +1,5 @@
-// The configuration: reading, --set, validation, the resolved text and the Args of the model.
-// To add a case of a mistake: a line in BadFiles, BadSets or BadValues with a part of the message it must
-// give.
+// Tests the configuration: reading, --set, validation, the resolved text and the Args of the model. To add a
+// mistake: a line in BadFiles, BadSets or BadValues with a part of the message that it must give.
 #include "train/config/config.h"
 
 #include <gtest/gtest.h>
@@ -258,7 +257,7 @@ TEST(Config, ResolvedTextIsCompleteAndAFixedPoint) {
   for (const char* part : {"learning_rate: 0.0002", "depth: 50", "short_sides: [480, 512]", "lr_mult: 1",
                            "seed: 42", "precision: f32", "max_detections: 100"})
     EXPECT_NE(text.find(part), std::string::npos) << part << " is missing in\n" << text;
-  // What has a meaning by its absence stays absent.
+  // Fields whose absence has a meaning stay absent.
   for (const char* part : {"encoder_attention", " val {", "annotations"})
     EXPECT_EQ(text.find(part), std::string::npos) << part << " appears in\n" << text;
   EXPECT_EQ(config_text(parse_config(text, "F")), text);

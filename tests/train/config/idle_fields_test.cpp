@@ -1,4 +1,4 @@
-// Fields that are set and do nothing are named before training, and only they.
+// Tests that fields that are set and do nothing are named before training, and only they.
 #include "train/config/schema/config_changes.h"
 
 #include <gtest/gtest.h>

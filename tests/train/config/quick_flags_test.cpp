@@ -1,4 +1,4 @@
-// --epochs, --batch, --image-size and --lr as edits of a configuration, and the words of other programs.
+// Tests --epochs, --batch, --image-size and --lr as edits of a configuration, and other programs' words.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -33,7 +33,7 @@ TEST(ImageSizeFlag, SetsAllThatDependsOnIt) {
   EXPECT_EQ(std::ranges::min(heights), 256) << "240 is not a multiple of 32";
   EXPECT_EQ(std::ranges::max(heights), 416) << "nor is 400";
   for (const int32_t height : heights) EXPECT_EQ(height % 32, 0);
-  // Of short sides the evaluation's is the one that is named.
+  // Among short sides, the one that is given is the evaluation's.
   c = edited("deformable_detr_r50", {.image_size = 400});
   EXPECT_EQ(listed(c.data().augment().short_sides()),
             (std::vector<int32_t>{240, 256, 272, 288, 304, 320, 336, 352, 368, 384, 400}));
@@ -146,7 +146,7 @@ TEST(Habits, NameWhatIsHere) {
   EXPECT_EQ(ours_of_model("rt_detr_18"), "");
 }
 
-// What is named must be there, and nothing that is a flag of ours is called somebody else's.
+// Recipes that are named must exist, and no flag of ours is said to be another program's.
 TEST(Habits, NameRecipesThatAreThere) {
   for (const char* model :
        {"yolov8n", "yolo11s", "rtdetr-l", "rtdetr-x", "rfdetr", "rf_detr_nano", "rf-detr-base", "d-fine-n",

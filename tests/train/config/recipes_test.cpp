@@ -1,4 +1,4 @@
-// Every recipe in configs/ builds its model, and every parameter group finds its parameters.
+// Tests that every recipe in configs/ builds its model, and every parameter group finds its parameters.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -38,7 +38,7 @@ TEST_P(Recipe, Builds) {
         return std::regex_search(t.name, std::regex(group.regex()));
       })) << group.regex();
   } else {
-    // The values are not drawn here, which would take most of the time.
+    // The values are not drawn here, since that would take most of the time.
     Optimizer optimizer(build_model(c, classes)->parameters(), c.optimizer());
     EXPECT_GT(optimizer.parameter_count(), 0);
   }
@@ -50,7 +50,7 @@ TEST_P(Recipe, Builds) {
 
 INSTANTIATE_TEST_SUITE_P(All, Recipe, testing::ValuesIn(recipes()), [](const auto& r) { return r.param; });
 
-// The published counts, those of frozen norms among them.
+// The published counts include frozen norms.
 TEST(Recipes, RtDetrHasThePublishedSizes) {
   for (auto [size, expected] : {std::pair{"r18", 20'184'464},
                                 {"r34", 31'441'668},
@@ -65,8 +65,8 @@ TEST(Recipes, RtDetrHasThePublishedSizes) {
   }
 }
 
-// What is left when the norms of the hybrid encoder's convolutions, but those before it, are folded into
-// biases, the branches of its blocks into one, and the heads of the layers before the last are dropped.
+// Returns the number of parameters left when the norms of the hybrid encoder's convolutions, except those
+// before it, become biases, its blocks' branches one, and heads before the last layer are dropped.
 int64_t fused_parameters(const Module& model, int64_t layers) {
   const std::regex before(R"(encoder\.input_proj\..*)"), norm(R"(encoder\..*\.norm\.weight)"),
       branch(R"(encoder\..*\.bottlenecks\.[0-9]+\.conv2\..*)"),
@@ -80,7 +80,7 @@ int64_t fused_parameters(const Module& model, int64_t layers) {
   return count;
 }
 
-// The frozen norms of L and X are no parameters.
+// The frozen norms of L and X do not count as parameters.
 TEST(Recipes, DFineHasThePublishedSizes) {
   for (auto [size, expected, fused] : {std::tuple{"n", 3'782'693, 3'753'799},
                                        {"s", 10'321'877, 10'237'491},
@@ -117,7 +117,7 @@ TEST(Recipes, LwDetrAndRfDetrHaveThePublishedSizes) {
   }
 }
 
-// With the 1,000 classes of ImageNet.
+// The counts are for the 1,000 classes of ImageNet.
 TEST(Recipes, ClassifiersHaveThePublishedSizes) {
   for (auto [name, expected] : {std::pair{"swin_t", 28'288'354},
                                 {"vit_s", 22'050'664},
@@ -140,7 +140,7 @@ TEST(Recipes, ClassifiersHaveThePublishedSizes) {
   }
 }
 
-// COCO's 80 classes, and a norm behind each stage of Swin and DAT.
+// The counts are for COCO's 80 classes, and include a norm behind each stage of Swin and DAT.
 TEST(Recipes, PyramidsHaveThePublishedSizes) {
   for (auto [name, expected] : {std::pair{"retinanet_swin_t", 38'458'798},
                                 {"retinanet_swin_s", 59'776'702},
@@ -173,7 +173,7 @@ TEST(Recipes, PyramidsHaveThePublishedSizes) {
   }
 }
 
-// ADE20K's 150 classes.
+// The counts are for ADE20K's 150 classes.
 TEST(Recipes, SegmentersHaveThePublishedSizes) {
   for (auto [name, expected] : {std::pair{"semantic_fpn_r50", 28'495'574},
                                 {"semantic_fpn_dat_t", 31'924'624},
@@ -188,7 +188,7 @@ TEST(Recipes, SegmentersHaveThePublishedSizes) {
   }
 }
 
-// Rates and decays of parameters, as the official commands and files of the optimizers have them.
+// Tests rates and decays of parameters against the official commands and files of the optimizers.
 TEST(Recipes, GroupsAreTheOfficialOnes) {
   struct Row {
     const char *recipe, *parameter;

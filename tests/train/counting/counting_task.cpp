@@ -1,5 +1,5 @@
-// A third task, whole, as docs/extending.md describes it: how many objects are in an image. Nothing outside
-// of this file knows of it.
+// A complete third task, as docs/extending.md describes it: how many objects are in an image. Nothing outside
+// this file knows about it.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -24,7 +24,7 @@
 namespace saccade {
 namespace {
 
-// One number an image, [N, 1].
+// Predicts one number per image, [N, 1].
 [[maybe_unused]] const bool counter_registered =
     model_types().add({.name = "counter",
                        .summary = "the number of objects: a backbone, the mean over its map, a linear layer",
@@ -54,7 +54,7 @@ class CounterInferencer : public Inferencer {
   kernels::ImageNormalization normalization_;
 };
 
-// The share of images whose number, rounded, is right, and the mean error.
+// Computes the fraction of images whose rounded number is right, and the mean error.
 Evaluation evaluate_counts(Classifier& model, const Config& config,
                            const std::shared_ptr<const Dataset>& images, const EvaluatorOptions& options) {
   CounterInferencer inference(model, config);
@@ -80,7 +80,7 @@ class CounterTraining final : public ImageTrainingTask {
   Module& model() override { return *model_; }
   std::vector<std::string> class_names() const override { return {"objects"}; }
   std::vector<int64_t> category_ids() const override { return {}; }
-  // The mean squared error over the images of the step.
+  // Returns the mean squared error over the images of the step.
   TrainingLoss loss(const Batch& batch, const StepImages& step,
                     const std::function<void()>& forward_done) override {
     std::vector<float> counts;

@@ -1,4 +1,4 @@
-// Every command takes the task of counting_task.cpp as it takes the others.
+// Tests that every command takes the task of counting_task.cpp like the others.
 #include <gtest/gtest.h>
 
 #include <fstream>

@@ -1,5 +1,5 @@
-// Exported models as files: their structure here, their numbers in scripts/checks/check_onnx.py,
-// which runs them.
+// Tests exported models as files: their structure is checked here, their numbers in
+// scripts/checks/check_onnx.py, which runs them.
 #ifdef SACCADE_ONNX
 #include "train/export/export.h"
 #include "train/config/task.h"
@@ -42,8 +42,7 @@ std::vector<int64_t> shape_of(const onnx::ValueInfoProto& value) {  // -1: free
   return shape;
 }
 
-// The operators of opset 16 that we use. Others, new ones and those of the ml domain,
-// are a decision to be made.
+// The operators of opset 16 that we use. Any other, newer or of the ml domain, needs a decision.
 const std::set<std::string> kOperators{"Abs",
                                        "Add",
                                        "AveragePool",
@@ -97,7 +96,7 @@ const std::set<std::string> kOperators{"Abs",
                                        "Unsqueeze",
                                        "Where"};
 
-// What onnx.checker looks at, and what we promise besides.
+// Checks what onnx.checker checks, and what we promise besides.
 // has_f32: some operators must stay in f32 when the file is converted to f16.
 void check_structure(const onnx::ModelProto& proto, bool has_f32 = true) {
   ASSERT_EQ(proto.opset_import_size(), 1);
@@ -295,7 +294,7 @@ TEST(Export, EveryFamilyIsStandardOperators) {
   }
 }
 
-// What eval and predict do around a model of label maps is told.
+// What eval and predict do around a model of label maps is reported.
 TEST(Export, FurtherViewsAreNotInTheFile) {
   LoadedModel model = small_model(
       "model { type: \"semantic_fpn\" backbone { blocks: [1, 1, 1, 1] width: 8 outputs: [1, 2, 3, 4] } "
@@ -307,7 +306,7 @@ TEST(Export, FurtherViewsAreNotInTheFile) {
   EXPECT_TRUE(note.starts_with("eval.window 40, eval.scales [0.75, 1], eval.flip: not in the file")) << note;
 }
 
-// Of all queries, or of the detections.
+// The file holds the masks of all queries, or of the detections.
 TEST(Export, MasksAreInTheFile) {
   const LoadedModel model = small_model(
       R"(model { type: "rf_detr_seg" backbone { arg { key: "image_size" int: 32 } arg { key: "patch" int: 8 } arg { key: "dim" int: 16 }
@@ -326,7 +325,7 @@ TEST(Export, MasksAreInTheFile) {
   }
 }
 
-// Of any number of images: which one a region is cut out of follows from its number.
+// The number of images is free: a region's image follows from the region's number.
 TEST(Export, DetectorsOfTwoStagesFinishForAnyBatch) {
   for (const auto& [type, own, stages] :
        {std::tuple{"mask_rcnn", "", 1},
@@ -352,7 +351,7 @@ TEST(Export, DetectorsOfTwoStagesFinishForAnyBatch) {
                                                  "masks", "probabilities of maps that cover the boxes")));
       EXPECT_LE(count_nodes(proto, "Shape"), batch == 0 ? 1 : 0);
     }
-    // As many as eval has of them.
+    // There are as many detections as eval has.
     LoadedModel fewer = model;
     fewer.config.mutable_eval()->set_max_detections(4);
     const ExportedModel cut = export_model(*model.module, *outputs_of(fewer), {.height = 64, .width = 96});
@@ -427,7 +426,7 @@ TEST(Export, PostprocessingOfSoftmaxes) {
   EXPECT_EQ(count_nodes(proto, "TopK"), 1);
 }
 
-// A classifier that does what it is told.
+// A classifier that runs a given function.
 class Told : public Classifier {
  public:
   explicit Told(std::function<Var(const Var&)> function) : function_(std::move(function)) {}
@@ -465,7 +464,7 @@ TEST(Export, InfiniteBoundsAreNone) {
   }
 }
 
-// A module that threw comes back in the mode that it had.
+// After an exception a module has the mode that it had before.
 TEST(Export, TheModeComesBackAfterAnError) {
   Told model([](const Var& x) { return relu(Var(x.value().slice(1, 0, 4))); });
   model.set_training(true);
@@ -473,7 +472,7 @@ TEST(Export, TheModeComesBackAfterAnError) {
   EXPECT_TRUE(model.training());
 }
 
-// What depends on the images and is made behind the back of the ops is never written as a constant.
+// What depends on the images but is not made by ops is never written as a constant.
 TEST(Export, RefusesWhatItCannotWrite) {
   struct Case {
     const char* part;
@@ -561,7 +560,7 @@ TEST_F(ExportCli, WritesAFileThatTellsWhatItIs) {
   const onnx::ModelProto all = parsed(read_bytes(scratch() / "all.onnx"));
   check_structure(all);
   EXPECT_EQ(shape_of(all.graph().input(0)), (std::vector<int64_t>{-1, 48, 80, 3}));
-  // The same bytes every time.
+  // The bytes are the same every time.
   expect_works("export " + kCheckpoint + " again.onnx");
   EXPECT_EQ(read_bytes(scratch() / "raw.onnx"), read_bytes(scratch() / "again.onnx"));
   // The standard output holds the file and nothing else.

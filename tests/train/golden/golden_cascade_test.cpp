@@ -1,6 +1,6 @@
-// Cascade Mask R-CNN against an independent PyTorch model (scripts/golden/cascade.py), which has
-// mmdetection's names and rules: what it finds, the losses and gradients of a step, the losses of a training;
-// with stock heads and with those of the Swin and DAT papers.
+// Compares Cascade Mask R-CNN with an independent PyTorch model (scripts/golden/cascade.py), which has
+// mmdetection's names and rules: its detections, the losses and gradients of a step and the losses of a
+// training, with stock heads and with those of the Swin and DAT papers.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -141,7 +141,7 @@ TEST_P(GoldenCascade, LossesOfATrainingEqualPyTorch) {
   }
 }
 
-// mmdetection's names are ours, so a converted file has them still, and its weights tell the configuration.
+// Our names are mmdetection's, so a converted file keeps them, and its weights tell the configuration.
 TEST_P(GoldenCascade, IsKnownByItsWeights) {
   const config::Model model = load().config.model();
   EXPECT_EQ(model.type(), "cascade_mask_rcnn");

@@ -1,6 +1,6 @@
-// DETR against transformers' DetrForObjectDetection and an independent PyTorch model: outputs, losses, every
-// parameter's gradient and the first thirty losses of a training. The golden files say what they hold in
-// scripts/golden/detr_files.py; make_small_detr.py writes the committed ones.
+// Compares DETR with transformers' DetrForObjectDetection and an independent PyTorch model: outputs, losses,
+// every parameter's gradient and the first thirty losses of a training. scripts/golden/detr_files.py says
+// what the golden files hold; make_small_detr.py writes the committed ones.
 //
 // Larger models: write them anywhere with scripts/golden/make_full_size.py, then
 //     SACCADE_GOLDEN=FOLDER build/test_train --gtest_filter='GoldenFolder.*'
@@ -94,7 +94,7 @@ double largest_difference(const Tensor& a, const Tensor& b) {
   return std::isfinite(worst) ? worst : HUGE_VAL;
 }
 
-// Logits and boxes of every layer within 1e-4, absolute: what users of converted weights see.
+// Expects logits and boxes of every layer within 1e-4, absolute: what users of converted weights see.
 void compare_outputs(const SetOutput& output, const SafetensorsReader& golden, const std::string& name,
                      bool say) {
   Tensor logits = golden.read("output.logits"), boxes = golden.read("output.boxes");
@@ -113,8 +113,8 @@ void compare_outputs(const SetOutput& output, const SafetensorsReader& golden, c
                logit_difference, box_difference);
 }
 
-// The backbone's maps of stages 2 to 4, at most twice as far from the f64 values as PyTorch's own f32: deep
-// random networks amplify rounding.
+// Expects the backbone's maps of stages 2 to 4 to be at most twice as far from the f64 values as PyTorch's
+// own f32: deep random networks amplify rounding.
 void compare_features(const std::string& path, const SafetensorsReader& golden, const Var& images,
                       const std::string& name) {
   SafetensorsReader weights(path + ".weights.safetensors");

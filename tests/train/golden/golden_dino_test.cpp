@@ -1,5 +1,5 @@
-// DINO against an independent PyTorch model (scripts/golden/make_dino.py): outputs, losses with denoising,
-// every parameter's gradient. The golden values were computed in f64.
+// Compares DINO with an independent PyTorch model (scripts/golden/make_dino.py): outputs, losses with
+// denoising, every parameter's gradient. The golden values were computed in f64.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -126,7 +126,7 @@ TEST_P(GoldenDino, EqualsPyTorch) {
   EXPECT_GT(compared, 100);
 }
 
-// The weights alone tell the model, but for its heads, and fill all of it.
+// The weights alone tell the model, except its heads, and fill all of it.
 TEST_P(GoldenDino, IsKnownByItsWeights) {
   auto file = open_weights(kDinoFolder + GetParam() + ".weights.safetensors");
   const OfficialWeights weights = official_weights(*file);

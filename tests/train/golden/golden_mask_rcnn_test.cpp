@@ -1,5 +1,5 @@
-// Mask R-CNN against torchvision's (scripts/golden/mask_rcnn.py): its weights in, the detections in
-// photographs out, boxes to 0.01 pixel, scores to 1e-4, masks to an IoU of 0.999.
+// Compares Mask R-CNN with torchvision's (scripts/golden/mask_rcnn.py): with the same weights, detections in
+// photographs have the same boxes to 0.01 pixel, scores to 1e-4, and masks to an IoU of 0.999.
 #include <gtest/gtest.h>
 
 #include <cmath>

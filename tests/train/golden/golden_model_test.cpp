@@ -1,7 +1,7 @@
-// The whole model against an independent PyTorch model (scripts/golden/): outputs, losses, every parameter's
-// gradient, and the first fifty losses of a training. The golden values were computed in f64; see the head of
-// scripts/golden/make_small_deformable_detr.py for the files and for why the gradients' tolerance has a
-// second term.
+// Compares the whole model with an independent PyTorch model (scripts/golden/): outputs, losses, every
+// parameter's gradient, and the first fifty losses of a training. The golden values were computed in f64; the
+// head of scripts/golden/make_small_deformable_detr.py describes the files, and why the gradients' tolerance
+// has a second term.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,6 +1,6 @@
-// RetinaNet against torchvision's (scripts/golden/retinanet.py): its weights in, the detections in
-// photographs out, boxes to 0.01 pixel and scores to 1e-4; the losses and gradients of a step of three images
-// of different sizes by mmdetection's rules.
+// Compares RetinaNet with torchvision's (scripts/golden/retinanet.py): with the same weights, detections in
+// photographs have the same boxes to 0.01 pixel and scores to 1e-4. Also compares the losses and gradients of
+// a step of three images of different sizes by mmdetection's rules.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -51,7 +51,7 @@ TEST(GoldenRetinaNet, DetectsWhatTorchvisionDetects) {
   fmt::print("boxes differ by at most {:.1e} pixels, scores by {:.1e}\n", box, score);
 }
 
-// Files of torchvision before 0.13, and mmdetection's, which are named as ours.
+// Reads files of torchvision before 0.13, and mmdetection's, whose names are ours.
 TEST(GoldenRetinaNet, ReadsAllNames) {
   TestFolder folder;
   const std::string first = folder / "first.safetensors";
@@ -81,7 +81,7 @@ TEST(GoldenRetinaNet, ReadsAllNames) {
   EXPECT_EQ(config.model().retinanet().coarse_levels(), "pyramid");
 }
 
-// Of which convention the losses are. The network's weights and the gradients' names are torchvision's.
+// The parameter names the convention of the losses. The weights and the gradients' names are torchvision's.
 class GoldenRetinaNetLoss : public testing::TestWithParam<const char*> {};
 
 TEST_P(GoldenRetinaNetLoss, IsThatOfTheRules) {

@@ -1,5 +1,5 @@
-// Swin, ViT, DeiT and PVT against transformers' models (scripts/golden/make_vision.py, which says what the
-// files hold): logits, maps, a step's gradients, the losses of a training, and a padded batch under a
+// Compares Swin, ViT, DeiT and PVT with transformers' models (scripts/golden/make_vision.py, which says what
+// the files hold): logits, maps, a step's gradients, the losses of a training, and a padded batch under a
 // detector. SACCADE_VISION_GOLDEN=FOLDER takes files of full size instead and prints the greatest
 // differences.
 #include <gtest/gtest.h>
@@ -38,7 +38,7 @@ class GoldenVision : public testing::TestWithParam<std::string> {
       : file_(kVisionFolder + GetParam() + ".safetensors"),
         config_(parse_config("model { " + file_.metadata().at("model") + " }", "golden")) {}
 
-  // Fills the model from the tensors w.NAME; `prefix` is what the model puts in front of the names.
+  // Fills the model from the tensors w.NAME; `prefix` is what the model puts before the names.
   void load(Module& model, const std::string& prefix = "") {
     for (const NamedTensor& n : model.named_tensors()) {
       if (!n.name.starts_with(prefix)) continue;
@@ -56,7 +56,7 @@ class GoldenVision : public testing::TestWithParam<std::string> {
     if (config_.model().backbone().type() != "vit") args.set("outputs", outputs);
     return args;
   }
-  // Of the stages with a golden map.
+  // Returns the stages that have a golden map.
   std::vector<int64_t> outputs() {
     std::vector<int64_t> stages{1};
     while (file_.find("c0.map" + std::to_string(stages.size()))) stages.push_back(stages.back() + 1);
@@ -88,7 +88,7 @@ double greatest_difference(const Tensor& a, const Tensor& b) {
   for (size_t i = 0; i < x.size() && i < y.size(); ++i) m = std::max(m, std::abs(x[i] - y[i]));
   return m;
 }
-// Within 1e-4 of the largest_entry value.
+// Expects differences within 1e-4 of the largest value.
 void expect_as_golden(const Tensor& ours, const Tensor& golden, const std::string& what) {
   double d = greatest_difference(ours, golden), scale = largest_entry(golden);
   EXPECT_LE(d, 1e-4 * std::max(scale, 1.0)) << what;
@@ -127,8 +127,8 @@ TEST_P(GoldenVision, GradientsEqualPyTorch) {
   for (const NamedTensor& n : model->parameters()) {
     ASSERT_TRUE(n.var.grad().defined()) << n.name;
     Tensor golden = file_.read("grad." + n.name);
-    // The keys' bias moves no weight: its gradient is zero but for rounding,
-    // and so is the greatest_difference.
+    // The keys' bias changes no attention weight, so its gradient, and with it the difference, is zero but
+    // for rounding.
     EXPECT_LE(greatest_difference(n.var.grad(), golden), 1e-4 * largest_entry(golden) + 1e-7) << n.name;
   }
 }
@@ -153,7 +153,7 @@ TEST_P(GoldenVision, LossesOfATrainingEqualPyTorch) {
   }
 }
 
-// Gives the maps it was made with.
+// Returns the maps that it was made with.
 class Fixed : public Backbone {
  public:
   explicit Fixed(std::vector<Var> maps) : maps_(std::move(maps)) {}

@@ -1,4 +1,4 @@
-// libsaccade's interfaces, without the library itself: scripts/checks/check_library.sh runs its examples.
+// Tests libsaccade's interfaces without the library; scripts/checks/check_library.sh runs its examples.
 #include <gtest/gtest.h>
 
 #include <clocale>
@@ -34,7 +34,7 @@ bool same(const std::vector<Prediction>& a, const std::vector<Prediction>& b) {
   });
 }
 
-// A model of two steps, trained in this process.
+// Trains a model for two steps in this process.
 class Library : public Cli {
  protected:
   static void SetUpTestSuite() {
@@ -65,7 +65,7 @@ TEST_F(Library, TrainsAsTheProgramDoes) {
   for (const std::string& set : setup("").set) sets += " --set " + set;
   expect_works("train --device cpu --config tiny.textproto --output of_program" + sets);
   EXPECT_EQ(read_bytes(checkpoint()), read_bytes(scratch() / "of_program/checkpoints/last.safetensors"));
-  // In two halves.
+  // Trains in two halves.
   {
     Training first(setup("halves"));
     EXPECT_TRUE(first.step());
@@ -129,7 +129,7 @@ TEST_F(Library, ReadsPixelsInEveryOrder) {
   EXPECT_THROW(set_library_threads(0), std::invalid_argument);
 }
 
-// Threads share a model, and also load, fail and finish models of their own.
+// Threads share a model, and also load models of their own and fail to load others.
 TEST_F(Library, ManyThreadsGetWhatOneGets) {
   const Model model(checkpoint(), "cpu");
   constexpr size_t kThreads = 4, kPictures = 8;
@@ -161,8 +161,8 @@ TEST_F(Library, ManyThreadsGetWhatOneGets) {
   EXPECT_EQ(wrong, std::vector<int>(kThreads, 0));
 }
 
-// The program that the library is in may have called setlocale(LC_ALL, ""), as GTK, Qt and many Python
-// programs do, where numbers have a decimal comma and points between thousands; and std::locale::global.
+// The program that uses the library may have called setlocale(LC_ALL, ""), as GTK, Qt and many Python
+// programs do, or std::locale::global, in a locale with a decimal comma and points between thousands.
 TEST_F(Library, ReadsNumbersWhereTheDecimalMarkIsAComma) {
   const std::string name = "de_DE.UTF-8", folder = (scratch() / "locales").string();
   fs::create_directory(folder);
@@ -226,7 +226,7 @@ TEST_F(Library, HasACInterface) {
   EXPECT_EQ(saccade_result_get(result, 0, 99, &p), SACCADE_BAD_INPUT);
   EXPECT_EQ(saccade_result_get(result, 2, 0, &p), SACCADE_BAD_INPUT);
   saccade_result_free(result);
-  // What is wrong is a status and a line, never an exception.
+  // Errors are a status and a line, never an exception.
   EXPECT_EQ(saccade_predict(nullptr, images, 1, 0, &result), SACCADE_BAD_INPUT);
   EXPECT_EQ(result, nullptr);
   EXPECT_STREQ(saccade_last_error(), "model: a null pointer");
@@ -239,7 +239,7 @@ TEST_F(Library, HasACInterface) {
   EXPECT_STREQ(saccade_last_error(), "pixels: reserved is 7, expected 0");
   EXPECT_EQ(saccade_predict(model, &empty, 1, 0, &result), SACCADE_BAD_INPUT);
   EXPECT_STREQ(saccade_last_error(), "pixels: 30 x 0 (width x height), expected at least 1 x 1");
-  // One line, whatever a name holds.
+  // The error is one line, whatever a name contains.
   const std::string odd = "a\n\x1b[31m" + std::string(20000, 'x');
   EXPECT_EQ(saccade_predict_file(model, odd.c_str(), 0, &result), SACCADE_BAD_INPUT);
   const std::string line = saccade_last_error();
@@ -276,7 +276,7 @@ TEST_F(Library, TellsWhatAModelIs) {
   saccade_model_free(same_model);
 }
 
-// Files in memory are what they are on the disk, through every door.
+// Files in memory give the same as files on disk, through every interface.
 TEST_F(Library, ReadsFilesInMemory) {
   const std::string path = (scratch() / image_).string();
   const std::string bytes = read_bytes(path);
@@ -324,7 +324,7 @@ TEST_F(Library, ReadsFilesInMemory) {
   saccade_image_free(nullptr);
   EXPECT_EQ(saccade_image_pixels(nullptr, &pixels), SACCADE_BAD_INPUT);
 
-  // What is no image, by the name that it was given, or by its place.
+  // What is no image is named by the given name, or by its place.
   struct Case {
     saccade_encoded encoded;
     const char* error;

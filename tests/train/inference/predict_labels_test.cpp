@@ -1,5 +1,5 @@
-// saccade predict: labels for tools, pictures in other forms or none, the standard input,
-// other sizes of images.
+// Tests saccade predict: labels for tools, pictures in other forms or none, the standard input, other sizes
+// of images.
 #include <gtest/gtest.h>
 
 #include "data/images/image.h"
@@ -37,12 +37,12 @@ TEST_F(PredictLabels, HaveAnEntryForEveryImage) {
     EXPECT_FALSE(fs::exists(scratch() / out / "000001.png"));
     expect_refused(kAnyScore + out + " --to " + form + " shapes/images",
                    out + "/" + form + ": already exists");
-    // Images in which nothing is found are there too.
+    // Images in which nothing is found are included.
     expect_works("predict --threshold 1 --checkpoint " + kCheckpoint + " --output none_" + form +
                  " --no-pictures --to " + form + " shapes/images");
     EXPECT_EQ(count(text_of(std::string("none_") + form + "/" + form + "/" + file), image), 4);
   }
-  // What is written is a data set.
+  // The output is a data set.
   expect_works("data check --annotations labels_coco/coco/annotations.json --images shapes/images");
   for (const std::string form : {"yolo", "voc"})
     expect_works(kAnyScore + "labels_" + form + " --no-pictures --max 2 --to " + form + " shapes/images");
@@ -60,7 +60,7 @@ TEST_F(PredictLabels, PicturesAsAsked) {
   const Image drawn = read_image((scratch() / name).string());
   EXPECT_EQ(drawn.width, 64);
   EXPECT_EQ(text_of(name).substr(0, 2), "\xFF\xD8");
-  // It is known as one of ours, so a second run replaces it, and a stranger's stays.
+  // The folder is recognised as one of ours, so a second run replaces the picture, and a stranger's stays.
   expect_works(kAnyScore + "jpegs --picture-format jpg " + image_);
   EXPECT_EQ(std::distance(fs::directory_iterator(scratch() / "jpegs"), fs::directory_iterator()), 2);
   fs::copy_file(scratch() / image_, scratch() / name, fs::copy_options::overwrite_existing);
@@ -69,7 +69,7 @@ TEST_F(PredictLabels, PicturesAsAsked) {
   expect_works(kAnyScore + "crops_alone --no-pictures --crop --max 1 " + image_);
   EXPECT_EQ(std::distance(fs::directory_iterator(scratch() / "crops_alone/crops"), fs::directory_iterator()),
             1);
-  // Letters and lines are drawn otherwise.
+  // Letters and lines may be drawn differently.
   expect_works(kAnyScore + "usual " + image_);
   expect_works(kAnyScore + "no_letters --letter-size 0 " + image_);
   const std::string png = fs::path(image_).filename().string();

@@ -1,4 +1,4 @@
-// When a forward pass is recorded, and when not.
+// Tests when a forward pass is recorded, and when it is not.
 #include "train/inference/recorded_forward.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ class CudaRecordedForward : public testing::Test {
   void SetUp() override {
     if (!cuda_problem().empty()) GTEST_SKIP() << cuda_problem();
   }
-  // Twice the numbers.
+  // Returns twice the numbers.
   std::vector<float> run(const std::vector<float>& numbers, int64_t key = 0) {
     const Tensor x = Tensor::from<float>({std::ssize(numbers)}, numbers, Device::kCuda);
     const Var y = forward_.run(CacheKey().add(key), x, [&](const Tensor& images) {
@@ -33,7 +33,7 @@ class CudaRecordedForward : public testing::Test {
   bool reads_ = false, full_ = false;
 };
 
-// The first two calls of a key are calls, after the second it is recorded.
+// The first two calls with a key are plain calls; after the second it is recorded.
 TEST_F(CudaRecordedForward, RecordsWhatComesBack) {
   for (float i = 1; i < 6; ++i) EXPECT_EQ(run({i, 2}), (std::vector<float>{2 * i, 4}));
   EXPECT_EQ(calls_, 3);
@@ -55,7 +55,7 @@ TEST_F(CudaRecordedForward, KeepsFour) {
   EXPECT_EQ(calls_, 16);
 }
 
-// Their memory goes to a call that needs it.
+// The recordings' memory goes to a call that needs it.
 TEST_F(CudaRecordedForward, GivesRecordingsUpWhenTheGpuIsFull) {
   for (int i = 0; i < 3; ++i) run({1});
   EXPECT_EQ(calls_, 3);

@@ -1,4 +1,4 @@
-// Tiles: that they cover the image, and that what is on a seam is found once.
+// Tests that tiles cover the image, and that an object on a seam is found once.
 #include "train/tasks/detection/tiles.h"
 
 #include <gtest/gtest.h>
@@ -35,15 +35,15 @@ ImageDetection detection(const Box& box, int64_t label, double score) {
   return {{.label = label, .box = box, .score = score}};
 }
 
-// Boxes of objects of the image as a tile sees them: cut at its border;
-// nothing where less than a tenth is in it.
+// Returns the image's objects as a tile sees them: cut at its border, without those of which less than a
+// tenth is inside.
 std::vector<ImageDetection> seen(const Tile& tile, const std::vector<ImageDetection>& objects) {
   std::vector<ImageDetection> out;
   for (ImageDetection d : objects) {
     const double area = d.box.area();
     d.box = cut(moved(d.box, -double(tile.x), -double(tile.y)), {tile.height, tile.width});
     const double share = d.box.area() / area;
-    d.score *= 1 - 0.1 * double(tile.x % 7) / 7;  // each tile is sure of it in another degree
+    d.score *= 1 - 0.1 * double(tile.x % 7) / 7;  // each tile is sure of it to a different degree
     if (share >= 0.1) out.push_back(d);
   }
   return out;
@@ -53,8 +53,8 @@ TEST(Tiles, EveryObjectIsFoundOnce) {
   const ImageSize size{1000, 1600};
   const std::vector<Tile> tiles = tiles_of(size, 400, 0.25);
   const int64_t seam = tiles[0].width;
-  // On a seam, at a corner of four tiles, larger than a tile, at the image's border, two side by side,
-  // one of another class in one's place.
+  // The objects are on a seam, at a corner of four tiles, larger than a tile, at the image's border, two side
+  // by side, and one of another class in the same place.
   const std::vector<ImageDetection> objects{
       detection({double(seam) - 60, 20, double(seam) + 70, 100}, 0, 0.9),
       detection({double(seam) - 30, 360, double(seam) + 30, 430}, 0, 0.8),
@@ -83,7 +83,7 @@ TEST(Tiles, WhatAModelToldApartStaysApart) {
   const ImageDetection inner = detection({20, 20, 40, 40}, 0, 0.8);
   EXPECT_EQ(merge_tiles({100, 200}, tiles, {{outer, inner}, {}}).size(), 2u);
   EXPECT_EQ(merge_tiles({100, 200}, tiles, {{outer}, {inner}}).size(), 2u);
-  // At the border of its tile the smaller is part of something, which may be the larger.
+  // The smaller one touches the border of its tile, so it is part of something, which may be the larger one.
   const ImageDetection part = detection({80, 20, 100, 40}, 0, 0.8);
   const ImageDetection whole = detection({80, 20, 180, 60}, 0, 0.7);
   EXPECT_EQ(merge_tiles({100, 200}, tiles, {{part}, {whole}}).size(), 1u);
@@ -103,7 +103,7 @@ TEST(Tiles, ABoxAroundManyAndNeighboursSwallowNothing) {
                            {row_box(0.7, 5, 150, 10, 50)}})
                   .size(),
               5u);
-  // Two that overlap, each found in one tile, both in the whole: each joins its own.
+  // Two boxes overlap, each found in one tile and both in the whole image: each joins its own.
   const std::vector<ImageDetection> merged = merge_tiles(size, tiles,
                                                          {{row_box(0.9, 78, 94)},
                                                           {row_box(0.8, 86 - 75, 98 - 75)},

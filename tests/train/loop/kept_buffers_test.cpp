@@ -1,4 +1,4 @@
-// Running statistics come back as they were before a step, those that change and those that stay.
+// Tests that running statistics are restored to those before a step, whether they change or not.
 #include "train/loop/kept_buffers.h"
 
 #include <gtest/gtest.h>
@@ -34,8 +34,8 @@ TEST(KeptBuffers, ComeBack) {
       const Tensor x = Tensor::full({1, 2, 3, kKeptChannels}, value, DType::kF32, device);
       model.trained.forward(model.frozen.forward(Var(x)));
     };
-    // Before the first step, the second, which finds what changes, and those after it,
-    // whose buffers are in one block.
+    // Before the first step; before the second, which finds what changes; and before later ones, whose
+    // buffers are in one block.
     for (int i = 0; i < 4; ++i) {
       const auto before = model.buffers();
       kept.keep();
@@ -48,7 +48,7 @@ TEST(KeptBuffers, ComeBack) {
       step(i + 2);
       EXPECT_EQ(model.buffers(), after) << i;
     }
-    // Somebody else's memory, as after weights were loaded.
+    // The memory is somebody else's, as after weights were loaded.
     for (const NamedTensor& t : model.named_tensors())
       if (Var var = t.var; t.is_buffer) var.value() = var.value().clone();
     const auto before = model.buffers();

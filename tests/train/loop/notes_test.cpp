@@ -1,5 +1,5 @@
-// What training says about fields that do nothing, about the annotations that it evaluates with, and about
-// the weights it starts from.
+// Tests what training says about fields that do nothing, about the annotations that it evaluates with, and
+// about the weights it starts from.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -26,7 +26,7 @@ TEST_F(NotesOfTraining, AFieldThatDoesNothingIsNamedOnce) {
   EXPECT_EQ(lines_with(r.out, "does nothing"), 1U) << r.out;
 }
 
-// Two evaluations; annotation 0 is pycocotools' own trap.
+// There are two evaluations; an annotation id of 0 is a trap of pycocotools.
 TEST_F(NotesOfTraining, TheEvaluatorsNotesAreToldOnce) {
   ASSERT_EQ(
       run_script(
@@ -43,8 +43,8 @@ TEST_F(NotesOfTraining, TheEvaluatorsNotesAreToldOnce) {
   EXPECT_EQ(lines_with(r.out, "boxes look like"), 0U) << r.out;
 }
 
-// What training says of its validation set eval and report say, too: it is the training set, and has classes
-// of one name; and what the model lacks.
+// eval and report say about their set what training says about its validation set: that it is the training
+// set, that classes share a name, and what the model lacks.
 TEST_F(NotesOfTraining, EvaluationSaysWhatIsOddAboutItsSet) {
   ASSERT_EQ(
       run_script(
@@ -64,7 +64,7 @@ TEST_F(NotesOfTraining, EvaluationSaysWhatIsOddAboutItsSet) {
   const Result reported = run("report run --output odd/r.html" + set);
   EXPECT_EQ(reported.status, 0) << reported.err;
   EXPECT_EQ(lines_with(reported.out, "4 of its 4 images are in the training set too"), 1U) << reported.out;
-  // Of a folder, whose own training images count where the model's are gone.
+  // For a folder, its own training images count if the model's are gone.
   ASSERT_EQ(
       run_script(
           "mkdir -p odd/set/train odd/elsewhere && cp -r shapes/images shapes/annotations.json odd/set/train "
@@ -79,7 +79,7 @@ TEST_F(NotesOfTraining, EvaluationSaysWhatIsOddAboutItsSet) {
   }
 }
 
-// last holds both, best the averages alone.
+// last holds both the weights and the averages, best only the averages.
 TEST_F(NotesOfTraining, TheWeightsThatAreTakenAreNamed) {
   expect_works("train --config tiny.textproto --output averaged --quiet --set train.ema_decay=0.9");
   for (const auto& [file, said] : {std::pair{"last", 1U}, std::pair{"best", 0U}}) {

@@ -1,6 +1,6 @@
-// However a step's images are cut into batches (train.accumulate) and given to ranks, it is the step of one
-// large batch: its loss, every part of it, the gradient's norm and every mean that is logged; for every class
-// loss, with all kinds of queries, and for classifiers.
+// However a step's images are cut into batches (train.accumulate) and distributed to ranks, the step equals
+// that of one large batch: its loss, every part of it, the gradient's norm and every mean that is logged; for
+// every class loss, with all kinds of queries, and for classifiers.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <simdjson.h>
@@ -28,8 +28,8 @@ struct SplitCase {
 };
 void PrintTo(const SplitCase& c, std::ostream* out) { *out << c.name; }
 
-// 3 queries are too few for some images. Denoising makes as many groups as the image with most objects leaves
-// room for.
+// 3 queries are too few for some images. Denoising makes as many groups as the image with the most objects
+// allows.
 std::vector<SplitCase> split_cases() {
   std::vector<SplitCase> cases;
   for (const auto& [loss, spec] : class_losses().all())
@@ -45,7 +45,7 @@ std::vector<SplitCase> split_cases() {
                      "levels: 2 queries: 8 } deformable_detr { box_refine: true two_stage: true", criterion});
   }
   cases.push_back({"dino", "dino", "levels: 4 queries: 8 denoising { queries: 10 }", ""});
-  // Their encoders' norms are of the batch where they are trained.
+  // The norms of their encoders use batch statistics where they are trained.
   cases.push_back({"rt_detr", "rt_detr",
                    "levels: 3 queries: 8 denoising { queries: 10 } } rt_detr { hybrid_encoder { dim: 16 "
                    "ffn_dim: 16 }",

@@ -1,5 +1,5 @@
-// A detector that also gives masks, whole: docs/extending.md's CellDetector with a map for each query.
-// Nothing outside this file knows of it.
+// A complete detector that also predicts masks: docs/extending.md's CellDetector with a map for each query.
+// Nothing outside this file knows about it.
 #include "layers/conv2d.h"
 #include "layers/mlp.h"
 #include "models/backbone.h"
@@ -10,7 +10,7 @@
 namespace saccade {
 namespace {
 
-// The mask of a query is where the pixels' embeddings point into the direction of its own (Cheng et al.
+// The mask of a query is where the pixels' embeddings point in the direction of the query's own (Cheng et al.
 // 2021, MaskFormer, eq. 2).
 class CellMasks : public SetDetector {
  public:

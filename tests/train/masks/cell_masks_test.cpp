@@ -1,4 +1,4 @@
-// Masks from the data file to predictions, through the detector of cell_masks.cpp.
+// Tests masks from the data file to predictions, through the detector of cell_masks.cpp.
 #include <gtest/gtest.h>
 #include <simdjson.h>
 
@@ -19,7 +19,7 @@
 namespace saccade {
 namespace {
 
-// Metrics of boxes and, next to them, of masks.
+// Metrics of boxes and of masks.
 struct BothMetrics {
   double AP = -2, segm_AP = -2, segm_AR_100 = -2;  // -2: there are none
   explicit BothMetrics(const std::string& text) {
@@ -128,7 +128,7 @@ train { epochs: 0 max_steps: 60 log_every: 1 eval_every_epochs: 0 }
   const std::vector<PredictedMasks> found = predicted_in(read_bytes(folder / "found/detections.json"));
   ASSERT_FALSE(found.empty());
   expect_masks_of_library(checkpoint, images, found);
-  // Objects are cut out along their masks: PNG files with alpha, of the masks' size.
+  // Objects are cut out along their masks, as PNG files with alpha, of the masks' size.
   for (const PredictedMasks& p : found) {
     const std::string path = folder / ("found/" + p.crop);
     const std::string png = read_bytes(path);
@@ -139,7 +139,7 @@ train { epochs: 0 max_steps: 60 log_every: 1 eval_every_epochs: 0 }
     EXPECT_EQ(static_cast<double>(picture.width), p.mask.box().width());
     EXPECT_EQ(static_cast<double>(picture.height), p.mask.box().height());
   }
-  // Training, evaluation and report tell both metrics, unless one is asked for.
+  // Training, evaluation and report show both metrics, unless one is asked for.
   EXPECT_EQ(logged_numbers(output, "segm_AP").size(), 1U);
   EXPECT_EQ(logged_numbers(output, "segm_AP/[^\"]*").size(), 1U);
   auto metrics_of_both = [&](const std::string& command, const std::string& set, const std::string& iou) {
@@ -153,7 +153,7 @@ train { epochs: 0 max_steps: 60 log_every: 1 eval_every_epochs: 0 }
     EXPECT_EQ(run_command(words), 0) << command << " " << set;
     return BothMetrics(read_bytes(folder / "both.json"));
   };
-  // A set without masks has metrics of boxes, but cannot teach.
+  // A set without masks has metrics of boxes, but cannot be trained on.
   const std::regex mask(",\"segmentation\":[^}]*");
   const std::string unmasked = folder / "boxes.json";
   std::ofstream(unmasked) << std::regex_replace(read_bytes(annotations), mask, "");
@@ -180,7 +180,7 @@ train { epochs: 0 max_steps: 60 log_every: 1 eval_every_epochs: 0 }
   EXPECT_EQ(run_command({"train", "--config", folder / "config.textproto", "--output", folder / "none",
                          "--set", "data.train.annotations=" + unmasked}),
             2);
-  // Those of masks are the same of evaluations and of lists.
+  // Evaluations and lists of detections give the same metrics of masks.
   ASSERT_EQ(run_command({"eval", "--checkpoint", checkpoint, "--annotations", annotations, "--images", images,
                          "--detections", folder / "detections.json", "--iou", "segm", "--json",
                          folder / "eval.json"}),

@@ -1,4 +1,4 @@
-// What a newcomer's masks, weights and flags get to hear, with a small Mask R-CNN.
+// Tests the messages about a newcomer's masks, weights and flags, with a small Mask R-CNN.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -37,7 +37,7 @@ constexpr const char* kFittingMask = R"(,"segmentation":[[4,5,34,5,34,25,4,25]])
 constexpr const char* kEmptyMask = R"(,"segmentation":{"size":[40,48],"counts":[1920]})";
 constexpr const char* kMaskElsewhere = R"(,"segmentation":[[24,20,44,20,44,38,24,38]])";
 
-// Three images of 48 x 40 pixels with an object each, of which some have masks.
+// Writes three images of 48 x 40 pixels with one object each, of which some have masks.
 void write_masked(const TestFolder& folder, const std::string& list,
                   const std::array<const char*, 3>& masks) {
   std::filesystem::create_directories(folder / "images");
@@ -113,7 +113,7 @@ TEST(MaskFaults, EmptyMasksAreNoneAndOthersMayNotFit) {
   EXPECT_EQ(trained.status, 0);
   EXPECT_TRUE(trained.has("annotation 20 (image 2, 2.png) has no mask; of objects without one"))
       << trained.out;
-  // Beside what is said of all sets.
+  // The note comes in addition to those of all sets.
   EXPECT_TRUE(trained.has("note: " + (folder / "list.json") + ": 1 mask does not fit its box"))
       << trained.out;
   const Said checked = said_by(
@@ -124,7 +124,7 @@ TEST(MaskFaults, EmptyMasksAreNoneAndOthersMayNotFit) {
   EXPECT_TRUE(checked.has("the first of annotation 30")) << checked.out;
 }
 
-// Where an object is that nobody has drawn, no class is known.
+// An object without a mask leaves pixels whose class is not known.
 TEST(MaskFaults, LabelMapsOfObjectsWithoutAMask) {
   TestFolder folder;
   write_masked(folder, "list.json", {kFittingMask, "", kFittingMask});
@@ -148,7 +148,7 @@ TEST(MaskFaults, FlagsAndFigures) {
   ASSERT_EQ(said_by(train_masked(folder, "list.json", "run")).status, 0);
   const std::string checkpoint = folder / "run/checkpoints/last.safetensors";
 
-  // score has the metrics of eval.
+  // score gives the metrics of eval.
   const Said judged = said_by({"eval", "--checkpoint", checkpoint, "--annotations", folder / "list.json",
                                "--images", folder / "images", "--detections", folder / "found.json", "--json",
                                folder / "eval.json", "--set", "model.rcnn.score_threshold=0"});
@@ -159,7 +159,7 @@ TEST(MaskFaults, FlagsAndFigures) {
   EXPECT_EQ(read_bytes(folder / "score.json"), read_bytes(folder / "eval.json"));
   EXPECT_NE(read_bytes(folder / "score.json").find("segm_AP"), std::string::npos);
 
-  // Why nothing is found.
+  // The message says why nothing is found.
   const std::string none = "model.rcnn.score_threshold=0.999";
   EXPECT_TRUE(
       said_by({"eval", "--checkpoint", checkpoint, "--annotations", folder / "list.json", "--images",
@@ -176,12 +176,12 @@ TEST(MaskFaults, FlagsAndFigures) {
                   .has("no score is greater than model.rcnn.score_threshold, 0.999"));
   EXPECT_TRUE(predict({"--threshold", "0.01"}).has("the model leaves out scores up to 0.05 itself"));
 
-  // What another task's field is set to.
+  // A field of another task is set.
   EXPECT_TRUE(
       predict({"--set", "eval.window=32"}).has("note: eval.window: 32 does nothing outside of segmentation"));
   EXPECT_FALSE(predict({"--set", "eval.nms=0.5"}).has("does nothing"));
 
-  // Crops of objects that are not found any more go, others' files stay.
+  // Crops of objects that are no longer found are removed; others' files stay.
   const auto crops = [&] {
     return std::distance(std::filesystem::directory_iterator(folder / "out/crops"),
                          std::filesystem::directory_iterator());
@@ -208,7 +208,7 @@ TEST(MaskFaults, FlagsAndFigures) {
       << exported.error;
 }
 
-// Files whose tensors fit, but mean something else.
+// The tensors of these files fit, but mean something else.
 TEST(MaskFaults, WeightsOfOtherModels) {
   TestFolder folder;
   write_masked(folder, "list.json", {kFittingMask, kFittingMask, kFittingMask});
@@ -249,7 +249,7 @@ TEST(MaskFaults, WeightsOfOtherModels) {
   }
 }
 
-// A file that lacks a tensor by which its model is known.
+// The file lacks a tensor by which its model is recognised.
 TEST(MaskFaults, AModelThatLacksATensorIsNamed) {
   TestFolder folder;
   const std::pair<const char*, const char*> cases[] = {
@@ -272,7 +272,7 @@ TEST(MaskFaults, AModelThatLacksATensorIsNamed) {
   }
 }
 
-// A file that lacks nothing is not nearly one that has more.
+// A file that lacks nothing is not said to be nearly a model with more tensors.
 TEST(MaskFaults, AModelThatFitsNowhereIsNamed) {
   TestFolder folder;
   write_masked(folder, "list.json", {kFittingMask, kFittingMask, kFittingMask});

@@ -1,4 +1,4 @@
-// What an R-CNN makes of lists that say little or something else of their images and classes.
+// Tests R-CNNs on lists that say little, or something different, about their images and classes.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -10,8 +10,8 @@
 namespace saccade {
 namespace {
 
-// Four images of 48 x 40 pixels with an object each. `size`: what the list says of them; `first`: the first
-// of the two categories.
+// Writes four images of 48 x 40 pixels with one object each. `size`: what the list says about them; `first`:
+// the first of the two categories.
 void write_squares(const TestFolder& folder, const std::string& list, const std::string& size, int first) {
   std::string images, annotations;
   for (int i = 1; i <= 4; ++i) {
@@ -49,7 +49,7 @@ train { epochs: 0 max_steps: 1 log_every: 1 })");
   return {"train", "--config", folder / "config.textproto", "--output", folder / run};
 }
 
-// Masks are compared at the size that the files have.
+// Masks are compared at the size of the files.
 TEST(RcnnData, ListsMaySayOtherSizesOrNone) {
   TestFolder folder;
   const std::pair<const char*, const char*> sizes[] = {
@@ -70,7 +70,7 @@ TEST(RcnnData, ListsMaySayOtherSizesOrNone) {
   }
 }
 
-// Training leaves crowds out, and evaluation ignores what is in their masks; of one without, in its box.
+// Training leaves crowds out; evaluation ignores what is in their masks or, without a mask, in their boxes.
 TEST(RcnnData, CrowdsNeedNoMask) {
   TestFolder folder;
   write_squares(folder, "list.json", R"(,"width":48,"height":40)", 1);
@@ -88,7 +88,7 @@ TEST(RcnnData, CrowdsNeedNoMask) {
   EXPECT_EQ(logged_numbers(folder / "run", "segm_AP").size(), 1U);
 }
 
-// torchvision's weights mean something else in a model that computes as mmdetection's.
+// torchvision's weights mean something else in a model that computes like mmdetection's.
 TEST(RcnnData, WeightsOfOtherConventionsAreRefused) {
   TestFolder folder;
   write_squares(folder, "list.json", R"(,"width":48,"height":40)", 1);
@@ -125,7 +125,7 @@ TEST(RcnnData, ObjectsThatCannotBeFoundAreRefused) {
   ASSERT_EQ(run_command(words), 0);
   for (const double loss : losses_of(folder / "run")) EXPECT_LT(loss, 100);
 
-  // Nor do weights get such classes.
+  // Weights do not get such classes either.
   for (const int first : {0, 1}) {
     write_squares(folder, "list.json", "", first);
     EXPECT_EQ(run_command({"convert", SACCADE_SOURCE_DIR "/tests/golden/mask_rcnn/weights.pth",

@@ -1,4 +1,4 @@
-// Detectors on a feature pyramid learn on every backbone of several stages.
+// Tests that detectors on a feature pyramid learn on every backbone of several stages.
 #include <gtest/gtest.h>
 
 #include <fstream>

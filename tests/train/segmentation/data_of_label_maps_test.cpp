@@ -1,4 +1,4 @@
-// saccade data check, report and convert of label maps, in each of their layouts.
+// Tests saccade data check, report and convert with label maps in each of their layouts.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 using test::write_picture;
 using test::write_text;
 
-// 20 x 20 pixels with these values one after another.
+// Writes 20 x 20 pixels with these values one after another.
 void write_label_values(const std::string& path, const std::vector<uint16_t>& values,
                         const std::vector<uint32_t>& palette = {}) {
   fs::create_directories(fs::path(path).parent_path());
@@ -27,7 +27,7 @@ void write_label_values(const std::string& path, const std::vector<uint16_t>& va
   write_stored_pixels(path, {20, 20}, pixels, palette);
 }
 
-// A training image a and a validation image b, each in a folder.
+// Writes a training image a and a validation image b, each in a folder.
 using WriteSet = void (*)(const std::string& folder);
 
 void write_ade(const std::string& folder) {
@@ -81,7 +81,7 @@ void write_many_classes(const std::string& folder) {
   write_text(folder + "/masks/classes.txt", names);
 }
 
-// What a set says, in classes and labels.
+// Returns what a set says, in classes and labels.
 std::string labels_said_by(const DataPaths& paths) {
   const auto set = open_dataset(paths);
   std::string text = fmt::format("{}:", fmt::join(set->class_names(), ","));
@@ -126,7 +126,7 @@ TEST(DataOfLabelMaps, CheckReportAndConvertEachLayout) {
                                      .string())
                   .bits,
               layout == "many" ? 16 : 8);
-    // Once more, and by path.
+    // Converted once more, and by path.
     ASSERT_EQ(run_command({"data", "convert", dir / "out", dir / "again"}), 0);
     EXPECT_EQ(labels_said_by(dir / "again"), labels_said_by(dir / "out"));
     EXPECT_EQ(run_command({"data", "convert", dir / "out/masks/train", dir / "one", "--images",
@@ -155,7 +155,7 @@ TEST(DataOfLabelMaps, MasksAreDrawnWhereThatIsAskedFor) {
   EXPECT_EQ(set->num_classes(), drawn->num_classes());
 }
 
-// Folders whose names say what they are, but with maps in another form.
+// The folders' names say what they are, but the maps have another form.
 TEST(DataOfLabelMaps, AreNoClassFolders) {
   for (const auto& [images, maps] :
        {std::pair{"images", "masks"}, std::pair{"train/Image_files", "train/Segmentation"}}) {
@@ -175,7 +175,7 @@ TEST(DataOfLabelMaps, AreNoClassFolders) {
   }
 }
 
-// A fault of the second split, and names that would become one.
+// The second split has a fault, or names would become one.
 TEST(DataOfLabelMaps, NothingHalfWrittenIsLeft) {
   TestFolder dir;
   write_ade(dir / "in");

@@ -1,4 +1,4 @@
-// Every command takes label maps: a small model on drawn shapes, from the data to the exported file.
+// Tests every command with label maps: a small model on drawn shapes, from the data to the exported file.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -32,7 +32,7 @@ schedule { type: "poly" power: 0.9 warmup_steps: 3 }
 
 class LabelMapCommands : public ::testing::Test {
  protected:
-  void SetUp() override {  // of the first test; the others continue with its run
+  void SetUp() override {  // only for the first test; the others continue with its run
     if (folder_) return;
     folder_ = std::make_unique<TestFolder>();
     ASSERT_EQ(
@@ -70,7 +70,7 @@ train { epochs: 0 max_steps: 30 log_every: 1 eval_every_epochs: 5 }
     words.insert(words.end(), more.begin(), more.end());
     return run_command(words);
   }
-  // The mean IoU of predicted label maps, by their files.
+  // Returns the mean IoU of predicted label maps, from their files.
   static double mean_iou_of(const std::string& output) {
     const auto set = open_dataset(
         {.annotations = data() + "/label_maps", .images = data() + "/images", .wants = {.label_maps = true}});
@@ -119,14 +119,14 @@ TEST_F(LabelMapCommands, IsEvaluatedAsItPredicts) {
     EXPECT_TRUE(std::ranges::equal(model.segment(pixels.pixels()), want.values)) << image.path();
   }
   EXPECT_THROW(model.segment({}), std::invalid_argument);
-  // Windows, mirrored and in several sizes: evaluated as predicted again, and another result.
+  // With windows, mirrored and in several sizes: predictions give the same metrics, unlike the plain ones.
   const std::vector<std::string> looks{"--set",          "eval.window=40", "--set",
                                        "eval.flip=true", "--set",          "eval.scales=[0.75, 1]"};
   ASSERT_EQ(evaluate("looks.json", looks), 0);
   ASSERT_EQ(predict("looks", looks), 0);
   EXPECT_DOUBLE_EQ(figure("looks.json", "mIoU"), mean_iou_of("looks"));
   EXPECT_NE(figure("looks.json", "mIoU"), figure("eval.json", "mIoU"));
-  // A window that holds every image is no other look than the whole of it.
+  // A window that holds every image gives the same as the whole image.
   ASSERT_EQ(evaluate("window.json", {"--set", "eval.window=500"}), 0);
   EXPECT_NEAR(figure("window.json", "mIoU"), figure("eval.json", "mIoU"), 0.01);
 }
@@ -162,7 +162,7 @@ TEST_F(LabelMapCommands, LearnsFromMasksToo) {
             0);
 }
 
-// Classes of an evaluation's data set that the model lacks are between its own: they are never found, and
+// Classes of an evaluation's data set that the model lacks, with ids between its own, are never found, and
 // move no other class.
 TEST_F(LabelMapCommands, IsJudgedOnFurtherClasses) {
   const std::string ids = "Idx\tName\n1\tone\n3\tthree\n";
@@ -195,7 +195,7 @@ TEST_F(LabelMapCommands, IsJudgedOnFurtherClasses) {
   for (const char* split : {"train", "val"})
     for (const auto& [field, kind] : {std::pair{"annotations", "masks"}, std::pair{"images", "images"}})
       train.insert(train.end(), {"--set", fmt::format("data.{}.{}={}", split, field, of(split, kind))});
-  // Outputs that belong to no class must not stand for further ones.
+  // Outputs that belong to no class must not stand for the additional ones.
   for (const char* outputs : {"0", "5"}) {
     std::filesystem::remove_all(path("judged"));
     std::vector<std::string> words = train;
@@ -260,7 +260,7 @@ TEST_F(LabelMapCommands, RefusesWhatIsNotForLabelMaps) {
   EXPECT_EQ(train("model.num_classes=3"), 2);
   EXPECT_EQ(train("data.train.annotations="), 2);
   EXPECT_EQ(train("data.sampling=class_balanced"), 2);
-  // Not a pixel of a class, in one of the two sets.
+  // One of the two sets has no pixel of any class.
   for (const char* which : {"train", "val"}) {
     std::filesystem::remove_all(path("blank"));
     std::filesystem::copy(data() + "/label_maps", path("blank"), std::filesystem::copy_options::recursive);

@@ -1,4 +1,4 @@
-// The front of a service, with a handler that knows no images.
+// Tests the front of a service, with a handler that knows nothing about images.
 #include "train/serve/http_server.h"
 
 #include <condition_variable>
@@ -14,7 +14,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Answers with the length of the body; what is asked of /later when it is told to.
+// Answers with the length of the body; requests for /later are answered when it is told to.
 class LengthHandler : public HttpHandler {
  public:
   std::optional<ServiceAnswer> refuse(const ServiceRequest& head) override {
@@ -92,7 +92,7 @@ TEST_F(HttpFront, ServesOneRequestAfterAnother) {
   RawClient client(port());
   EXPECT_EQ(client.ask(http_get("/")).body, "0");
   EXPECT_EQ(client.ask(http_post("/a", "image/png", "12345")).body, "5");
-  // Both at once.
+  // Two requests are sent at once.
   client.send(http_post("/a", "image/png", "123") + http_post("/a", "image/png", "1234"));
   EXPECT_EQ(client.receive().body, "3");
   EXPECT_EQ(client.receive().body, "4");
@@ -102,13 +102,13 @@ TEST_F(HttpFront, ServesOneRequestAfterAnother) {
               "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n")
           .body,
       "5");
-  // An error of the handler's does not end the connection, as there was no body.
+  // An error of the handler does not end the connection, as there was no body.
   EXPECT_EQ(client.ask(http_get("/refused")).status, 404);
   client.send("HEAD / HTTP/1.1\r\nHost: x\r\n\r\n");
   const HttpReply head = client.receive(false);
   EXPECT_EQ(head.status, 200);
   EXPECT_EQ(head.header("content-length"), "1");
-  // The body is asked for.
+  // The client is asked for the body.
   client.send("POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-Continue\r\nContent-Length: 4\r\n\r\n");
   EXPECT_EQ(client.receive().status, 100);
   EXPECT_EQ(client.ask("1234").body, "4");
@@ -195,7 +195,7 @@ TEST_F(HttpFront, WaitsForNobodyForLong) {
     dripping.join();
   }
   EXPECT_TRUE(idle.is_ended());
-  // Who takes no answer is left, too.
+  // A client that does not take its answer is dropped, too.
   RawClient deaf(port());
   deaf.send(http_get("/large"));
   EXPECT_TRUE(comes_true([&] { return server_->connections() <= 1; }));
@@ -218,7 +218,7 @@ TEST_F(HttpFront, NoticesWhoGoesAway) {
   EXPECT_TRUE(comes_true([&] { return server_->connections() == 0; }));
 }
 
-// As `nc -N` does it.
+// `nc -N` does this.
 TEST_F(HttpFront, AnswersWhoSendsNothingMore) {
   for (const char* version : {"1.1", "1.0"}) {
     SCOPED_TRACE(version);

@@ -1,4 +1,4 @@
-// What somebody who sends an image asks for: addresses, forms, headers.
+// Tests the parts of a request with an image: addresses, forms, headers.
 #include "train/serve/image_request.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 namespace saccade {
 namespace {
 
-// "STATUS line" of the HttpError that f throws.
+// Returns "STATUS line" of the HttpError that f throws.
 template <class F>
 std::string http_error(F&& f) {
   try {
@@ -69,7 +69,7 @@ TEST(ImageRequests, Forms) {
   const FormData data = parse_form(whole, "B");
   EXPECT_EQ(data.file, with_newlines("bytes\n\n--C"));
   EXPECT_EQ(data.fields.at("threshold"), "0.25");
-  // Cut anywhere, it is refused and nothing is read beyond its end.
+  // A form that is cut anywhere is refused, and nothing is read beyond its end.
   const size_t end = whole.find("--B--");
   for (size_t cut = 0; cut < end; ++cut)
     EXPECT_TRUE(

@@ -1,5 +1,5 @@
-// saccade serve: its answers are those of predict, alone and in batches, of every kind of task;
-// and the program that answers.
+// Tests saccade serve: its answers are those of predict, alone and in batches, for every kind of task; and
+// the program that answers.
 #include "train/serve/image_service.h"
 
 #include <fcntl.h>
@@ -31,7 +31,7 @@ std::string image_bytes(const std::string& name) {
   return read_bytes((scratch() / "shapes/images" / name).string());
 }
 
-// The lines about an image in a list that predict has written, without its name.
+// Returns the lines about an image in a list that predict has written, without its name.
 std::vector<std::string> listed(const std::string& list, const std::string& image) {
   std::vector<std::string> lines;
   std::istringstream text(read_bytes((scratch() / list).string()));
@@ -41,7 +41,7 @@ std::vector<std::string> listed(const std::string& list, const std::string& imag
       lines.push_back("{" + line.substr(begin.size(), line.rfind('}') + 1 - begin.size()));
   return lines;
 }
-// Those of an answer.
+// Returns the lines of an answer.
 std::vector<std::string> answered(const std::string& body) {
   std::vector<std::string> lines;
   std::istringstream text(body);
@@ -93,7 +93,7 @@ struct Served {
     while (answer.wait_for(milliseconds(0)) != std::future_status::ready) service.compute(milliseconds(5));
     return answer.get();
   }
-  std::string batches() {  // "images in so many batches"
+  std::string batches() {  // "images in batches"
     return fmt::format("{} in {}", service.metrics().images(), [&] {
       const std::string text = get("/metrics").body, name = "\nsaccade_batch_size_count ";
       return std::atoi(text.c_str() + text.find(name) + name.size());
@@ -205,7 +205,7 @@ TEST_F(Serve, SaysWhatIsWrong) {
   EXPECT_EQ(first.get().status, 200);
   EXPECT_EQ(second.get().status, 200);
   EXPECT_EQ(served.ask("/predict", image).status, 200);
-  // Of who is gone nothing is computed.
+  // Nothing is computed for a client that is gone.
   ServiceRequest request{.method = "POST", .target = "/predict", .body = image};
   *request.is_gone = true;
   int status = 0;
@@ -291,7 +291,7 @@ TEST_F(Serve, ClassifiersAndLabelMaps) {
               read_bytes((scratch() / "mapped/000001.png").string()));
 }
 
-// The program, until it is stopped.
+// Runs the program until it is stopped.
 class ServeProgram {
  public:
   explicit ServeProgram(const std::vector<std::string>& more) {
@@ -320,7 +320,7 @@ class ServeProgram {
   ServeProgram(const ServeProgram&) = delete;
   ServeProgram& operator=(const ServeProgram&) = delete;
 
-  // What it prints, up to a line with this or its end.
+  // Returns what it prints, up to a line with this or to its end.
   std::string read_until(const std::string& part) {
     char bytes[4096];
     while (text_.find(part) == std::string::npos || !text_.ends_with('\n')) {
@@ -381,7 +381,7 @@ TEST_F(Serve, LosesNothingOfManyClients) {
     });
   for (std::thread& client : clients) client.join();
   EXPECT_EQ(right, kClients * kRequests);
-  // Ten megabytes of anything, as an image and as a request.
+  // Sends ten megabytes of garbage, as an image and as a request.
   const std::string garbage(10 << 20, '\x80');
   EXPECT_EQ(RawClient(port).ask(http_post("/predict", "image/jpeg", garbage)).status, 400);
   EXPECT_EQ(RawClient(port).ask(garbage).status, 400);
@@ -396,7 +396,7 @@ TEST_F(Serve, LosesNothingOfManyClients) {
   EXPECT_EQ(
       second.err,
       fmt::format("error: --port {0}: nobody can listen on 127.0.0.1:{0}: Address already in use\n", port));
-  // Stopped while it is busy, it answers who has asked.
+  // If it is stopped while it is busy, it answers earlier requests.
   std::vector<std::unique_ptr<RawClient>> busy;
   for (int c = 0; c < kClients; ++c) {
     busy.push_back(std::make_unique<RawClient>(port));

@@ -1,5 +1,5 @@
-// saccade data convert: other forms and back, sets that are divided and cut,
-// classes that are renamed and dropped.
+// Tests saccade data convert: other forms and back, sets that are divided and cut, classes that are renamed
+// and dropped.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -25,7 +25,7 @@ int convert(const std::vector<std::string>& words, std::string* said = nullptr) 
   return status;
 }
 
-// Each object as a line, in order, with names instead of ids.
+// Returns each object as a line, in order, with names instead of ids.
 std::vector<std::string> objects_of(const std::optional<DataPaths>& paths) {
   std::vector<std::string> lines;
   if (!paths) return lines;
@@ -70,7 +70,7 @@ TEST_F(DataConvert, OtherFormsAndBackLoseNothing) {
     }
     ASSERT_EQ(convert({dir_ / (form + "_coco"), dir_ / (form + "_again"), "--to", form}), 0) << form;
     EXPECT_EQ(objects_of(found(form + "_again").train), objects_of(set.train)) << form;
-    // The folder is as it is written, or not there: a second time it is refused, and nothing is changed.
+    // A folder is complete or does not exist: a second time the command is refused, and nothing is changed.
     EXPECT_EQ(convert({dir_ / "set", dir_ / form, "--to", form}), 2);
     for (const auto& entry : fs::directory_iterator(dir_ / form))
       EXPECT_FALSE(entry.path().filename().string().starts_with(".")) << entry.path();
@@ -117,7 +117,7 @@ TEST_F(DataConvert, SubsetsAndClasses) {
   EXPECT_EQ(std::ssize(left),
             std::ssize(was) - count(was, "ring") - count(was, "star") - count(was, "cross"));
 
-  // Those with a star, and nothing but the stars in them.
+  // Only images with a star are left, and only the stars in them.
   std::string said;
   ASSERT_EQ(convert({dir_ / "set", dir_ / "stars", "--classes", "star", "--drop-empty"}, &said), 0);
   EXPECT_NE(said.find(" images left out, which have no box"), said.npos) << said;
@@ -132,7 +132,7 @@ TEST_F(DataConvert, SubsetsAndClasses) {
   EXPECT_EQ(stars.size(), images.size() + static_cast<size_t>(count(was, "star")));
 }
 
-// Several sets as one: by the names of their classes, in every form.
+// Several sets become one, by the names of their classes, in every form.
 TEST_F(DataConvert, SetsAreMerged) {
   ASSERT_EQ(convert({dir_ / "set", dir_ / "more", "--to", "voc", "--rename", "ring=hoop"}), 0);
   ASSERT_EQ(convert({dir_ / "set", dir_ / "all", "--data", dir_ / "more", "--split", "0.75,0.25"}), 0);

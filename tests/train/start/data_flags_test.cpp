@@ -1,5 +1,5 @@
-// What the commands that read data alone take and say: classes as a training has them, how to train on what
-// they wrote, whose files they replace.
+// Tests what the commands that only read data take and say: classes as a training has them, how to train on
+// what they wrote, whose files they replace.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// All that a command says, and its status.
+// Returns all that a command says; it must end with `status`.
 std::string told(const std::vector<std::string>& words, int status = 0) {
   testing::internal::CaptureStdout();
   testing::internal::CaptureStderr();
@@ -73,8 +73,8 @@ TEST(DataFlags, ClassesAreThoseOfATraining) {
     expect_part(said, "1 of 2 entries are of classes that data.class_map takes for others");
     expect_part(read_bytes(dir / "figures.json"), "\"AP\": 1,");
   }
-  // The truth may know a class that the map takes away, as that of a model does;
-  // a class that others become keeps its name.
+  // The truth may know a class that the map removes, as that of a model does; a class that others become
+  // keeps its name.
   const GroundTruth truth{.images = {{.id = 1, .file_name = "1.png", .width = 40, .height = 20}},
                           .annotations = {},
                           .categories = {{3, "cat"}, {8, "dog"}}};
@@ -128,7 +128,7 @@ TEST(DataFlags, WhatIsWrittenSaysHowToTrainOnIt) {
                dir / "fixed"});
   expect_part(
       said, "--set data.train.annotations=" + dir / "fixed --set data.train.images=" + dir / "yolo/images\n");
-  // The folder moves with its images, or without.
+  // The folder is moved with its images, or without them.
   fs::create_directories(dir / "moved");
   fs::rename(dir / "coco", dir / "moved/coco");
   fs::rename(dir / "yolo", dir / "moved/yolo");
@@ -149,7 +149,7 @@ TEST(DataFlags, OfListsOfSeveralSetsTheFoldersOfTheirImagesCount) {
               "1 image in " + dir.path() + " is not named and is left out, first more/yolo/images/new.png");
 }
 
-// By the names that detections have, and by their numbers.
+// Classes are swapped by the names that detections have, and by their ids.
 TEST(DataFlags, ClassesThatAreSwappedAreTheSameByNameAndById) {
   TestFolder dir;
   write_pets(dir);
@@ -171,7 +171,7 @@ TEST(DataFlags, ClassesThatAreSwappedAreTheSameByNameAndById) {
 TEST(DataFlags, CheckAndTrainingAgree) {
   TestFolder dir;
   write_pets(dir);
-  // Two ids of one file.
+  // Two ids belong to one file.
   std::string list = read_bytes(dir / "list.json");
   list.replace(list.find("}],"), 3, R"(},{"id":2,"file_name":"1.png","width":40,"height":20}],)");
   write_bytes(dir / "twice.json", list);
@@ -189,7 +189,7 @@ TEST(DataFlags, CheckAndTrainingAgree) {
                          "data.train.images=" + dir / "yolo/images"}),
                    2),
               problem);
-  // No training images, and where others are.
+  // There are no training images, or they are elsewhere.
   fs::create_directories(dir / "root/val");
   for (const char* place : {"root/", "root/val/"}) {
     fs::copy(dir / "yolo/images/1.png", dir / (std::string(place) + "1.png"));
@@ -211,7 +211,7 @@ TEST(DataFlags, CheckAndTrainingAgree) {
                 "no data set is found in the folder itself, but one in " + dir / "kit/VOC2007");
 }
 
-// As where the list is of the images that training drew for validation.
+// The list may have only the images that training drew for validation.
 TEST(DataFlags, ScoreSaysThatAListIsOfAPart) {
   TestFolder dir;
   std::string images, annotations, detections;

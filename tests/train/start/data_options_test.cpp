@@ -1,4 +1,4 @@
-// What is said about the data before a training, and what the options of the data do to its batches.
+// Tests what is said about the data before a training, and how the options of the data change its batches.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What is worth a word about the data, before the first step.
+// Oddities of the data are reported before the first step.
 TEST(TrainingNotes, SayWhatIsOddAboutTheData) {
   TestFolder dir;
   fs::copy_file(SACCADE_SOURCE_DIR "/tests/golden/images/turned6.jpg", dir / "turned.jpg");
@@ -65,7 +65,7 @@ TEST(TrainingNotes, SayWhatIsOddAboutTheData) {
   }
 }
 
-// Each option of the data changes the batches as it says, and nothing but what it says.
+// Each option of the data changes the batches as it says, and nothing else.
 TEST(DataOptions, DoWhatTheySay) {
   TestFolder dir;
   ASSERT_EQ(run_command({"data", "shapes", "--output", dir / "set", "--images", "16", "--seed", "2"}), 0);
@@ -173,7 +173,7 @@ TEST(DataOptions, DoWhatTheySay) {
        [&](const Batches& b) { return b.size() == 1 && different_images(b) == 2; }},
   };
   for (const Case& c : cases) EXPECT_TRUE(c.holds(batches(c.sets))) << c.sets;
-  // Close-out: from its epoch on there is none of it.
+  // From the epoch of `close` on, nothing of it is left.
   for (const char* close : {"data.augment.mosaic_stop_epoch=1", "data.augment.strong_stop_epoch=1"}) {
     const std::string sets = std::string("data.augment.mosaic=1;data.augment.batch_mixup=1;") + close;
     EXPECT_NE(pixels(batches(sets, 0)), pixels(batches("", 0))) << close;

@@ -1,5 +1,5 @@
-// The commands of docs/first_day.md, in its order, where the first training stops after one step and each
-// later one after one more, and the commands of other pages.
+// Runs the commands of docs/first_day.md, in its order, where the first training stops after one step and
+// each later one after one more, and the commands of other pages.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -16,10 +16,10 @@
 namespace saccade {
 namespace {
 
-// What installs or compiles something, or starts a container.
+// Beginnings of commands that install or compile something, or start a container.
 constexpr std::array kNotRun = {"scripts/", "cmake ", "python3 ", "venv/", "docker "};
 
-// The commands in shell blocks, those of the program that are indented, and those within sentences.
+// Returns the commands in shell blocks, the program's commands that are indented, and those within sentences.
 std::string commands_of(const std::string& page) {
   static const std::regex within_a_sentence("`(saccade [^` ]+ [^`]+)`");
   std::istringstream lines(read_bytes(SACCADE_SOURCE_DIR "/" + page));
@@ -65,7 +65,7 @@ saccade() {
   EXPECT_NE(r.out.find("data.overfit: training and evaluation on the same 4 images"), std::string::npos);
 }
 
-// The commands of pages and how many there are at least; pages.sh says what they run on.
+// Runs the commands of pages, each of which has at least this many; pages.sh says what they run on.
 void expect_commands_work(const std::string& folder, const std::vector<std::pair<const char*, int>>& pages) {
   std::string script = "source='" SACCADE_SOURCE_DIR "'\nPATH='" SACCADE_BINARY_DIR "':$PATH\n" +
                        read_bytes(SACCADE_SOURCE_DIR "/tests/train/start/pages.sh");
@@ -81,9 +81,9 @@ void expect_commands_work(const std::string& folder, const std::vector<std::pair
   fs::remove_all(scratch() / folder);
 }
 
-// Not here: extending.md and new_attention_layer.md, whose examples are built and tested by themselves;
-// scaling.md, as launchers start its commands, which the tests of ranks do; python.md, library.md,
-// building.md and gpu.md, whose commands install or compile something or need a GPU.
+// Not run here: extending.md and new_attention_layer.md, whose examples are built and tested by themselves;
+// scaling.md, whose commands launchers start, as the tests of ranks do; python.md, library.md, building.md
+// and gpu.md, whose commands install or compile something or need a GPU.
 TEST(FirstDay, CommandsOfPagesOnDataAndTrainingWork) {
   expect_commands_work("on_data", {{"README.md", 4},
                                    {"docs/reports.md", 8},

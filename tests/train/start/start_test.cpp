@@ -1,5 +1,5 @@
-// Choosing and starting: a recipe by name fitted to the data, what is said before the first step, and the
-// trial of the largest batch.
+// Tests choosing and starting: a recipe by name fitted to the data, what is said before the first step, and
+// the trial of the largest batch.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -58,7 +58,7 @@ TEST(Recipes, FollowTheData) {
   EXPECT_DOUBLE_EQ(c.optimizer().learning_rate(), 1e-4 * 4 / 16);
   EXPECT_EQ(c.schedule().warmup_steps(), 4) << "a tenth of 45 steps";
   EXPECT_EQ(c.train().accumulate(), 1);
-  // So do the flags, but batches are gathered.
+  // So do flags, but batches are accumulated.
   c = fitted("rt_detr_v2_r18", few, {}, true, {.epochs = 10, .batch = 4});
   EXPECT_EQ(c.data().batch_size(), 4);
   EXPECT_EQ(c.train().accumulate(), 4);
@@ -70,20 +70,20 @@ TEST(Recipes, FollowTheData) {
   c = fitted("detr_r50", few, {"optimizer.learning_rate=0.5"});
   EXPECT_EQ(c.optimizer().learning_rate(), 0.5);
   EXPECT_EQ(c.data().labels(), config::contiguous) << "its own are COCO's ids";
-  // The backbone of DETR's recipe is partly frozen, which wants weights.
+  // The backbone of DETR's recipe is partly frozen, which needs pretrained weights.
   EXPECT_EQ(c.model().backbone().frozen_stages(), 2);
   c = fitted("detr_r50", few, {}, false);
   EXPECT_EQ(c.model().backbone().frozen_stages(), 0);
   EXPECT_FALSE(c.model().backbone().frozen_batch_norm());
   c = fitted("detr_r50", few, {"model.backbone.frozen_stages=1"}, false);
   EXPECT_EQ(c.model().backbone().frozen_stages(), 1);
-  // Without a folder the recipe is what it is.
+  // Without a folder the recipe is unchanged.
   c = fitted("rt_detr_r18", "");
   EXPECT_EQ(c.data().batch_size(), 16);
   EXPECT_EQ(c.model().num_classes(), 80);
 }
 
-// The size alone: the sizes of batches and of the evaluation stay those of the recipe, which is said.
+// Only the size is given: the sizes of batches and of the evaluation stay the recipe's, which is reported.
 TEST(Recipes, OtherSizesThatStillCountAreSaid) {
   const Recipe& recipe = find_recipe("rt_detr_r18", "--model");
   auto warnings = [&](std::vector<std::string> sets) {
@@ -143,7 +143,7 @@ TEST(LargestBatch, OfEachWayToSizeImages) {
   EXPECT_EQ(batch.targets.at(2).instances.size(), 8u);
 }
 
-// With everything that a trial could change: batch norm that learns, dropout, denoising,
+// The configuration has everything that a trial could change: batch norm that learns, dropout, denoising,
 // averages, accumulation.
 constexpr const char* kMovingConfig = R"(
 model {
@@ -176,7 +176,7 @@ TEST(TrialBatch, ChangesNoByteOfTheTraining) {
               read_bytes(dir / "off/checkpoints/last.safetensors"));
 }
 
-// A recipe that gathers several batches a step gathers fewer before its batch shrinks, and never grows.
+// A recipe that accumulates batches accumulates fewer before its batch shrinks, and never grows.
 TEST(Recipes, FitTheirStepToTheData) {
   TestFolder dir;
   ASSERT_EQ(run_command({"data", "shapes", "--output", dir / "data", "--images", "40", "--seed", "1"}), 0);
@@ -192,7 +192,7 @@ TEST(Recipes, FitTheirStepToTheData) {
             0.5);
 }
 
-// From trained weights: what 6 published recipes become on few and on many images, and what is said stays.
+// From trained weights: what 6 published recipes become with few and with many images; the messages stay.
 TEST(Recipes, BecomeThoseOfFineTuning) {
   const auto tuned = [](const std::string& name, int64_t images, const std::vector<std::string>& sets = {},
                         const QuickFlags& quick = {}) {
@@ -299,7 +299,7 @@ TEST(TrainModel, NeedsNoConfiguration) {
   fs::current_path(before);
 }
 
-// A small model learns one image by heart, flipped by no augmentation.
+// A small model learns one image by heart, which no augmentation flips.
 TEST(Overfit, ApproachesAnApOfOne) {
   TestFolder dir;
   ASSERT_EQ(run_command(
@@ -326,7 +326,7 @@ train { epochs: 3 }
   EXPECT_GT(logged_numbers(dir / "run", "AP").back(), 0.9) << out;
 }
 
-// Four noise images, two of each class and the first of them.
+// Trains on the first four noise images, two of each class.
 TEST(Overfit, TeachesAClassifierToo) {
   TestFolder dir;
   for (int i = 0; i < 8; ++i) {

@@ -1,4 +1,4 @@
-// ByteTrack on drawn paths: objects that pass one another, are missed, and are barely seen behind others.
+// Tests ByteTrack on drawn paths: objects pass one another, are missed, or are barely seen behind others.
 #include "train/video/byte_tracker.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 namespace saccade {
 namespace {
 
-// An object on a straight way, from its first to its last frame.
+// An object on a straight path, from its first to its last frame.
 struct Walker {
   double x, y, width, height, dx, dy;
   int64_t begin = 0, end = 100, label = 0;
@@ -25,8 +25,8 @@ struct Walker {
 struct WalkScene {
   std::vector<Walker> walkers;
   double jitter = 0;        // of the boxes, in pixels
-  double missed = 0;        // share of the detections
-  bool hidden_low = false;  // who is behind another one has a low score
+  double missed = 0;        // fraction of the detections that are missing
+  bool hidden_low = false;  // an object behind another one has a low score
 };
 
 struct Followed {
@@ -36,7 +36,7 @@ struct Followed {
   std::vector<std::vector<int64_t>> numbers;
 };
 
-// Walkers that come later in the list stand before those that come earlier.
+// Walkers later in the list are in front of earlier ones.
 Followed follow(const WalkScene& scene, const TrackerOptions& options = {}, uint64_t seed = 1) {
   Followed outcome;
   ByteTracker tracker(options);
@@ -106,7 +106,7 @@ TEST(ByteTracker, IsDeterministic) {
 
 Instance box_of_score(const Box& box, double score) { return {.box = box, .score = score}; }
 
-// Detections with high scores before `gap` and after it, this many frames later.
+// Tracks detections with high scores before a gap of this many frames, and after it.
 std::vector<int64_t> numbers_around_gap(int64_t gap, const TrackerOptions& options) {
   ByteTracker tracker(options);
   std::vector<int64_t> ids;
@@ -140,13 +140,13 @@ TEST(ByteTracker, ScoresBeginAndContinueTracks) {
   EXPECT_EQ(after_sure(doubtful), Ids{1});
   EXPECT_EQ(after_sure(low), Ids{1});
   EXPECT_EQ(after_sure(nothing), Ids{0});
-  // None of them begins one.
+  // None of these begins a track.
   for (const Instance& box : {doubtful, low, nothing}) {
     ByteTracker tracker({});
     for (int frame = 0; frame < 5; ++frame) EXPECT_EQ(tracker.update(std::vector{box}), Ids{0}) << box.score;
     EXPECT_EQ(tracker.count(), 0);
   }
-  // After the first frame one is sure when it is seen twice, and what is seen once takes no number.
+  // After the first frame an object is sure when it is seen twice, and one seen once takes no number.
   ByteTracker tracker({});
   tracker.update({});
   EXPECT_EQ(tracker.update(std::vector{sure}), Ids{0});
@@ -158,7 +158,7 @@ TEST(ByteTracker, ScoresBeginAndContinueTracks) {
   EXPECT_EQ(tracker.update(std::vector{other}), Ids{2});
 }
 
-// The filter of four times two numbers against the paper's one of eight, with its matrices in full.
+// Compares the filter of four times two numbers with the paper's one of eight, with its matrices in full.
 TEST(ByteTracker, MotionIsThatOfTheFullFilter) {
   using Matrix = std::array<std::array<double, 8>, 8>;
   std::array<double, 8> mean{};
@@ -193,7 +193,7 @@ TEST(ByteTracker, MotionIsThatOfTheFullFilter) {
       covariance[i + 4][i + 4] += std::pow(velocity(i, height), 2);
     }
     motion.predict(false);
-    // One measured number after the other, which is the same where their noise is independent.
+    // The measured numbers are used one after the other, which is the same where their noise is independent.
     const Box box{10.0 + 3 * step, 20.0 + step % 3, 41.0 + 3 * step, 90.0 + step};
     const auto measured = measure(box);
     const double noise_height = mean[3];

@@ -1,4 +1,4 @@
-// saccade predict of videos: what is drawn, listed, followed, refused, and left when a signal comes.
+// Tests saccade predict with videos: what is drawn, listed, tracked, refused, and left when a signal comes.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -55,7 +55,7 @@ TEST_F(PredictVideo, BesidePictures) {
   const std::optional<VideoFrame> first = drawn.next();
   ASSERT_TRUE(first);
   EXPECT_EQ(first->image.width, 66);
-  // It is known as one of ours: a second run replaces it, and a stranger's stays.
+  // The output is recognised as one of ours: a second run replaces it, and a stranger's stays.
   expect_works(kBestTwo + "beside_1 square.mp4");
   EXPECT_FALSE(fs::exists(scratch() / "beside_1/square_2.mp4"));
   fs::copy_file(scratch() / image_, scratch() / "beside_1/square.mp4", fs::copy_options::overwrite_existing);
@@ -72,7 +72,7 @@ TEST_F(PredictVideo, FramesAsAsked) {
        {"\"frame\": 0, \"time\": 0,", "\"frame\": 5, \"time\": 0.2,", "\"frame\": 10, \"time\": 0.4,"})
     EXPECT_EQ(count_in(list, frame), 2) << list;
   EXPECT_EQ(frames_in("fifths/square.mp4"), 3);
-  // The video lasts as long as what was looked at of the given one: 12 frames, 25 a second.
+  // The output lasts as long as the part of the input that was looked at: 12 frames, 25 per second.
   expect_works(kBestTwo + "one --every 99 square.mp4");
   expect_works(kBestTwo + "two --every 5 --max-frames 2 square.mp4");
   for (const auto& [video, end] :
@@ -92,7 +92,7 @@ TEST_F(PredictVideo, Tracks) {
   fs::copy_file(scratch() / "square.mp4", scratch() / "more/square.mp4");
   expect_works(kFollowTwo + "followed --to mot square.mp4 more/square.mp4");
   const std::string list = written_file("followed/detections.json");
-  EXPECT_GT(count_in(list, "\"track_id\": 1,"), 12);  // what hardly moves stays one object
+  EXPECT_GT(count_in(list, "\"track_id\": 1,"), 12);  // an object that hardly moves stays one object
   EXPECT_EQ(count_in(list, "\"track_id\""), count_in(list, "\"file_name\""));
   const std::string tracks = written_file("followed/mot/square.txt");
   EXPECT_EQ(tracks, written_file("followed/mot/square_2.txt"));  // the numbers begin anew

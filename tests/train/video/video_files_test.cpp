@@ -1,4 +1,4 @@
-// Videos that are written and read again, and files that are none.
+// Tests videos that are written and read again, and files that are none.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -23,7 +23,7 @@ std::vector<VideoFrame> frames_of(VideoReader& reader) {
   return frames;
 }
 
-// Mean difference of the values of two pictures, of which the second may have one more row or column.
+// Returns the mean difference of the values of two pictures; the second may have one more row or column.
 double difference(const Image& a, const Image& b) {
   double sum = 0;
   for (int64_t y = 0; y < a.height; ++y)
@@ -56,12 +56,12 @@ TEST(VideoFiles, AreReadAsTheyWereWritten) {
     for (size_t i = 0; i < frames.size(); ++i) {
       EXPECT_EQ(frames[i].number, static_cast<int64_t>(i));
       EXPECT_NEAR(frames[i].seconds, static_cast<double>(i) / 25, 1e-4);
-      // H.264 wants even sides.
+      // H.264 needs even sides.
       EXPECT_EQ(frames[i].image.height, height + height % 2);
       EXPECT_EQ(frames[i].image.width, width + width % 2);
       EXPECT_LT(difference(moving_square(height, width, static_cast<int64_t>(i)), frames[i].image), 6) << i;
     }
-    // Colours come back, not only brightness.
+    // The colours are restored, not only the brightness.
     EXPECT_LT(frames[5].image.row(height / 4 + height / 8)[3 * (10 + height / 8) + 2], 110);
     EXPECT_GT(frames[5].image.row(height / 4 + height / 8)[3 * (10 + height / 8)], 190);
   }
@@ -72,7 +72,7 @@ TEST(VideoFiles, TimesMayBeUneven) {
   TestFolder folder;
   const std::string path = folder / "uneven.mp4";
   const std::vector<double> times{0,   0.04, 0.05, 0.5,
-                                  0.5, 0.7,  2};  // one twice: the second one comes behind it
+                                  0.5, 0.7,  2};  // one time comes twice: the second frame follows the first
   VideoWriter writer(path, {.size = {48, 64}, .frames_per_second = 25}, 1);
   for (size_t i = 0; i < times.size(); ++i)
     writer.write(moving_square(48, 64, static_cast<int64_t>(i)), times[i]);
@@ -85,7 +85,7 @@ TEST(VideoFiles, TimesMayBeUneven) {
   EXPECT_EQ(reader.losses(), "");
 }
 
-// Joined recordings: each part follows the last frame, with its own distances.
+// In joined recordings each part follows the last frame, with its own distances.
 TEST(FrameTimes, NeverGoBack) {
   FrameTimes times;
   auto expect = [&times](std::optional<double> stamp, double time) {
@@ -143,7 +143,7 @@ TEST(VideoFiles, WhatIsNoVideoIsRefusedInALine) {
   EXPECT_NE(problem_of("camera:999").find("camera:999: "), std::string::npos);
 }
 
-// Whatever is missing or changed: a line, or frames and what was lost.
+// Whatever is missing or changed, the result is a line, or frames and what was lost.
 TEST(VideoFiles, DamageIsSaid) {
   SACCADE_NEEDS_FFMPEG();
   TestFolder folder;

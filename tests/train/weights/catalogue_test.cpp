@@ -1,4 +1,4 @@
-// The list of published weights, lists of one's own, and what an argument names.
+// Tests the list of published weights, the user's own lists, and what an argument names.
 #include "train/weights/catalogue.h"
 
 #include <gtest/gtest.h>
@@ -83,7 +83,7 @@ TEST(WeightsCatalogue, ArgumentsNameFilesOrWeights) {
   const auto refusal = [](const std::string& text, const std::string& model = "") {
     return input_error([&] { weights_file("--init-from", text, model, true); });
   };
-  // What has a dot or a slash is the name of a file, whether it is there or not.
+  // A name with a dot or a slash is that of a file, whether it exists or not.
   EXPECT_EQ(weights_file("--init-from", "none.pth", "", true), "none.pth");
   EXPECT_EQ(weights_file("--init-from", "./coco", "dfine_n", true), "./coco");
   EXPECT_EQ(weights_file("--init-from", "", "", true), "");

@@ -1,5 +1,5 @@
-// Weights by name against a server that cuts, lies, redirects, stalls and refuses: each fault is one line,
-// and no half file has the name of a whole one.
+// Tests weights by name against a server that cuts, lies, redirects, stalls and refuses: each fault is one
+// line, and no incomplete file has the name of a whole one.
 #include "train/weights/fetch.h"
 
 #include <gtest/gtest.h>
@@ -49,7 +49,7 @@ class Fetch : public testing::Test {
     weights_.set_sha256(sum.digits());
   }
   std::string fetch() const { return fetch_weights(weights_, settings_, true); }
-  // The one line that fetching ends with, which names the address or the cache.
+  // Returns the one line that fetching ends with, which names the address or the cache.
   std::string refusal() const {
     try {
       fetch();
@@ -181,7 +181,7 @@ TEST_F(Fetch, SaysWhenItIsAlwaysCut) {
 }
 
 TEST_F(Fetch, BeginsAnewWhenTheFileHasChanged) {
-  // As it should, the server sends all of another file; or it continues with that one as if nothing had
+  // As it should, the server sends the whole new file; or it continues with that one as if nothing had
   // changed.
   for (const bool honest : {true, false}) {
     std::filesystem::remove_all(cache_ / "weights");
@@ -207,7 +207,7 @@ TEST_F(Fetch, BeginsAnewWhenPartsDoNotFit) {
   expect_fetched();
   EXPECT_EQ(server_->requests()[0].offset(), 5000);
   EXPECT_EQ(server_->requests()[1].offset(), -1);
-  // A part of which nothing is known is not gone on with.
+  // A part about which nothing is known is not continued.
   std::filesystem::remove(path());
   write_bytes(path() + ".part", std::string(5000, 'x'));
   expect_fetched();
@@ -222,7 +222,7 @@ TEST_F(Fetch, TakesAPartThatIsWhole) {
   write_bytes(path() + ".part.origin", origin);
   expect_fetched();
   EXPECT_EQ(requests(), 1u);
-  // One that is too large is not.
+  // A part that is too large is not continued.
   std::filesystem::remove(path());
   write_bytes(path() + ".part", file_ + "x");
   write_bytes(path() + ".part.origin", origin);
@@ -321,7 +321,7 @@ TEST_F(Fetch, BoundsTheSize) {
   start([&](const Request& r, const Connection& c) { serve_file(r, c, file_, "one"); });
   weights_.set_bytes(file_.size() + 1);
   expect_refusal("bytes there, expected " + std::to_string(file_.size() + 1));
-  // One that does not say how much it sends, and never ends.
+  // A server does not say how much it sends, and never ends.
   start([&](const Request&, const Connection& c) {
     c.send("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n");
     while (c.send(file_)) {
@@ -329,13 +329,13 @@ TEST_F(Fetch, BoundsTheSize) {
   });
   weights_.set_bytes(file_.size());
   expect_refusal("sends more than the " + std::to_string(file_.size()) + " bytes of the file");
-  // A part that nobody has asked for.
+  // The server sends a part that nobody has asked for.
   start([&](const Request&, const Connection& c) {
     c.answer("206 Partial Content", "Content-Range: bytes 0-99/" + std::to_string(file_.size()) + "\r\n",
              file_.substr(0, 100));
   });
   expect_refusal("sends a part of the file where all of it was asked for");
-  // More than the disk has.
+  // The server sends more than the disk holds.
   start([&](const Request&, const Connection& c) {
     c.send("HTTP/1.1 200 OK\r\nContent-Length: 9000000000000000\r\n\r\nx");
     c.wait_for_end();

@@ -1,4 +1,4 @@
-// The commands of weights as a user runs them, and what kills, signals and limits leave.
+// Tests the commands of weights as a user runs them, and what kills, signals and limits leave behind.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -40,7 +40,7 @@ class WeightsProgram : public Cli {
     EXPECT_NE(r.err.find(part), std::string::npos) << r.err << "\nexpected: " << part;
     EXPECT_FALSE(fs::exists(cached()));
   }
-  // A server that sends half of the file and then waits.
+  // Starts a server that sends half of the file and then waits.
   void start_slowly() {
     start([&](const FaultyServer::Request& r, const FaultyServer::Connection& c) {
       if (r.offset() >= 0) return serve_file(r, c, file_, "one");
@@ -49,7 +49,7 @@ class WeightsProgram : public Cli {
       c.wait_for_end();
     });
   }
-  // Waits until half of the file is there.
+  // Returns a script that waits until half of the file is there.
   std::string wait_for_half() const {
     return "until [ \"$(stat -c %s cache/weights/tiny_coco.safetensors.part 2>/dev/null)\" = " +
            std::to_string(file_.size() / 2) + " ]; do sleep 0.02; done; ";
@@ -71,8 +71,8 @@ TEST_F(WeightsProgram, ListsFetchesVerifiesAndTrains) {
   r = run_script(with_cache("\"$S\" weights verify"));
   EXPECT_NE(r.out.find("no weights are in "), std::string::npos) << r.out;
   EXPECT_EQ(server_->requests().size(), 0u);
-  // The file does not fit the recipe: the existing error, but only after it has been fetched and the user has
-  // read from where.
+  // The file does not fit the recipe: the usual error comes, but only after the file has been fetched and the
+  // user told from where.
   r = run_script(with_cache("\"$S\" train --model quickstart --init-from coco --data shapes --output named"));
   EXPECT_EQ(r.status, 2);
   EXPECT_NE(r.out.find("tiny_coco: coco, AP 1.5, size unknown, licence MIT; from http://127.0.0.1:"),
