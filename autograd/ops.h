@@ -83,6 +83,9 @@ Var conv2d(const Var& x, const Var& weight, const Var& bias, const Conv2dOptions
 // block with a folded norm.
 Var conv2d_add_relu(const Var& x, const Var& weight, const Var& bias, const Var& residual,
                     const Conv2dOptions& options = {});
+// relu(conv2d(x, weight, bias)) + shift, where shift [1] is in f32 (f64 for f64 x).
+Var conv2d_relu_shift(const Var& x, const Var& weight, const Var& bias, const Var& shift,
+                      const Conv2dOptions& options = {});
 // One convolution on maps of several sizes, with stride 1 and odd windows, padded so that the sizes stay the
 // same. x [N * cells, C] and the result [N * cells, C_out] hold the cells of N images of the first level,
 // then those of the next.

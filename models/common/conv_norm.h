@@ -59,6 +59,7 @@ class ConvNorm : public Module {
   FoldedConv folded() const;
   // The tensors that folded() depends on.
   std::vector<Var> sources() const;
+  const Conv2dOptions& options() const { return conv_->options(); }
 
  private:
   ConvNormOptions options_;

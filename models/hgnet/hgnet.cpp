@@ -60,12 +60,9 @@ class LearnedAffine : public Module {
     scale_ = param("scale", {1}, init::constant(1), trainable);
     bias_ = param("bias", {1}, init::constant(0), trainable);
   }
-  Var forward(const Var& x) const {
-    if (execution().grad_enabled) return add(mul(x, scale_), bias_);
-    const Shape channels{x.dim(-1)};
-    return channel_affine(x, expand(scale_, channels).value().contiguous(),
-                          expand(bias_, channels).value().contiguous());
-  }
+  Var forward(const Var& x) const { return add(mul(x, scale_), bias_); }
+  const Var& scale() const { return scale_; }
+  const Var& bias() const { return bias_; }
 
  private:
   Var scale_, bias_;
@@ -79,13 +76,30 @@ class ConvRelu : public Module {
     if (o.affine) affine_ = make_child<LearnedAffine>("lab", conv.trainable);
   }
   Var forward(const Var& x) {
-    const Var y = conv_(x);
-    return affine_ ? affine_(y) : y;
+    if (!affine_) return conv_(x);
+    if (!runs_folded(*this)) {
+      cache_.clear();
+      return affine_(conv_(x));
+    }
+    std::vector<Var> sources = conv_->sources();
+    sources.push_back(affine_->scale());
+    const FoldedConv folded = cache_.get(sources, [&] { return scaled(); });
+    if (negative_) return affine_(conv_(x));
+    return conv2d_relu_shift(x, folded.weight, folded.bias, affine_->bias(), conv_->options());
   }
 
  private:
+  // Unless the scale is negative, scale * relu(y) + bias = relu(scale * y) + bias.
+  FoldedConv scaled() {
+    const Var& scale = affine_->scale();
+    negative_ = scale.value().to(Device::kCpu).item() < 0;
+    const FoldedConv conv = conv_->folded();
+    return {mul(conv.weight, scale), mul(conv.bias, scale)};
+  }
+  bool negative_ = false;
   Child<ConvNorm> conv_;
   Child<LearnedAffine> affine_;
+  FoldedConvCache cache_;
 };
 
 // Pads with a row and a column of zeros at the end.

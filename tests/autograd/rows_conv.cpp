@@ -151,6 +151,39 @@ const Register kConv2dAddRelu(Row{
       R"(\[conv2d_add_relu\] residual, got shape \[1, 4, 4, 2\], expected \[1, 2, 2, 2\])"}},
     "oneDNN splits the sum of a weight gradient by threads"});
 
+Sample shift_case(Rng& rng, const char* label, const Shape& x, int64_t out, int64_t window,
+                  const Conv2dOptions& o) {
+  Sample sample = conv_case(rng, label, x, out, window, o, true, Activation::kRelu);
+  sample.inputs.push_back(uniform(rng, {1}));
+  sample.fn = [o](const Vars& v) { return conv2d_relu_shift(v[0], v[1], v[2], v[3], o); };
+  sample.reference = [conv = sample.reference](const Tensors& t) {
+    const Tensor y = conv({t[0], t[1], t[2]});
+    return build(y.shape(), [&](auto& i) { return at(y, i) + at(t[3], {0}); });
+  };
+  return sample;
+}
+
+const Register kConv2dReluShift(Row{
+    "conv2d_relu_shift",
+    Bf16::kCompute,
+    {.why = "as conv2d, with one more rounding of the sum where it is not fused"},
+    [](Rng& rng) {
+      return std::vector<Sample>{
+          shift_case(rng, "3x3", {2, 4, 3, 8}, 8, 3, {.padding = 1}),
+          shift_case(rng, "3x3 stride 2, odd channels", {1, 5, 4, 3}, 5, 3, {.stride = 2, .padding = 1}),
+          shift_case(rng, "1x1", {2, 3, 2, 8}, 16, 1, {}),
+          shift_case(rng, "depthwise", {1, 3, 4, 8}, 8, 5, {.padding = 2, .groups = 8}),
+          shift_case(rng, "no images", {0, 4, 4, 3}, 2, 3, {.padding = 1}),
+      };
+    },
+    {{"shift",
+      [] {
+        conv2d_relu_shift(Var(Tensor::zeros({1, 4, 4, 3})), Var(Tensor::zeros({2, 3, 3, 3})), Var(),
+                          Var(Tensor::zeros({2})));
+      },
+      R"(\[conv2d_relu_shift\] shift, got shape \[2\], expected \[1\])"}},
+    "oneDNN splits the sum of a weight gradient by threads"});
+
 // The maps of two levels one after the other, each made like that of conv_case.
 Sample levels_case(Rng& rng, const char* label, int64_t images, int64_t in, int64_t out, int64_t window,
                    bool bias = true, Activation act = Activation::kNone) {

@@ -6,7 +6,9 @@
 #include <omp.h>
 
 #include <array>
+#include <cmath>
 #include <cstring>
+#include <optional>
 #include <vector>
 
 #include "core/kernels/conv2d/conv2d.h"
@@ -77,7 +79,7 @@ struct StridedProduct {
   }
 };
 
-class StridedProductTest : public testing::Test {
+class ConvRoutesTest : public testing::Test {
  protected:
   void SetUp() override {
     allocator(Device::kCpu).trim();
@@ -89,7 +91,7 @@ class StridedProductTest : public testing::Test {
   }
 };
 
-TEST_F(StridedProductTest, NearTheLoopsInF64) {
+TEST_F(ConvRoutesTest, StridedProductsAreNearTheLoopsInF64) {
   cpu::route_debug().conv = cpu::ConvRoute::kGathered;
   // The last row or column of these sizes is read, is not read, or is one of several that are not.
   for (auto [height, width, stride] :
@@ -106,7 +108,7 @@ TEST_F(StridedProductTest, NearTheLoopsInF64) {
   }
 }
 
-TEST_F(StridedProductTest, BitsDoNotDependOnThreads) {
+TEST_F(ConvRoutesTest, BitsOfStridedProductsDoNotDependOnThreads) {
   cpu::route_debug() = {.product = cpu::ProductRoute::kPacked, .conv = cpu::ConvRoute::kGathered};
   const StridedProduct o(30, 41, 64, 48, 2);
   const int threads = thread_count();
@@ -119,6 +121,44 @@ TEST_F(StridedProductTest, BitsDoNotDependOnThreads) {
   parallel_debug().ignore_grain = false;
   for (size_t i = 0; i < one.size(); ++i)
     EXPECT_EQ(std::memcmp(one[i].raw(), three[i].raw(), one[i].bytes()), 0) << "result " << i;
+}
+
+// A shift after the ReLU is added to the same numbers, whichever route computes them; bf16 is rounded once
+// instead of twice.
+TEST_F(ConvRoutesTest, ShiftFollowsTheRelu) {
+  using cpu::ConvRoute;
+  using cpu::ProductRoute;
+  struct Case {
+    std::optional<ProductRoute> product;
+    std::optional<ConvRoute> conv;
+    int64_t window, stride, groups;
+  };
+  const Case cases[] = {{ProductRoute::kOneDnn, {}, 1, 1, 1},      {ProductRoute::kPacked, {}, 1, 1, 1},
+                        {{}, ConvRoute::kGathered, 1, 2, 1},       {{}, ConvRoute::kOneDnn, 3, 1, 1},
+                        {{}, ConvRoute::kOneDnn, 5, 1, 32},        {{}, ConvRoute::kPacked, 3, 2, 1},
+                        {{}, ConvRoute::kWinograd3, 3, 1, 1},      {{}, ConvRoute::kWinograd4, 3, 1, 1},
+                        {{}, ConvRoute::kWinogradStrided, 3, 2, 1}};
+  const Tensor x = normal_tensor({1, 11, 9, 32}, 1), bias = normal_tensor({32}, 2);
+  for (DType type : {DType::kF32, DType::kBF16})
+    for (const Case& c : cases) {
+      SCOPED_TRACE(testing::Message() << "case " << &c - cases << " in " << name_of(type));
+      cpu::route_debug() = {.product = c.product, .conv = c.conv};
+      const kernels::ConvParams p{.stride = c.stride, .padding = c.window / 2, .groups = c.groups};
+      const Tensor w = normal_tensor({32, 32 / c.groups, c.window, c.window}, 3);
+      const int64_t H = kernels::conv_output_size(11, c.window, p),
+                    W = kernels::conv_output_size(9, c.window, p);
+      Tensor plain = Tensor::empty({1, H, W, 32}, type), shifted = plain.empty_like();
+      kernels::conv2d_forward(x.to(type), w.to(type), bias, p, Activation::kRelu, plain);
+      kernels::conv2d_relu_shift(x.to(type), w.to(type), bias, Tensor::full({1}, -0.75), p, shifted);
+      const auto a = plain.to_vector<double>(), b = shifted.to_vector<double>();
+      const double rounding = type == DType::kF32 ? 1e-6 : 0.01;
+      int64_t cut = 0;
+      for (size_t i = 0; i < a.size(); ++i) {
+        cut += a[i] == 0;
+        ASSERT_NEAR(a[i] - 0.75, b[i], rounding * (1 + std::abs(a[i]))) << "element " << i;
+      }
+      EXPECT_GT(cut, 100);
+    }
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "models/summary.h"
 #include "tests/input_error.h"
 #include "tests/models/schema_args.h"
+#include "tests/normal_tensor.h"
 
 namespace saccade {
 namespace {
@@ -271,6 +272,39 @@ TEST(Vision, BadArgumentsNameTheField) {
               build_backbone(args, {})->forward(uniform_images({1, 16, 16, 3}, 1));
             }).find("window attention: the tokens come from 0 maps, expected one map"),
             std::string::npos);
+}
+
+// Without gradients, HGNetv2's learned affine steps are folded into the convolutions before them, unless
+// their scale is negative.
+TEST(HgNet, FoldedAffineStepsAreTheSame) {
+  Args args = test::schema_args("d_fine");
+  Args& backbone = args.section("backbone");
+  backbone.set("type", "hgnet");
+  backbone.set("size", "b0");
+  backbone.set("lab", true);
+  backbone.set("outputs", Ints{1, 2, 3, 4});
+  auto model = build_backbone(backbone, {});
+  model->initialize(1);
+  model->set_training(false);
+  Rng rng(2);
+  for (float lowest : {0.5F, -1.5F}) {
+    for (NamedTensor& t : model->named_tensors())
+      if (t.name.ends_with("lab.scale"))
+        init::uniform(lowest, 1.5)(t.var.value(), rng);
+      else if (t.name.ends_with("lab.bias"))
+        init::uniform(-0.5, 0.5)(t.var.value(), rng);
+    for (NamedTensor& t : model->named_tensors()) t.var.value().bump_version();
+    const Var images(normal_tensor({1, 64, 96, 3}, 3));
+    const std::vector<Var> plain = model->forward(images);
+    NoGrad no_grad;
+    const std::vector<Var> folded = model->forward(images);
+    for (size_t i = 0; i < plain.size(); ++i) {
+      const auto a = plain[i].value().to_vector<float>(), b = folded[i].value().to_vector<float>();
+      float largest = 0;
+      for (float v : a) largest = std::max(largest, std::abs(v));
+      for (size_t k = 0; k < a.size(); ++k) ASSERT_NEAR(a[k], b[k], 1e-5 * largest) << i << ", element " << k;
+    }
+  }
 }
 
 }  // namespace

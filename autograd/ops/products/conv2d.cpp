@@ -1,6 +1,8 @@
 #include "core/kernels/conv2d_levels/conv2d_levels.h"
+#include "core/kernels/elementwise/elementwise.h"
 
 #include "autograd/ops.h"
+#include "autograd/ops/common.h"
 #include "autograd/ops/products/epilogue.h"
 
 namespace saccade {
@@ -108,6 +110,35 @@ struct Conv2dAddRelu : Conv2d {
   }
 };
 
+struct Conv2dReluShift : Conv2d {
+  static constexpr const char* kName = "conv2d_relu_shift";
+
+  Tensor forward(Context& ctx, const Tensors& in) {
+    return run(ctx, in, result_shape(in),
+               [&](const Tensor& x, const Tensor& w, const Tensor& bias, Tensor& y) {
+                 const Tensor shift = in[3].contiguous();
+                 if (!ctx.needs_any()) {
+                   kernels::conv2d_relu_shift(x, w, bias, shift, p, y);
+                   return Tensor();
+                 }
+                 Tensor before = y.empty_like();  // from which backward sees where the ReLU cuts
+                 kernels::conv2d_forward(x, w, bias, p, act, before);
+                 kernels::binary(kernels::BinaryOp::kAdd, before, shift.to(y.dtype()), y);
+                 return before;
+               });
+  }
+  Gradients backward(const Context& ctx, const Tensor& dy) const {
+    Tensor dz, dshift;
+    if (ctx.needs(3)) {  // before dy is overwritten
+      dshift = ctx.new_gradient(3, {1}, sum_dtype(dy.dtype()), dy.device());
+      kernels::sum_to_shape(dy.contiguous(), 1, dshift);
+    }
+    Gradients all = gradients(ctx, dy, dz);
+    all.push_back(dshift);
+    return all;
+  }
+};
+
 struct Conv2dLevels : Conv2d {
   static constexpr const char* kName = "conv2d_levels";
   FeatureLevels levels;
@@ -159,6 +190,14 @@ Var conv2d_add_relu(const Var& x, const Var& weight, const Var& bias, const Var&
                     const Conv2dOptions& o) {
   return run_op(Conv2dAddRelu{{checked_conv(x, weight, bias, o), Activation::kRelu}},
                 {x, weight, bias, residual});
+}
+
+Var conv2d_relu_shift(const Var& x, const Var& weight, const Var& bias, const Var& shift,
+                      const Conv2dOptions& o) {
+  SACCADE_CHECK(shift.shape() == Shape{1}, "[conv2d_relu_shift] shift, got shape {}, expected [1]",
+                shift.shape());
+  return run_op(Conv2dReluShift{{checked_conv(x, weight, bias, o), Activation::kRelu}},
+                {x, weight, bias, shift});
 }
 
 Var conv2d_levels(const Var& x, const FeatureLevels& levels, const Var& weight, const Var& bias,

@@ -1,5 +1,6 @@
 #include "core/kernels/conv2d/conv2d.h"
 
+#include "core/kernels/channel_affine/channel_affine.h"
 #include "core/kernels/elementwise/elementwise.h"
 #include "core/runtime/launch.h"
 
@@ -168,6 +169,15 @@ void add_relu_generic(const Tensor& x, const Tensor& w, const Tensor& bias, cons
   binary(BinaryOp::kAddRelu, y, residual, y);
 }
 
+void relu_shift_generic(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& shift,
+                        const ConvParams& p, Tensor& y) {
+  conv2d_forward(x, w, bias, p, Activation::kRelu, y);
+  const int64_t channels = y.dim(3);
+  Tensor rows = y.reshape({y.numel() / channels, channels});
+  channel_affine_forward(rows, Tensor::full({channels}, 1, shift.dtype(), y.device()),
+                         shift.expand({channels}).contiguous(), Activation::kNone, rows);
+}
+
 void backward_data_generic(const Tensor& dy, const Tensor& w, const ConvParams& p, Tensor& dx) {
   dispatch_float(dy.dtype(), "conv2d", [&]<class T>() {
     Geometry g(dx, w.shape(), dy, p);
@@ -189,6 +199,7 @@ void backward_weight_generic(const Tensor& dy, const Tensor& x, const ConvParams
 
 SACCADE_REGISTER_KERNEL(conv2d_forward, &forward_generic);
 SACCADE_REGISTER_KERNEL(conv2d_add_relu, &add_relu_generic);
+SACCADE_REGISTER_KERNEL(conv2d_relu_shift, &relu_shift_generic);
 SACCADE_REGISTER_KERNEL(conv2d_backward_data, &backward_data_generic);
 SACCADE_REGISTER_KERNEL(conv2d_backward_weight, &backward_weight_generic);
 

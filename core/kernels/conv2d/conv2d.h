@@ -33,6 +33,10 @@ inline Kernel<void(const Tensor& x, const Tensor& w, const Tensor& bias, const C
 inline Kernel<void(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& residual,
                    const ConvParams& p, Tensor& y)>
     conv2d_add_relu{"conv2d_add_relu"};
+// y = relu(convolution + bias) + shift, where shift [1] has the bias's dtype.
+inline Kernel<void(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& shift,
+                   const ConvParams& p, Tensor& y)>
+    conv2d_relu_shift{"conv2d_relu_shift"};
 inline Kernel<void(const Tensor& dy, const Tensor& w, const ConvParams& p, Tensor& dx)> conv2d_backward_data{
     "conv2d_backward_data"};
 inline Kernel<void(const Tensor& dy, const Tensor& x, const ConvParams& p, Tensor& dw)>

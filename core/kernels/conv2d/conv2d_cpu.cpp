@@ -4,6 +4,7 @@
 #include "core/kernels/conv2d/conv2d.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "core/kernels/common/lane_vector.h"
@@ -11,6 +12,7 @@
 #include "core/kernels/conv2d/conv2d_as_product.h"
 #include "core/kernels/conv2d/packed_conv_cpu.h"
 #include "core/kernels/conv2d/winograd_cpu.h"
+#include "core/kernels/linear/linear_cpu.h"
 #include "core/runtime/cpu/onednn.h"
 #include "core/runtime/parallel.h"
 
@@ -141,47 +143,64 @@ struct Descs {
 };
 
 Key key_of(Kind kind, const Tensor& x, const Tensor& w, const ConvParams& p, bool bias = false,
-           bool relu = false) {
+           bool relu = false, float shift = 0) {
   Key key(kind);
   for (int64_t d : x.shape()) key.add(d);
   for (int64_t d : w.shape()) key.add(d);
-  key.add(p.stride, p.padding, p.dilation, p.groups, static_cast<int>(x.dtype()), bias, relu);
+  key.add(p.stride, p.padding, p.dilation, p.groups, static_cast<int>(x.dtype()), bias, relu,
+          std::bit_cast<int32_t>(shift));
   return key;
 }
 
-dnnl::convolution_forward::primitive_desc forward_desc(const Descs& d, const Desc& bias, bool relu) {
-  return described<dnnl::convolution_forward>(attributes(relu), dnnl::prop_kind::forward_training, kDirect,
-                                              d.x, d.w_any_low, bias, d.y, d.stride, d.dilation, d.padding,
-                                              d.padding);
+dnnl::convolution_forward::primitive_desc forward_desc(const Descs& d, const Desc& bias = {},
+                                                       bool relu = false, float shift = 0) {
+  return described<dnnl::convolution_forward>(attributes(relu, shift), dnnl::prop_kind::forward_training,
+                                              kDirect, d.x, d.w_any_low, bias, d.y, d.stride, d.dilation,
+                                              d.padding, d.padding);
 }
 
 // The factors are widened, and the result is rounded once.
 bool must_widen(const Tensor& x) { return x.dtype() == DType::kBF16 && cpu::widens_bf16(); }
 Tensor widened(const Tensor& t) { return t.to(DType::kF32); }
 
-void forward_cpu(const Tensor& x, const Tensor& w, const Tensor& bias, const ConvParams& p, Activation act,
-                 Tensor& y) {
-  if (is_product(w.shape(), p)) return forward_as_product(x, w, bias, act, y);
+// y = act(convolution + bias) + shift
+void activated_forward(const Tensor& x, const Tensor& w, const Tensor& bias, const ConvParams& p,
+                       Activation act, float shift, Tensor& y) {
+  const auto as_product = [&](const Tensor& read) {
+    Tensor out = pixels(y);
+    cpu::linear_forward(pixels(read), matrix(w), bias, act, shift, out);
+  };
+  if (is_product(w.shape(), p)) return as_product(x);
   const ConvRoute route = cpu::conv_route(Pass::kForward, x, w, y, p);
-  if (const auto kind = cpu::winograd_kind(route)) return cpu::winograd_forward(x, w, bias, *kind, act, y);
-  if (route == ConvRoute::kPacked) return cpu::packed_conv_forward(x, w, bias, p, act, y);
-  if (route == ConvRoute::kGathered)
-    return forward_as_product(cpu::gathered(x, y, p.stride), w, bias, act, y);
+  if (const auto kind = cpu::winograd_kind(route))
+    return cpu::winograd_forward(x, w, bias, *kind, act, y, {}, shift);
+  if (route == ConvRoute::kPacked) return cpu::packed_conv_forward(x, w, bias, p, act, y, shift);
+  if (route == ConvRoute::kGathered) return as_product(cpu::gathered(x, y, p.stride));
   if (must_widen(x)) {
     Tensor wide = Tensor::empty(y.shape());
-    forward_cpu(widened(x), widened(w), bias, p, act, wide);
+    activated_forward(widened(x), widened(w), bias, p, act, shift, wide);
     return y.copy_from(wide);
   }
   const bool relu = act == Activation::kRelu;
-  auto op = compiled(key_of(kConvForward, x, w, p, bias.defined(), relu), [&] {
+  auto op = compiled(key_of(kConvForward, x, w, p, bias.defined(), relu, shift), [&] {
     const Descs d(x, w, y, p);
     Desc db = bias.defined() ? Desc({w.dim(0)}, dnnl::memory::data_type::f32, Tag::a) : Desc();
-    auto pd = forward_desc(d, db, relu);
+    auto pd = forward_desc(d, db, relu, shift);
     std::vector<Argument> arguments{{DNNL_ARG_SRC, d.x}, {DNNL_ARG_WEIGHTS, d.w}, {DNNL_ARG_DST, d.y, true}};
     if (bias.defined()) arguments.push_back({DNNL_ARG_BIAS, db});
     return Compiled(pd, dnnl::convolution_forward(pd), arguments);
   });
   op->run({x.raw(), w.raw(), y.raw(), data_or_null<float>(bias)}, &w);
+}
+
+void forward_cpu(const Tensor& x, const Tensor& w, const Tensor& bias, const ConvParams& p, Activation act,
+                 Tensor& y) {
+  activated_forward(x, w, bias, p, act, 0, y);
+}
+
+void relu_shift_cpu(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& shift,
+                    const ConvParams& p, Tensor& y) {
+  activated_forward(x, w, bias, p, Activation::kRelu, *shift.data<float>(), y);
 }
 
 void backward_data_cpu(const Tensor& dy, const Tensor& w, const ConvParams& p, Tensor& dx) {
@@ -201,9 +220,8 @@ void backward_data_cpu(const Tensor& dy, const Tensor& w, const ConvParams& p, T
   }
   auto op = compiled(key_of(kConvBackwardData, dx, w, p), [&] {
     const Descs d(dx, w, dy, p);
-    const auto pd = described_gradient<dnnl::convolution_backward_data>(forward_desc(d, Desc(), false),
-                                                                        kDirect, d.x, d.w_any, d.y, d.stride,
-                                                                        d.dilation, d.padding, d.padding);
+    const auto pd = described_gradient<dnnl::convolution_backward_data>(
+        forward_desc(d), kDirect, d.x, d.w_any, d.y, d.stride, d.dilation, d.padding, d.padding);
     return Compiled(pd, dnnl::convolution_backward_data(pd),
                     {{DNNL_ARG_DIFF_DST, d.y}, {DNNL_ARG_WEIGHTS, d.w}, {DNNL_ARG_DIFF_SRC, d.x, true}});
   });
@@ -214,8 +232,7 @@ void backward_weight_here(const Tensor& dy, const Tensor& x, const ConvParams& p
   auto op = compiled(key_of(kConvBackwardWeight, x, dw, p), [&] {
     const Descs d(x, dw, dy, p);
     const auto pd = described_gradient<dnnl::convolution_backward_weights>(
-        forward_desc(d, Desc(), false), kDirect, d.x, d.w_any, d.y, d.stride, d.dilation, d.padding,
-        d.padding);
+        forward_desc(d), kDirect, d.x, d.w_any, d.y, d.stride, d.dilation, d.padding, d.padding);
     return Compiled(pd, dnnl::convolution_backward_weights(pd),
                     {{DNNL_ARG_SRC, d.x}, {DNNL_ARG_DIFF_DST, d.y}, {DNNL_ARG_DIFF_WEIGHTS, d.w, true}});
   });
@@ -247,6 +264,7 @@ bool takes_backward_weight(const Tensor& dy, const Tensor& x, const ConvParams& 
 }
 
 SACCADE_REGISTER_TUNED_KERNEL(conv2d_forward, Device::kCpu, &forward_cpu, &takes_full_f32_or_bf16);
+SACCADE_REGISTER_TUNED_KERNEL(conv2d_relu_shift, Device::kCpu, &relu_shift_cpu, &takes_full_f32_or_bf16);
 SACCADE_REGISTER_TUNED_KERNEL(conv2d_backward_data, Device::kCpu, &backward_data_cpu,
                               &takes_full_f32_or_bf16);
 SACCADE_REGISTER_TUNED_KERNEL(conv2d_backward_weight, Device::kCpu, &backward_weight_cpu,

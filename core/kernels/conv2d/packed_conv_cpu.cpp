@@ -64,8 +64,10 @@ Windows<T> windows_of(const Tensor& image, const Tensor& result, int64_t R, int6
 }
 
 // result = act(the windows of image times taps [R, S, channels of the image, channels of the result] + bias)
+// + shift
 void multiply_windows(const Tensor& image, const Tensor& taps, const kernels::ConvParams& p, bool rotated,
-                      Tensor& result, const Tensor& bias = {}, Activation act = Activation::kNone) {
+                      Tensor& result, const Tensor& bias = {}, Activation act = Activation::kNone,
+                      float shift = 0) {
   const int64_t n = result.dim(3);
   dispatch_dtype<float, bf16>(image.dtype(), "conv2d", [&]<class T>() {
     run_packed(1, [&](int64_t) {
@@ -77,7 +79,8 @@ void multiply_windows(const Tensor& image, const Tensor& taps, const kernels::Co
           n,
           taps.numel() / n,
           data_or_null<float>(bias),
-          act == Activation::kRelu};
+          act == Activation::kRelu,
+          shift};
     });
   });
 }
@@ -85,8 +88,8 @@ void multiply_windows(const Tensor& image, const Tensor& taps, const kernels::Co
 }  // namespace
 
 void packed_conv_forward(const Tensor& x, const Tensor& w, const Tensor& bias, const kernels::ConvParams& p,
-                         Activation act, Tensor& y) {
-  multiply_windows(x, w.permute({2, 3, 1, 0}).contiguous(), p, false, y, bias, act);
+                         Activation act, Tensor& y, float shift) {
+  multiply_windows(x, w.permute({2, 3, 1, 0}).contiguous(), p, false, y, bias, act, shift);
 }
 
 void packed_conv_backward_data(const Tensor& dy, const Tensor& w, const kernels::ConvParams& p, Tensor& dx) {

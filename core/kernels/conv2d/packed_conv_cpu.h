@@ -7,9 +7,10 @@
 
 namespace saccade::cpu {
 
-// Like the kernels of conv2d.h, with one group; the gradient of the data only with stride 1.
+// Like the kernels of conv2d.h, `shift` as in conv2d_relu_shift, with one group; the gradient of the data
+// only with stride 1.
 void packed_conv_forward(const Tensor& x, const Tensor& w, const Tensor& bias, const kernels::ConvParams& p,
-                         Activation act, Tensor& y);
+                         Activation act, Tensor& y, float shift = 0);
 void packed_conv_backward_data(const Tensor& dy, const Tensor& w, const kernels::ConvParams& p, Tensor& dx);
 void packed_conv_backward_weight(const Tensor& dy, const Tensor& x, const kernels::ConvParams& p, Tensor& dw);
 

@@ -22,8 +22,8 @@ constexpr int64_t kSpan = 1 << 19;  // numbers of transformed input at a time
 
 template <class Scheme>
 constexpr int64_t kRows = 288 / kSquare<Scheme>* kTileRows;  // tiles per unit of work
-// result = act(map * taps [3, 3, C, O] + bias); for the gradient, the taps are rotated by 180 degrees. Its
-// steps are compiled once, not inlined into both ways to run them (see run_range).
+// result = act(map * taps [3, 3, C, O] + bias) + shift; for the gradient, the taps are rotated by 180
+// degrees. Its steps are compiled once, not inlined into both ways to run them (see run_range).
 template <class T, class Scheme>
 struct Convolution {
   static constexpr int kPoints = Scheme::kPoints, kMatrices = Scheme::kMatrices;
@@ -33,6 +33,7 @@ struct Convolution {
   const T* taps;
   const float* bias;
   bool rotated, relu;
+  float shift;
   // Channels of a tile and of the result, rounded up to whole vectors.
   int64_t stride = round_up(in.C, kLanes), wide = round_up(out.C, kLanes);
 
@@ -82,7 +83,9 @@ struct Convolution {
           [&](int i, int j, Floats v) {
             if (!to[i][j]) return;
             v = v + b;
-            store_some(to[i][j] + first + k, relu ? select(v < 0.0f, Floats{}, v) : v, left);
+            if (relu) v = select(v < 0.0f, Floats{}, v);
+            if (shift != 0) v += broadcast(shift);
+            store_some(to[i][j] + first + k, v, left);
           });
     }
   }
@@ -175,14 +178,15 @@ struct Convolution {
 // taps() returns the weights as [3, 3, C, O]; their transform may be kept.
 template <class Scheme, class Taps>
 void convolve(const Tensor& map, const Tensor& w, const Taps& taps, bool rotated, const Tensor& bias,
-              Activation act, Tensor& result, const FeatureLevels& levels) {
+              Activation act, float shift, Tensor& result, const FeatureLevels& levels) {
   dispatch_dtype<float, bf16>(map.dtype(), "conv2d", [&]<class T>() {
     Convolution<T, Scheme> c{{map.data<T>(), map, levels, Scheme::kStep},
                              {result.data<T>(), result, levels, Scheme::kOut},
                              nullptr,
                              data_or_null<float>(bias),
                              rotated,
-                             act == Activation::kRelu};
+                             act == Activation::kRelu,
+                             shift};
     Tensor read;
     const auto transformed = [&] {
       read = taps();
@@ -233,17 +237,18 @@ std::optional<Winograd> winograd_kind(ConvRoute route) {
 }
 
 void winograd_forward(const Tensor& x, const Tensor& w, const Tensor& bias, Winograd kind, Activation act,
-                      Tensor& y, const FeatureLevels& levels) {
+                      Tensor& y, const FeatureLevels& levels, float shift) {
   const auto taps = [&] { return w.permute({2, 3, 1, 0}).contiguous(); };
-  with_scheme<Strided>(kind,
-                       [&]<class Scheme>() { convolve<Scheme>(x, w, taps, false, bias, act, y, levels); });
+  with_scheme<Strided>(
+      kind, [&]<class Scheme>() { convolve<Scheme>(x, w, taps, false, bias, act, shift, y, levels); });
 }
 
 void winograd_backward_data(const Tensor& dy, const Tensor& w, Winograd kind, Tensor& dx,
                             const FeatureLevels& levels) {
   const auto taps = [&] { return w.permute({2, 3, 0, 1}).contiguous(); };
-  with_scheme<Spread>(
-      kind, [&]<class Scheme>() { convolve<Scheme>(dy, w, taps, true, {}, Activation::kNone, dx, levels); });
+  with_scheme<Spread>(kind, [&]<class Scheme>() {
+    convolve<Scheme>(dy, w, taps, true, {}, Activation::kNone, 0, dx, levels);
+  });
 }
 
 void winograd_backward_weight(const Tensor& dy, const Tensor& x, Winograd kind, Tensor& dw,

@@ -23,11 +23,11 @@ enum class Winograd {
 // Returns the kind of a route that uses Winograd's algorithm.
 std::optional<Winograd> winograd_kind(ConvRoute route);
 
-// Like the kernels of conv2d.h, with padding 1, no dilation, one group, and input channels in multiples of
-// kLanes; the output channels are arbitrary. `levels` is as in conv2d_levels.h; kStrided supports only single
-// maps.
+// Like the kernels of conv2d.h, `shift` as in conv2d_relu_shift, with padding 1, no dilation, one group, and
+// input channels in multiples of kLanes; the output channels are arbitrary. `levels` is as in
+// conv2d_levels.h; kStrided supports only single maps.
 void winograd_forward(const Tensor& x, const Tensor& w, const Tensor& bias, Winograd kind, Activation act,
-                      Tensor& y, const FeatureLevels& levels = {});
+                      Tensor& y, const FeatureLevels& levels = {}, float shift = 0);
 void winograd_backward_data(const Tensor& dy, const Tensor& w, Winograd kind, Tensor& dx,
                             const FeatureLevels& levels = {});
 void winograd_backward_weight(const Tensor& dy, const Tensor& x, Winograd kind, Tensor& dw,

@@ -2,7 +2,9 @@
 // on the shapes of a detector's step (5440 and 23890 rows, 128 to 1024 columns), packing the right factor
 // into oneDNN's own layout saves 10 to 30 % and costs a few microseconds, so it is packed whenever there are
 // enough rows.
-#include "core/kernels/linear/linear.h"
+#include "core/kernels/linear/linear_cpu.h"
+
+#include <bit>
 
 #include "core/kernels/matmul/packed_gemm_cpu.h"
 #include "core/kernels/matmul/routes_cpu.h"
@@ -21,19 +23,19 @@ Desc matrix(int64_t rows, int64_t columns, DType dtype, bool transposed = false)
   return Desc(Dims{rows, columns}, type_of(dtype), transposed ? Dims{1, rows} : Dims{columns, 1});
 }
 
-// y [M, N] = act(a [M, K] b [K, N] + bias); b may be stored transposed
+// y [M, N] = act(a [M, K] b [K, N] + bias) + shift; b may be stored transposed
 void product(const Tensor& a, const Tensor& b, bool b_transposed, const Tensor& bias, Activation act,
-             Tensor& y, bool a_transposed = false) {
-  int64_t m = y.dim(0), n = y.dim(1), k = a_transposed ? a.dim(0) : a.dim(1);
-  bool pack = m >= kPackRows && !a_transposed;
+             float shift, Tensor& y) {
+  int64_t m = y.dim(0), n = y.dim(1), k = a.dim(1);
+  bool pack = m >= kPackRows;
   Key key(kMatmul);
-  key.add(2, m, n, k, static_cast<int>(a.dtype()), static_cast<int>(y.dtype()), a_transposed, b_transposed,
-          bias.defined(), static_cast<int>(act));
+  key.add(2, m, n, k, static_cast<int>(a.dtype()), static_cast<int>(y.dtype()), b_transposed, bias.defined(),
+          static_cast<int>(act), std::bit_cast<int32_t>(shift));
   auto op = compiled(key, [&] {
-    Desc da = matrix(m, k, a.dtype(), a_transposed), db = matrix(k, n, b.dtype(), b_transposed);
+    Desc da = matrix(m, k, a.dtype()), db = matrix(k, n, b.dtype(), b_transposed);
     Desc wanted = pack ? Desc({k, n}, type_of(b.dtype()), dnnl::memory::format_tag::any) : db;
     Desc dy = matrix(m, n, y.dtype()), dbias = bias.defined() ? matrix(1, n, DType::kF32) : Desc();
-    const dnnl::primitive_attr attr = attributes(act == Activation::kRelu);
+    const dnnl::primitive_attr attr = attributes(act == Activation::kRelu, shift);
     const auto pd = bias.defined() ? described<dnnl::matmul>(attr, da, wanted, dbias, dy)
                                    : described<dnnl::matmul>(attr, da, wanted, dy);
     std::vector<Argument> arguments{{DNNL_ARG_SRC, da}, {DNNL_ARG_WEIGHTS, db}, {DNNL_ARG_DST, dy, true}};
@@ -45,9 +47,9 @@ void product(const Tensor& a, const Tensor& b, bool b_transposed, const Tensor& 
 
 // The other route; either factor may be transposed.
 void packed_product(const Tensor& a, const Tensor& b, Tensor& y, const Tensor& bias = {},
-                    Activation act = Activation::kNone) {
+                    Activation act = Activation::kNone, float shift = 0) {
   Tensor out = y.unsqueeze(0);
-  cpu::packed_gemm(a.unsqueeze(0), b.unsqueeze(0), out, bias, act);
+  cpu::packed_gemm(a.unsqueeze(0), b.unsqueeze(0), out, bias, act, shift);
 }
 
 bool is_packed(Pass pass, const Tensor& left, const Tensor& y, int64_t k) {
@@ -55,13 +57,12 @@ bool is_packed(Pass pass, const Tensor& left, const Tensor& y, int64_t k) {
 }
 
 void forward_cpu(const Tensor& x, const Tensor& w, const Tensor& bias, Activation act, Tensor& y) {
-  if (is_packed(Pass::kForward, x, y, x.dim(1))) return packed_product(x, w.transpose(0, 1), y, bias, act);
-  product(x, w, true, bias, act, y);
+  cpu::linear_forward(x, w, bias, act, 0, y);
 }
 
 void backward_data_cpu(const Tensor& dz, const Tensor& w, Tensor& dx) {
   if (is_packed(Pass::kBackwardData, dz, dx, dz.dim(1))) return packed_product(dz, w, dx);
-  product(dz, w, false, {}, Activation::kNone, dx);
+  product(dz, w, false, {}, Activation::kNone, 0, dx);
 }
 
 // dw = dz^T x for dtypes narrower than dw's f32
@@ -106,3 +107,16 @@ SACCADE_REGISTER_TUNED_KERNEL(linear_backward_weight, Device::kCpu, &backward_we
 
 }  // namespace
 }  // namespace saccade::kernels
+
+namespace saccade::cpu {
+
+void linear_forward(const Tensor& x, const Tensor& w, const Tensor& bias, Activation act, float shift,
+                    Tensor& y) {
+  using namespace kernels;
+  if (is_packed(Pass::kForward, x, y, x.dim(1)))
+    packed_product(x, w.transpose(0, 1), y, bias, act, shift);
+  else
+    product(x, w, true, bias, act, shift, y);
+}
+
+}  // namespace saccade::cpu

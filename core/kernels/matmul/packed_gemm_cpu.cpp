@@ -12,7 +12,7 @@ PackedMatrix<T> matrix_of(const Tensor& t, int64_t i) {
 }
 
 template <class T, class C>
-void product(const Tensor& a, const Tensor& b, Tensor& c, const Tensor& bias, Activation act) {
+void product(const Tensor& a, const Tensor& b, Tensor& c, const Tensor& bias, Activation act, float shift) {
   run_packed(c.dim(0), [&](int64_t i) {
     return PackedProduct<PackedMatrix<T>, PackedMatrix<T>, C>{matrix_of<T>(a, i),
                                                               matrix_of<T>(b, i),
@@ -21,18 +21,20 @@ void product(const Tensor& a, const Tensor& b, Tensor& c, const Tensor& bias, Ac
                                                               c.dim(2),
                                                               a.dim(2),
                                                               data_or_null<float>(bias),
-                                                              act == Activation::kRelu};
+                                                              act == Activation::kRelu,
+                                                              shift};
   });
 }
 
 }  // namespace
 
-void packed_gemm(const Tensor& a, const Tensor& b, Tensor& c, const Tensor& bias, Activation act) {
+void packed_gemm(const Tensor& a, const Tensor& b, Tensor& c, const Tensor& bias, Activation act,
+                 float shift) {
   dispatch_dtype<float, bf16>(a.dtype(), "packed_gemm", [&]<class T>() {
     if (c.dtype() == a.dtype())
-      product<T, T>(a, b, c, bias, act);
+      product<T, T>(a, b, c, bias, act, shift);
     else
-      product<T, float>(a, b, c, bias, act);
+      product<T, float>(a, b, c, bias, act, shift);
   });
 }
 

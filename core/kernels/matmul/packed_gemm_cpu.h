@@ -8,10 +8,10 @@
 
 namespace saccade::cpu {
 
-// c [B, M, N] = act(a [B or 1, M, K] b [B or 1, K, N] + bias [N]); a and b have one dtype, f32 or bf16, and
-// any strides; c is contiguous, of that dtype or f32; bias is f32 or undefined; nothing is empty; act is none
-// or ReLU. Sums are in f32.
+// c [B, M, N] = act(a [B or 1, M, K] b [B or 1, K, N] + bias [N]) + shift; a and b have one dtype, f32 or
+// bf16, and any strides; c is contiguous, of that dtype or f32; bias is f32 or undefined; nothing is empty;
+// act is none or ReLU. Sums are in f32.
 void packed_gemm(const Tensor& a, const Tensor& b, Tensor& c, const Tensor& bias = {},
-                 Activation act = Activation::kNone);
+                 Activation act = Activation::kNone, float shift = 0);
 
 }  // namespace saccade::cpu

@@ -1,7 +1,7 @@
-// The sums of a matrix product whose factors may have any layout: c = act(a b + bias). After Goto and van de
-// Geijn, "Anatomy of high-performance matrix multiplication" (2008): a block of b is packed into panels as
-// wide as a register tile, over which all rows of a thread then pass. Every element is summed over k in the
-// same way, however the work is divided.
+// The sums of a matrix product whose factors may have any layout: c = act(a b + bias) + shift. After Goto and
+// van de Geijn, "Anatomy of high-performance matrix multiplication" (2008): a block of b is packed into
+// panels as wide as a register tile, over which all rows of a thread then pass. Every element is summed over
+// k in the same way, however the work is divided.
 #pragma once
 
 #include "core/kernels/common/small_gemm_cpu.h"
@@ -37,6 +37,7 @@ struct PackedProduct {
   int64_t m, n, k;
   const float* bias = nullptr;  // [n]
   bool relu = false;
+  float shift = 0;
 };
 
 namespace packed {
@@ -71,6 +72,7 @@ void multiply(const P& p, const Part& part, const LeftRows& left, const float* p
       } else if (i < part.rows && some > 0) {
         if (p.bias) v += load_some(p.bias + column, some);
         if (p.relu) v = select(v < broadcast(0.0f), Floats{}, v);
+        if (p.shift != 0) v += broadcast(p.shift);
         store_some(p.c + (part.row + i) * p.n + column, v, some);
       }
     }

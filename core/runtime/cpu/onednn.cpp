@@ -119,18 +119,20 @@ dnnl::memory::data_type type_of(DType dtype) {
   return dtype == DType::kF32 ? dnnl::memory::data_type::f32 : dnnl::memory::data_type::bf16;
 }
 
-dnnl::primitive_attr attributes(bool relu) {
+dnnl::primitive_attr attributes(bool relu, float shift) {
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  if (relu) {
-    dnnl::post_ops post;
+  dnnl::post_ops post;
+  const auto append = [&](dnnl::algorithm function, float alpha, float beta) {
 #if DNNL_VERSION_MAJOR >= 3
-    post.append_eltwise(dnnl::algorithm::eltwise_relu, 0, 0);
+    post.append_eltwise(function, alpha, beta);
 #else
-    post.append_eltwise(1, dnnl::algorithm::eltwise_relu, 0, 0);
+    post.append_eltwise(1, function, alpha, beta);
 #endif
-    attr.set_post_ops(post);
-  }
+  };
+  if (relu) append(dnnl::algorithm::eltwise_relu, 0, 0);
+  if (shift != 0) append(dnnl::algorithm::eltwise_linear, 1, shift);
+  attr.set_post_ops(post);
   return attr;
 }
 

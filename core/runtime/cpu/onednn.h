@@ -27,8 +27,9 @@ using Desc = dnnl::memory::desc;
 
 const dnnl::engine& engine();
 dnnl::memory::data_type type_of(DType dtype);  // f32 or bf16; throws otherwise
-// The attributes of every primitive here: the scratch memory is ours; `relu` applies ReLU to the result.
-dnnl::primitive_attr attributes(bool relu = false);
+// The attributes of every primitive here: the scratch memory is ours; `relu` applies ReLU to the result, and
+// then `shift` is added.
+dnnl::primitive_attr attributes(bool relu = false, float shift = 0);
 // Returns whether oneDNN may use AVX-512 (ONEDNN_MAX_CPU_ISA=AVX2 forbids it). Only then does it compute in
 // bf16 and use its fastest products (see core/kernels/matmul/routes_cpu.h).
 bool has_avx512();

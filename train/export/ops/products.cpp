@@ -30,6 +30,11 @@ SACCADE_LOWERING(conv2d_add_relu) {
   l.result_channels_first(l.node("Relu", {l.node("Add", {y, l.channels_first(3)})}));
 }
 
+SACCADE_LOWERING(conv2d_relu_shift) {
+  const std::string y = conv_node(l);
+  l.result_channels_first(l.node("Add", {l.node("Relu", {y}), l.input(3, "shift")}));
+}
+
 // y = act(x weight^T + bias)
 SACCADE_LOWERING(linear) {
   const auto activation = static_cast<Activation>(l.integer("activation"));
