@@ -1,4 +1,4 @@
-// Max pooling's backward for the CPU: sixteen channels at a time.
+// Max pooling for the CPU, sixteen channels at a time: its backward, and its forward if there will be none.
 #include "core/kernels/max_pool2d/max_pool2d.h"
 
 #include <algorithm>
@@ -13,6 +13,44 @@ namespace {
 using cpu::Floats;
 using cpu::Ints;
 using cpu::kLanes;
+
+// A NaN wins, as in the generic kernel.
+Floats larger(Floats best, Floats value) {
+  const Floats kept = cpu::select(value == value, best, value);
+  return cpu::select(best < value, value, kept);
+}
+
+template <class T>
+void forward(const Tensor& x, const PoolParams& p, Tensor& y) {
+  const int64_t H = x.dim(1), W = x.dim(2), C = x.dim(3), OH = y.dim(1), OW = y.dim(2);
+  const T* from = x.data<T>();
+  T* to = y.data<T>();
+  parallel_for(y.dim(0) * OH, std::max<int64_t>(1, 4096 / (OW * C)), [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      const int64_t top = row % OH * p.stride - p.padding;
+      const int64_t r0 = std::max<int64_t>(0, top), r1 = std::min(H, top + p.kernel);
+      const T* image = from + row / OH * H * W * C;
+      for (int64_t ow = 0; ow < OW; ++ow) {
+        const int64_t left = ow * p.stride - p.padding;
+        const int64_t s0 = std::max<int64_t>(0, left), s1 = std::min(W, left + p.kernel);
+        for (int64_t c = 0; c < C; c += kLanes) {
+          Floats best = cpu::load_some(image + (r0 * W + s0) * C + c, C - c);
+          for (int64_t r = r0; r < r1; ++r)
+            for (int64_t s = s0; s < s1; ++s)
+              best = larger(best, cpu::load_some(image + (r * W + s) * C + c, C - c));
+          cpu::store_some(to + (row * OW + ow) * C + c, best, C - c);
+        }
+      }
+    }
+  });
+}
+
+void forward_cpu(const Tensor& x, const PoolParams& p, Tensor& y, Tensor&) {
+  dispatch_dtype<float, bf16>(x.dtype(), "max_pool2d", [&]<class T>() { forward<T>(x, p, y); });
+}
+bool takes_forward(const Tensor& x, const PoolParams&, const Tensor& y, const Tensor& index) {
+  return takes_full_f32_or_bf16(x, y) && !index.defined();
+}
 
 // Adds to one input row the gradients from output row `oh`: element (ow, c) belongs to column ow * stride -
 // padding + s if its index is base + s.
@@ -80,6 +118,7 @@ void backward(const Tensor& dy, const Tensor& index, const PoolParams& p, Tensor
 void backward_cpu(const Tensor& dy, const Tensor& index, const PoolParams& p, Tensor& dx) {
   dispatch_dtype<float, bf16>(dy.dtype(), "max_pool2d", [&]<class T>() { backward<T>(dy, index, p, dx); });
 }
+SACCADE_REGISTER_TUNED_KERNEL(max_pool2d_forward, Device::kCpu, &forward_cpu, &takes_forward);
 SACCADE_REGISTER_TUNED_KERNEL(max_pool2d_backward, Device::kCpu, &backward_cpu, &takes_full_f32_or_bf16);
 
 }  // namespace
