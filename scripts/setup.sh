@@ -18,7 +18,7 @@ for argument in "$@"; do
     --checks) packages+=("${video[@]}" openmpi-bin git clang-format-14 shellcheck python3-venv) checks=1 ;;
     --video) packages+=("${video[@]}") ;;
     --fuzz) fuzz=1 ;;
-    --tidy) packages+=(clang-tidy-14 libomp-14-dev) ;;
+    --tidy) packages+=(clang-tidy-16 libomp-16-dev) ;;
     *) echo "error: setup.sh: unknown argument $argument, expected --video, --checks, --tidy or --fuzz" >&2; exit 2 ;;
   esac
 done
