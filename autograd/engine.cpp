@@ -129,7 +129,7 @@ Tensors cast_inputs(std::span<const Cast> casts, const Vars& inputs) {
 }
 
 uint64_t needs_mask(const Vars& inputs) {
-  SACCADE_CHECK(inputs.size() <= 64, "[autograd] {} inputs, at most 64 are possible", inputs.size());
+  SACCADE_CHECK(inputs.size() <= 64, "[autograd] {} inputs, expected at most 64", inputs.size());
   uint64_t mask = 0;
   for (size_t i = 0; i < inputs.size(); ++i)
     if (inputs[i].requires_grad()) mask |= uint64_t{1} << i;

@@ -10,7 +10,7 @@ int main(int argc, char** argv) {
   FILE* file = fopen(argv[3], "rb");
   int width = 0, height = 0;
   if (!file || fscanf(file, "P6 %d %d 255%*c", &width, &height) != 2 || width < 1 || height < 1)
-    return fprintf(stderr, "error: %s: no binary PPM\n", argv[3]), 2;
+    return fprintf(stderr, "error: %s: not a binary PPM\n", argv[3]), 2;
   uint8_t* rgb = calloc((size_t)width * height, 3);
   if (!rgb || fread(rgb, 3, (size_t)width * height, file) != (size_t)width * height)
     return fprintf(stderr, "error: %s: too short\n", argv[3]), 2;

@@ -124,7 +124,7 @@ std::vector<double> Args::get_floats(const std::string& key, const std::vector<d
       find_as<std::vector<double>>(key, {"floats", fmt::format("{}", fallback), ""}, "a list of numbers");
   if (!list) return fallback;
   for (double x : *list)
-    if (!std::isfinite(x)) fail_input("{}: {} is among its numbers, expected finite ones", full(key), x);
+    if (!std::isfinite(x)) fail_input("{}: contains {}, expected finite numbers", full(key), x);
   return *list;
 }
 
@@ -146,14 +146,14 @@ void Args::finish(const std::string& reader) const {
   auto refuse = [&](const std::string& key) {
     std::vector<std::string> known;
     for (const auto& [name, reading] : read_) known.push_back(name);
-    fail_input("{}: not an argument here, the known ones are {}", full(key), fmt::join(known, ", "));
+    fail_input("{}: not an argument here, expected one of {}", full(key), fmt::join(known, ", "));
   };
   for (const auto& [key, value] : values_) {
     if (read_.contains(key)) continue;
     auto it = defaults_.find(key);
     if (it == defaults_.end()) refuse(key);
     if (it->second != value)
-      fail_input("{}: {} is not read by {}, expected {}", full(key), value_text(value), reader,
+      fail_input("{}: {} is not used by {}, expected {}", full(key), value_text(value), reader,
                  value_text(it->second));
   }
   for (const auto& [key, section] : sections_)

@@ -22,7 +22,7 @@ Var Conv2d::forward(const Var& x, Activation activation) const {
 Var Conv2d::forward(const Var& rows, const FeatureLevels& levels, Activation activation) const {
   const Conv2dOptions& o = options_;
   SACCADE_CHECK(o.stride == 1 && o.dilation == 1 && o.groups == 1 && 2 * o.padding + 1 == weight_.dim(2),
-                "[conv2d_levels] a layer that changes the sizes of maps, or has dilation or groups");
+                "[conv2d_levels] got a layer that changes the size of its maps, or has dilation or groups");
   return conv2d_levels(rows, levels, weight_, bias_, activation);
 }
 

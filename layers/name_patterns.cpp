@@ -43,7 +43,7 @@ int64_t NamePatterns::number(int pattern, const std::string& name) const {
   const Pattern& p = patterns_[static_cast<size_t>(pattern)];
   int64_t number = 0;
   if (p.regex->NumberOfCapturingGroups() < 1 || !re2::RE2::PartialMatch(name, *p.regex, &number))
-    fail_input("{}: \"{}\" has no parentheses that find the number of a layer in \"{}\"", where_,
+    fail_input("{}: \"{}\" has no (...) group that captures the number of a layer in \"{}\"", where_,
                shortened(p.text), name);
   return number;
 }

@@ -45,7 +45,7 @@ void infer_backbone(Inference& weights, const std::string& prefix) {
   std::string known;
   for (const auto& [name, spec] : backbones().all())
     if (spec.infer) known += (known.empty() ? "" : ", ") + name;
-  fail_input("{}: no backbone under \"{}\" whose names are known ({}), expected --config with its model",
+  fail_input("{}: no tensors of a known backbone under \"{}\" ({}), expected --config with its model",
              weights.path(), prefix, known);
 }
 

@@ -54,7 +54,7 @@ inline std::shared_ptr<Module> build_model(const Args& model, int64_t classes, c
 template <class M, class AnyModule>
 M& model_as(AnyModule& module) {
   auto* model = dynamic_cast<M*>(&module);
-  SACCADE_CHECK(model != nullptr, "[model] {} is a model of another task", module.type_name());
+  SACCADE_CHECK(model != nullptr, "[model] {} is a model for another task", module.type_name());
   return *model;
 }
 // Builds a model and casts it likewise. Throws InputError.
@@ -62,8 +62,7 @@ template <class M>
 std::shared_ptr<M> build_as(const Args& model, int64_t classes, const Args& criterion = {}) {
   auto built = std::dynamic_pointer_cast<M>(build_model(model, classes, criterion));
   if (!built)
-    fail_input("{}.type: \"{}\", expected a model of another kind", model.path(),
-               model.get_string("type", ""));
+    fail_input("{}.type: \"{}\", expected a model for this task", model.path(), model.get_string("type", ""));
   return built;
 }
 

@@ -26,7 +26,7 @@ for candidate in clang++ clang++-{21,20,19,18,17,16}; do
   fi
 done
 if [ -z "$compiler" ]; then
-  echo "fuzz.sh: no clang here can make fuzzers (packages clang-16, libclang-rt-16-dev)" >&2
+  echo "fuzz.sh: no clang here can build fuzzers (packages clang-16, libclang-rt-16-dev)" >&2
   exit 77
 fi
 

@@ -71,7 +71,7 @@ tolerances() {
 mutation() {
   rm -f build-mutants/results.jsonl
   scripts/checks/mutate.py --each "$(pick 50 5)"
-  awk -F'[|(%]' '/^\| all / { share = $4 + 0 } END { print share " % of the changes are noticed, at least 90 are wanted"; exit share < 90 }' \
+  awk -F'[|(%]' '/^\| all / { share = $4 + 0 } END { print share " % of the changes are noticed, expected at least 90 %"; exit share < 90 }' \
     "$logs/mutation.log"
 }
 onnx() {
@@ -79,7 +79,7 @@ onnx() {
   .cache/onnx/bin/python scripts/checks/check_onnx.py --height 96 --width 128
 }
 plans() {
-  grep -q '^build conv_plans:' build/build.ninja || { echo "cuDNN is not here" && return 77; }
+  grep -q '^build conv_plans:' build/build.ninja || { echo "cuDNN was not found" && return 77; }
   cmake --build --preset release --target conv_plans
   build/conv_plans
 }
@@ -89,7 +89,7 @@ launches() {
   scripts/checks/check_small_launches.sh build-checked --all
 }
 package() {
-  command -v nvcc > /dev/null || [ -x /usr/local/cuda/bin/nvcc ] || { echo "nvcc is not here" && return 77; }
+  command -v nvcc > /dev/null || [ -x /usr/local/cuda/bin/nvcc ] || { echo "nvcc was not found" && return 77; }
   scripts/package.sh
 }
 

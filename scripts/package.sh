@@ -50,7 +50,7 @@ for program in "$output.part"/bin/*; do
   missing=$(env -i ldd -r "$program" 2>&1 | awk -v folder="$(realpath "$output.part")/" \
     '/not found|undefined/ || ($3 ~ /^\// && index($3, folder) != 1 && $3 !~ /\/(libc|libm|libdl|librt|libpthread)\.so/)')
   if [ -n "$missing" ]; then
-    echo "error: package.sh: $program wants what is not in the folder: $missing" >&2
+    echo "error: package.sh: $program needs libraries that are not in the folder: $missing" >&2
     exit 1
   fi
 done

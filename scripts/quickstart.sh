@@ -53,7 +53,7 @@ if [ $force = 1 ] || ! cmp -s "$begun" "$config"; then
   cp "$config" "$begun"
 fi
 if [ -f "$finished" ]; then
-  echo "already trained (scripts/quickstart.sh --force trains anew)"
+  echo "already trained (scripts/quickstart.sh --force trains again)"
 else
   resume=()
   [ -f "$run/checkpoints/last.safetensors" ] && resume=(--resume)

@@ -34,11 +34,11 @@ tools=(cmake ninja git xz file dpkg-shlibdeps)
 [ $try = 0 ] || tools+=(debootstrap)
 for tool in "${tools[@]}"; do
   command -v "$tool" > /dev/null ||
-    fail "$tool is missing; the packages that this needs: those of scripts/setup.sh, git, xz-utils, file, dpkg-dev, with --try debootstrap"
+    fail "$tool is missing; this needs the packages of scripts/setup.sh, git, xz-utils, file, dpkg-dev, and debootstrap with --try"
 done
 version=$(sed -nE 's/^project\(saccade VERSION ([0-9.]+).*/\1/p' CMakeLists.txt)
 if [ $draft = 0 ]; then
-  [ -z "$(git status --porcelain)" ] || fail "there are changes that are not committed"
+  [ -z "$(git status --porcelain)" ] || fail "there are uncommitted changes"
   grep -q "^## $version (" CHANGELOG.md || fail "CHANGELOG.md has no section \"## $version (DATE)\""
 fi
 name=saccade-$version

@@ -24,7 +24,7 @@ for argument in "$@"; do
 done
 
 if ! command -v dpkg-query > /dev/null || ! command -v apt-get > /dev/null; then
-  echo "setup.sh: no apt on this machine; please see to it that these are installed: ${packages[*]}" >&2
+  echo "setup.sh: no apt on this machine; please install ${packages[*]}" >&2
   exit 0
 fi
 
@@ -37,7 +37,7 @@ if [ ${#missing[@]} -gt 0 ]; then
   as_root=()
   if [ "$(id -u)" != 0 ]; then
     if ! command -v sudo > /dev/null; then
-      echo "error: setup.sh: packages are missing (${missing[*]}) and there is neither root nor sudo" >&2
+      echo "error: setup.sh: packages are missing (${missing[*]}) and neither root nor sudo is available" >&2
       exit 1
     fi
     as_root=(sudo)

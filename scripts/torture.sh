@@ -10,7 +10,7 @@ build=build seed=1 trials=100 steps=5000
 while [ $# -gt 0 ]; do
   case $1 in
     --build | --seed | --trials | --steps) declare "${1#--}=${2:?$1 needs a value}" && shift 2 ;;
-    *) echo "error: torture.sh: what is $1?" >&2 && exit 2 ;;
+    *) echo "error: torture.sh: unknown argument $1, expected --build, --seed, --trials or --steps" >&2 && exit 2 ;;
   esac
 done
 

@@ -42,8 +42,8 @@ struct OpenMpi {
     void* library = ::dlopen(kLibrary, RTLD_NOW | RTLD_GLOBAL);
     if (!library)
       fail(
-          "several processes on CPUs, or of mpirun, need Open MPI, which cannot be loaded ({}): install it (apt-get "
-          "install openmpi-bin)",
+          "several processes on CPUs, or under mpirun, need Open MPI, which cannot be loaded ({}): install "
+          "it (apt-get install openmpi-bin)",
           ::dlerror());
     auto find = [&](const char* name) {
       void* symbol = ::dlsym(library, name);
@@ -68,13 +68,13 @@ struct OpenMpi {
   // Throws InputError unless its launcher says the same ranks. Returns the thread level that it grants.
   int start(const Ranks& ranks) const {
     int given = 0, rank = -1, size = -1;
-    if (init(nullptr, nullptr, kThreadMultiple, &given) != 0) fail("MPI_Init_thread has failed");
+    if (init(nullptr, nullptr, kThreadMultiple, &given) != 0) fail("MPI_Init_thread failed");
     comm_rank(world, &rank);
     comm_size(world, &size);
     if (rank != ranks.rank || size != ranks.size)
       fail_input(
-          "{}, but Open MPI says rank {} of {}: processes on CPUs are started by mpirun, by srun with Open MPI, or by "
-          "--processes",
+          "{}, but Open MPI says rank {} of {}: start processes on CPUs with mpirun, with srun and Open MPI, "
+          "or with --processes",
           ranks.to_string(), rank, size);
     return given;
   }

@@ -10,7 +10,7 @@ std::unique_ptr<RankChannel> open_channel(const Ranks& ranks) {
     return open_channel_over_mpi(ranks);
   if (ranks.port == 0)
     fail_input(
-        "{}, but not where rank 0 listens: expected --master HOST:PORT, or MASTER_ADDR and MASTER_PORT",
+        "{}, without the address of rank 0: expected --master HOST:PORT, or MASTER_ADDR and MASTER_PORT",
         ranks.to_string());
   std::unique_ptr<RankListener> listener;
   const bool local =
@@ -32,8 +32,8 @@ void check_devices(RankChannel& channel, const std::string& own) {
     for (size_t q = 0; q < r && problem.empty() && all[r] != cpu; ++q)
       if (all[r] == all[q])
         problem = fmt::format(
-            "rank {} and rank {} have the same GPU ({}), expected a GPU for each process: at most as many processes as "
-            "GPUs, and --device cuda, which gives each its own",
+            "rank {} and rank {} have the same GPU ({}), expected one for each process: no more processes "
+            "than GPUs, and --device cuda, which gives each its own",
             q, r, all[r].substr(0, all[r].find(" of ")));
   }
   if (!problem.empty()) throw InputError(problem);

@@ -51,7 +51,7 @@ AloneScope::AloneScope() { ++alone_scopes; }
 AloneScope::~AloneScope() { --alone_scopes; }
 
 std::string join_processes(const Ranks& ranks, Device device) {
-  SACCADE_CHECK(!joined, "[ranks] the processes are joined already");
+  SACCADE_CHECK(!joined, "[ranks] the processes are already joined");
   joined = device == Device::kCuda ? open_nccl_group(ranks) : open_mpi_group(ranks);
   return ranks.to_string();
 }

@@ -102,7 +102,7 @@ void RankChannel::receive(Peer& peer) {
   while (peer.input.size() - at >= kRankHeader) {
     uint64_t size;
     std::memcpy(&size, peer.input.data() + at + 1, sizeof(size));
-    if (size > kMaxRankBytes) return lost(peer, "sends something that is not a message");
+    if (size > kMaxRankBytes) return lost(peer, "sent something that is not a message");
     if (peer.input.size() - at - kRankHeader < size) break;
     handle(peer, peer.input[at], peer.input.substr(at + kRankHeader, size));
     at += kRankHeader + size;
@@ -140,8 +140,8 @@ void RankChannel::lost(const Peer& peer, const std::string& why) {
     if (stopping_) return;
   }
   const std::string line =
-      fmt::format("rank {} of {} ({}) {}; the run continues from its last checkpoint with --resume",
-                  peer.rank, options_.size, peer.name, why);
+      fmt::format("rank {} of {} ({}) {}; --resume continues the run from its last checkpoint", peer.rank,
+                  options_.size, peer.name, why);
   if (options_.rank == 0) end_all(line, 1);
   // Rank 0 is lost; all other ranks see it, so only rank 1 reports it.
   if (options_.rank == 1) print_line(line);

@@ -58,7 +58,8 @@ void RankChannel::connect_to_all(const RankListener& listener) {
     if (seconds_since_time(start) > options_.timeout_s)
       for (size_t r = 1; r < found.size(); ++r)
         if (!found[r])
-          saccade::fail("rank {} of {} has not come within {:.0f} s", r, options_.size, options_.timeout_s);
+          saccade::fail("rank {} of {} has not connected within {:.0f} s", r, options_.size,
+                        options_.timeout_s);
     std::vector<pollfd> sockets{{listener.socket(), POLLIN, 0}};
     for (const auto& stranger : strangers) sockets.push_back({stranger->socket, POLLIN, 0});
     const int ready = ::poll(sockets.data(), sockets.size(), 100);
@@ -118,7 +119,7 @@ std::optional<bool> RankChannel::greeting_of(Peer& stranger) const {
 void RankChannel::connect_to_first() {
   const RankClock::time_point start = RankClock::now();
   auto peer = std::make_unique<Peer>();
-  std::string why = "nobody listens";
+  std::string why = "nothing listens there";
   while (peer->socket < 0) {
     addrinfo hints = {}, *found = nullptr;
     hints.ai_family = AF_INET;

@@ -42,7 +42,7 @@ std::optional<int> number(const Environment& variable, const char* name) {
   int value = 0;
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
   if (error != std::errc() || end != word.data() + word.size() || value < 0)
-    fail_input("{}: \"{}\", expected a number of at least 0", name, shortened(word));
+    fail_input("{}: \"{}\", expected a whole number, at least 0", name, shortened(word));
   return value;
 }
 
@@ -95,14 +95,14 @@ std::optional<Ranks> ask(const Launcher& l, const Environment& variable) {
 
 std::string Ranks::to_string() const {
   if (source.empty()) return "one process";
-  return fmt::format("rank {} of {} (local rank {}), as {} says", rank, size, local_rank, source);
+  return fmt::format("rank {} of {} (local rank {}), according to {}", rank, size, local_rank, source);
 }
 
 Ranks find_ranks(const RankFlags& flags, const Environment& variable) {
   Ranks r;
   if (flags.rank >= 0 || flags.size >= 0) {
     if (flags.rank < 0 || flags.size < 0)
-      fail_input("--{}: is given alone, expected --rank and --ranks", flags.rank < 0 ? "ranks" : "rank");
+      fail_input("--{}: is given alone, expected both --rank and --ranks", flags.rank < 0 ? "ranks" : "rank");
     r.source = "the command line";
     r.rank = static_cast<int>(flags.rank);
     r.size = static_cast<int>(flags.size);

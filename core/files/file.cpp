@@ -28,7 +28,8 @@ namespace {
 // Returns the stat(2) of a file that may be opened: a regular file, or a pipe of our own.
 struct stat look_at(const std::string& path, const FileKind& kind) {
   if (path.empty()) fail_input("the name of {} is empty", kind.name);
-  if (path.find('\0') != std::string::npos) fail_input("{}: a file name has no zero byte", escaped(path));
+  if (path.find('\0') != std::string::npos)
+    fail_input("{}: a file name cannot contain a zero byte", escaped(path));
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0) cannot_read(path);
   const char* found = nullptr;
@@ -49,8 +50,9 @@ void check_memory(const std::string& path, uint64_t read, uint64_t needed) {
   constexpr uint64_t kWorthALook = uint64_t{1} << 26;
   if (needed < kWorthALook) return;
   if (const auto left = static_cast<uint64_t>(available_memory()); needed > left)
-    throw OutOfMemory(fmt::format("{}: {} bytes are read, and for {} more only {} bytes of memory are left",
-                                  path, read, needed, left));
+    throw OutOfMemory(fmt::format(
+        "{}: {} bytes read so far, and {} more do not fit into the {} bytes of memory that are left", path,
+        read, needed, left));
 }
 
 // The length of a pipe is not known, so its bytes are read into pieces, which are never copied to make room.
@@ -72,7 +74,7 @@ std::vector<Piece> read_pipe(const std::string& path, const FileKind& kind) {
   uint64_t bytes = 0;
   for (;;) {
     if (bytes > kind.max_bytes)
-      fail_input("{}: more than {} bytes, the most for {}", path, kind.max_bytes, kind.name);
+      fail_input("{}: more than {} bytes, the limit for {}", path, kind.max_bytes, kind.name);
     if (pieces.empty() || pieces.back().used == pieces.back().size) {
       const size_t size = pieces.empty() ? kFirst : std::min(2 * pieces.back().size, kLargest);
       check_memory(path, bytes, size);
@@ -199,13 +201,13 @@ NamedFolder::NamedFolder(const std::string& path, const std::vector<std::string>
 
 std::string NamedFolder::refusal(const std::string& name) const {
   if (name.empty()) return "the file name is empty";
-  if (name.find('\0') != std::string::npos) return "the file name has a zero byte";
+  if (name.find('\0') != std::string::npos) return "the file name contains a zero byte";
   const std::filesystem::path parts(name);
-  if (parts.is_absolute()) return "the file name is absolute, expected one inside of the folder";
+  if (parts.is_absolute()) return "the file name is absolute, expected one inside the folder";
   bool has_link = false;
   std::string path = path_;
   for (const std::filesystem::path& part : parts) {
-    if (part == "..") return "the file name has a \"..\", expected one inside of the folder";
+    if (part == "..") return "the file name contains \"..\", expected one inside the folder";
     path += "/" + part.string();
     struct stat info {};
     if (!has_link && ::lstat(path.c_str(), &info) == 0) has_link = S_ISLNK(info.st_mode);

@@ -19,9 +19,9 @@ inline constexpr FileKind kConfigFile{"a configuration file (textproto)", uint64
 inline constexpr FileKind kJsonFile{"a JSON file", uint64_t{4'000'000'000}};  // simdjson's limit is 2^32
 inline constexpr FileKind kImageFile{"an image",
                                      uint64_t{640} << 20};  // an uncompressed image of kMaxImagePixels
-inline constexpr FileKind kWeightsFile{"a file of weights", uint64_t{16} << 30};
+inline constexpr FileKind kWeightsFile{"a weights file", uint64_t{16} << 30};
 inline constexpr FileKind kTextFile{"a text file", uint64_t{1} << 30};  // tables, lists
-inline constexpr FileKind kLogFile{"a file of metrics", uint64_t{4} << 30};
+inline constexpr FileKind kLogFile{"a metrics file", uint64_t{4} << 30};
 
 // A regular file that can be read at any position.
 class InputFile {

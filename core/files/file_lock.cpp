@@ -38,7 +38,7 @@ std::string FileLock::take() {
   for (;;) {
     const int file = open_descriptor(path_, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK, 0644);
     if (file < 0)
-      fail_input("{}: cannot write in the folder: {}", std::filesystem::path(path_).parent_path().string(),
+      fail_input("{}: cannot write to the folder: {}", std::filesystem::path(path_).parent_path().string(),
                  std::strerror(errno));
     const bool locked = ::flock(file, LOCK_EX | LOCK_NB) == 0;
     if (!locked && errno == EWOULDBLOCK) {

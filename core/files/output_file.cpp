@@ -74,7 +74,7 @@ void check_folder(const std::string& path) {
   if (::stat(folder.c_str(), &info) != 0 && errno != ENOENT && errno != ENOTDIR) cannot_write(path, errno);
   if (!S_ISDIR(info.st_mode)) fail_input("{}: cannot write the file: there is no folder {}", path, folder);
   if (::access(folder.c_str(), W_OK | X_OK) != 0)
-    fail_input("{}: no permission to write in {}", path, folder);
+    fail_input("{}: no permission to write to {}", path, folder);
 }
 
 bool same_file(const std::string& a, const std::string& b) {
@@ -96,7 +96,8 @@ bool same_file(const std::string& a, const std::string& b) {
 
 OutputTarget output_target(const std::string& path) {
   if (path.empty()) fail_input("the name is empty, {}", kExpected);
-  if (path.find('\0') != std::string::npos) fail_input("{}: a file name has no zero byte", escaped(path));
+  if (path.find('\0') != std::string::npos)
+    fail_input("{}: a file name cannot contain a zero byte", escaped(path));
   OutputTarget target = follow_links(path);
   if (target.descriptor >= 0) {
     int flags = ::fcntl(target.descriptor, F_GETFL);
@@ -112,8 +113,8 @@ OutputTarget output_target(const std::string& path) {
 void refuse_link(const std::string& path) {
   struct stat info {};
   if (::lstat(path.c_str(), &info) == 0 && S_ISLNK(info.st_mode))
-    fail_input("{}: is a symbolic link, through which nothing is written here; expected a {} of its own",
-               path, fs::is_directory(path) ? "folder" : "file");
+    fail_input("{}: is a symbolic link, which is not followed here; expected a {} of its own", path,
+               fs::is_directory(path) ? "folder" : "file");
 }
 
 void check_outputs(std::initializer_list<NamedPath> outputs, std::initializer_list<NamedPath> inputs) {
@@ -126,7 +127,8 @@ void check_outputs(std::initializer_list<NamedPath> outputs, std::initializer_li
                    input.name);
     for (const NamedPath* other = outputs.begin(); other != output; ++other)
       if (!other->path.empty() && same_file(path, output_target(other->path).path))
-        fail_input("{}: {} and {} are the same file, expected two", output->path, other->name, output->name);
+        fail_input("{}: {} and {} are the same file, expected different ones", output->path, other->name,
+                   output->name);
     // Some folders, such as those in /proc, accept no file even though their permissions allow it.
     const OutputFile begun(output->path);
   }

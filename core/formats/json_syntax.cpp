@@ -54,7 +54,7 @@ class Checker {
       if (c == '-' || is_digit(c)) return number();
       if (c == '"') return string();
       if (c != '[' && c != '{') return word();
-      if (open_.size() == kMaxJsonDepth) return fail("nested too deep");
+      if (open_.size() == kMaxJsonDepth) return fail("nested too deeply");
       open_ += c == '[' ? ']' : '}';
       ++p_;
       skip_blanks();
@@ -114,7 +114,7 @@ class Checker {
       for (int i = 0; i < 4; ++i)
         if (++p_ == end_ || !is_hex(*p_)) return fail("expected four hexadecimal digits");
     }
-    return fail("a string without an end");
+    return fail("a string without a closing quote");
   }
 
   // Skips digits, eight at a time, since files are mostly numbers. Returns whether there was one.

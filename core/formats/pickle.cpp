@@ -90,7 +90,7 @@ class Machine {
   void remember(uint64_t key) { memo_[key] = top(); }
   void recall(uint64_t key) {
     auto it = memo_.find(key);
-    if (it == memo_.end()) in_.damaged("a value is recalled that was never stored");
+    if (it == memo_.end()) in_.damaged("a value is recalled but was never stored");
     push(it->second);
   }
   void append(std::vector<uint32_t> items);

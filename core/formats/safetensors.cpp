@@ -66,7 +66,7 @@ Placed read_tensor(const std::string& path, std::string_view key, simdjson::dom:
   for (auto d : dims) {
     int64_t size = 0;
     if (d.get(size) != simdjson::SUCCESS || size < 0)
-      fail_input("{}: tensor \"{}\": a size of its shape is not a count", path, name);
+      fail_input("{}: tensor \"{}\": its shape must be non-negative integers", path, name);
     if (e.shape.rank() == Shape::kMaxRank)
       fail_input("{}: tensor \"{}\" has more than {} axes", path, name, Shape::kMaxRank);
     e.shape.push_back(size);
@@ -80,7 +80,7 @@ Placed read_tensor(const std::string& path, std::string_view key, simdjson::dom:
   uint64_t bounds[2];
   if (offsets.size() != 2 || offsets.at(0).get(bounds[0]) != simdjson::SUCCESS ||
       offsets.at(1).get(bounds[1]) != simdjson::SUCCESS)
-    fail_input("{}: tensor \"{}\": data_offsets must be two counts", path, name);
+    fail_input("{}: tensor \"{}\": data_offsets must be two non-negative integers", path, name);
   if (bounds[0] > bounds[1] || bounds[1] > file_size - data_start)
     fail_input("{}: tensor \"{}\": bytes [{}, {}) are outside of the file's {} data bytes (cut short?)", path,
                name, bounds[0], bounds[1], file_size - data_start);
@@ -105,10 +105,10 @@ void SafetensorsReader::parse_header() {
     fail_input("{}: not a safetensors file: {} bytes, expected at least 8", path_, file_size);
   file_.read_at(&length, 8, 0);
   if (length > kMaxHeader && looks_like_torch_file({reinterpret_cast<const char*>(&length), sizeof(length)}))
-    fail_input("{}: a file of PyTorch, expected safetensors, as saccade convert makes of it", path_);
+    fail_input("{}: a PyTorch file, expected safetensors, which saccade convert makes from it", path_);
   if (length > kMaxHeader || length > file_size - 8)
-    fail_input("{}: not a safetensors file or cut short: header of {} bytes in a file of {}", path_, length,
-               file_size);
+    fail_input("{}: not a safetensors file, or cut short: a header of {} bytes in a file of {}", path_,
+               length, file_size);
   std::string text(length, ' ');
   file_.read_at(text.data(), length, 8);
 
@@ -168,7 +168,7 @@ void SafetensorsReader::take_checksums(std::string header) {
     position += kChecksumDigits;
   }
   if (position != sums->second.size())
-    fail_input("{}: {} digits of checksums for {} tensors", path_, sums->second.size(), entries().size());
+    fail_input("{}: {} checksum digits for {} tensors", path_, sums->second.size(), entries().size());
   metadata_.erase(sums);
   metadata_.erase(own);
 }
@@ -211,7 +211,7 @@ namespace {
 // Refuses text that a reader could not read back.
 void check_text(const std::string& path, const char* what, const std::string& text) {
   if (!is_utf8(text))
-    fail_input("{}: {} \"{}\" is not UTF-8, which the format needs", path, what, printable(text));
+    fail_input("{}: {} \"{}\" is not UTF-8, which the format requires", path, what, printable(text));
 }
 
 // Returns the header without its padding and with zeros for the checksums.
@@ -232,7 +232,8 @@ std::string header_of(const std::string& path, const NamedValues& tensors, const
     const auto& [name, tensor] = tensors[i];
     SACCADE_CHECK(names.insert(name).second, "[safetensors] tensor \"{}\" is given twice", name);
     check_text(path, "the name of tensor", name);
-    if (name == "__metadata__") fail_input("{}: a tensor cannot be called \"{}\" in the format", path, name);
+    if (name == "__metadata__")
+      fail_input("{}: the format does not allow a tensor called \"{}\"", path, name);
     std::string dims;
     for (int64_t d : tensor.shape()) dims += fmt::format("{}{}", dims.empty() ? "" : ",", d);
     header +=

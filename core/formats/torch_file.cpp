@@ -42,7 +42,7 @@ class ZipContainer : public Container {
     constexpr std::string_view kPickle = "/data.pkl";
     for (const auto& [name, entry] : archive_.entries()) {
       if (!name.ends_with(kPickle) || name.find('/') != name.size() - kPickle.size()) continue;
-      if (!prefix_.empty()) fail_input("{}: has two data.pkl", path_);
+      if (!prefix_.empty()) fail_input("{}: has two data.pkl entries", path_);
       prefix_ = name.substr(0, name.size() - kPickle.size() + 1);
     }
   }
@@ -115,14 +115,14 @@ class LegacyContainer : public Container {
 
   void locate(std::map<std::string, StoredData>& storages) override {
     PickleGraph keys = read_pickle(input_);
-    if (keys[keys.root].kind != Kind::kList) input_.damaged("the keys of the storages are no list");
+    if (keys[keys.root].kind != Kind::kList) input_.damaged("the keys of the storages are not a list");
     uint64_t position = input_.position();
     std::set<std::string> found;
     for (uint32_t index : keys[keys.root].items) {
       const PickleNode& key = keys[index];
       auto it = key.kind == Kind::kString ? storages.find(key.text) : storages.end();
       if (it == storages.end() || it->second.dtype.empty() || !found.insert(key.text).second)
-        fail_input("{}: storage \"{}\" cannot be used: unknown, there twice or of an unknown type",
+        fail_input("{}: storage \"{}\" cannot be used: not referenced, listed twice or of an unknown type",
                    file_.path(), printable(key.text));
       StoredData& storage = it->second;
       uint64_t elements = 0, bytes = storage.elements * dtype_bytes(storage.dtype);
@@ -229,7 +229,7 @@ class TorchFile : public WeightsFile {
     const PickleNode& tuple = graph[index];
     std::vector<uint64_t> out;
     if (tuple.kind != Kind::kTuple || tuple.items.size() > Shape::kMaxRank)
-      fail_input("{}: tensor \"{}\": its {} are no tuple of at most {}", path_, printable(name), what,
+      fail_input("{}: tensor \"{}\": its {} are not a tuple of at most {}", path_, printable(name), what,
                  Shape::kMaxRank);
     for (uint32_t i : tuple.items) {
       if (graph[i].kind != Kind::kInt || graph[i].integer < 0 || graph[i].integer > (int64_t{1} << 48))
@@ -247,7 +247,7 @@ class TorchFile : public WeightsFile {
     entry.name = name;
     entry.dtype = tensor.items.size() > 4 ? dtype_of_global(graph[tensor.items[4]].text) : storage.dtype;
     if (entry.dtype.empty())
-      fail_input("{}: tensor \"{}\" has a type that is not known ({})", path_, printable(name),
+      fail_input("{}: tensor \"{}\" has an unknown type ({})", path_, printable(name),
                  printable(graph[storage_node.items[0]].text));
     std::vector<uint64_t> sizes = counts(graph, tensor.items[2], name, "sizes");
     View view;
@@ -283,7 +283,7 @@ class TorchFile : public WeightsFile {
     constexpr uint64_t kSharing = 16;
     total += static_cast<uint64_t>(count) * element;
     if (total > kSharing * container_->file_size() + (1 << 20))
-      fail_input("{}: its tensors have more than {} times the bytes of the file", path_, kSharing);
+      fail_input("{}: its tensors take more than {} times the size of the file", path_, kSharing);
     add(std::move(entry));
     views_.emplace(name, std::move(view));
   }

@@ -40,12 +40,12 @@ std::string keys_of(const PickleGraph& graph, const PickleNode& dict) {
 [[noreturn]] void fail_object(const std::string& path, const std::string& what, const std::string& type) {
   const bool is_ultralytics = type.starts_with("ultralytics.") || type.starts_with("models.yolo");
   fail_input(
-      "{}: {} is a pickled object of {}, which is not read, expected a dictionary of tensors; {}", path, what,
-      printable(type),
+      "{}: {} is a pickled object ({}), which is never loaded, expected a dictionary of tensors; {}", path,
+      what, printable(type),
       is_ultralytics
-          ? "Ultralytics' models have layers and names of their own, so take the official weights of RT-DETR "
+          ? "Ultralytics' models have layers and names of their own, so use the official weights of RT-DETR "
             "(docs/official_checkpoints.md)"
-          : "where its code is at hand: torch.save(model.state_dict(), FILE)");
+          : "write one where its code is installed: torch.save(model.state_dict(), FILE)");
 }
 
 }  // namespace
@@ -55,8 +55,7 @@ const PickleNode& torch_section(const PickleGraph& graph, const std::string& pat
   const PickleNode& root = graph[graph.root];
   if (!key.empty()) {
     const PickleNode* node = node_at(graph, root, key);
-    if (!node)
-      fail_input("{}: there is no \"{}\" in it (its keys: {})", path, printable(key), keys_of(graph, root));
+    if (!node) fail_input("{}: has no \"{}\" (its keys: {})", path, printable(key), keys_of(graph, root));
     if (node->kind == Kind::kObject) fail_object(path, "\"" + printable(key) + "\"", node->text);
     if (!has_tensors(graph, *node))
       fail_input("{}: \"{}\" holds no tensors (its keys: {})", path, printable(key), keys_of(graph, *node));
@@ -76,7 +75,7 @@ const PickleNode& torch_section(const PickleGraph& graph, const std::string& pat
     if (const PickleNode* node = graph.find(root, usual); node && node->kind == Kind::kObject)
       fail_object(path, fmt::format("\"{}\"", usual), node->text);
   fail_input(
-      "{}: no dictionary of tensors at its top nor under ema.module, model_ema, model, state_dict or module (its keys: {}); "
+      "{}: no dictionary of tensors at the top level or under ema.module, model_ema, model, state_dict or module (its keys: {}); "
       "--key names another",
       path, keys_of(graph, root));
 }

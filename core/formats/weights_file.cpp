@@ -164,7 +164,7 @@ class IndexedWeights : public WeightsFile {
     });
     if (!has_map)
       fail_input(
-          "{}: has no \"weight_map\", expected an index of weights (model.safetensors.index.json) or a file of them",
+          "{}: has no \"weight_map\", expected an index of weights (model.safetensors.index.json) or a weights file",
           path_);
     return files;
   }
@@ -187,7 +187,7 @@ void refuse_weight_part(const std::string& path) {
   };
   if (!is_number(number) || !is_number(count) || stem[at - kDigits - 1] != '-' || count <= "00001") return;
   const std::string name = stem.substr(0, at - kDigits - 1) + file.extension().string() + ".index.json";
-  fail_input("{}: is part {} of {} of a model, expected the index of all of them ({})", path, number, count,
+  fail_input("{}: is part {} of {} of a model, expected the index of all parts ({})", path, number, count,
              (file.parent_path() / name).string());
 }
 
@@ -210,16 +210,14 @@ std::unique_ptr<WeightsFile> open_weights_part(const std::string& path, const st
   // start of a pickle.
   if (start.size() > 8 && start.substr(5, 3) == std::string(3, '\0') && start[8] == '{') {
     if (!key.empty())
-      fail_input("{}: has no \"{}\", being a safetensors file; --key is for .pth files", path,
+      fail_input("{}: has no key \"{}\": it is a safetensors file, and --key is for .pth files", path,
                  printable(key));
     return std::make_unique<SafetensorsReader>(path);
   }
   if (looks_like_torch_file(start)) return open_torch_file(path, key);
   if (start.empty()) fail_input("{}: the file is empty", path);
-  fail_input(
-      "{}: neither a safetensors file nor a PyTorch one (torch.save, zip container or pickle stream), "
-      "expected one of them",
-      path);
+  fail_input("{}: neither a safetensors file nor a PyTorch file (torch.save, zip container or pickle stream)",
+             path);
 }
 
 }  // namespace saccade

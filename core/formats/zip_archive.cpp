@@ -88,10 +88,10 @@ void ZipArchive::add_entry(std::string_view record, std::string_view name_bytes,
   std::string name(name_bytes);
   if (name.empty() || name[0] == '/' || name.find('\\') != std::string::npos ||
       name.find('\0') != std::string::npos || ("/" + name + "/").find("/../") != std::string::npos)
-    fail_input("{}: entry \"{}\" of the archive points elsewhere", file_.path(), printable(name));
+    fail_input("{}: entry \"{}\" of the archive has an unsafe name", file_.path(), printable(name));
   constexpr uint64_t kEncrypted = 1;
   if (number<uint16_t>(record, 10) != 0 || (number<uint16_t>(record, 8) & kEncrypted) != 0)
-    fail_input("{}: entry \"{}\" of the archive is compressed or encrypted, torch.save only stores",
+    fail_input("{}: entry \"{}\" of the archive is compressed or encrypted, but torch.save only stores",
                file_.path(), printable(name));
 
   uint64_t stored = number<uint32_t>(record, 20), bytes = number<uint32_t>(record, 24),
@@ -131,7 +131,7 @@ uint64_t ZipArchive::find_bytes(const Entry& entry) const {
     damaged(entry, "it is outside the file");
   std::string header(kHeaderBytes, '\0');
   file_.read_at(header.data(), header.size(), entry.header);
-  if (!header.starts_with(kHeader)) damaged(entry, "its header is not there");
+  if (!header.starts_with(kHeader)) damaged(entry, "its header is missing");
   uint64_t start = entry.header + kHeaderBytes + number<uint16_t>(header, 26) + number<uint16_t>(header, 28);
   if (start > file_.size() || entry.bytes > file_.size() - start) damaged(entry, "it is outside the file");
   return start;

@@ -15,7 +15,7 @@ OpenedLibrary::OpenedLibrary(const std::string& name, const std::string& file,
                              const std::string& debian_package)
     : OpenedLibrary(name, file, open_shared(file)) {
   if (!handle_)
-    fail("{} cannot be opened: {}; Debian's package of it is {} (apt install {})", name, ::dlerror(),
+    fail("{} cannot be opened: {}; the Debian package is {} (apt install {})", name, ::dlerror(),
          debian_package, debian_package);
 }
 

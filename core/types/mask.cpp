@@ -28,7 +28,7 @@ std::vector<int64_t> first_made_of(int64_t before, int64_t after) {
 
 int64_t Mask::pixels_of(ImageSize size) {
   if (size.height < 1 || size.width < 1 || size.width > kMaxImagePixels / size.height)
-    fail_input("mask: of {} x {} pixels, expected 1 to {} in all", size.width, size.height, kMaxImagePixels);
+    fail_input("mask: {} x {} pixels, expected 1 to {} in total", size.width, size.height, kMaxImagePixels);
   return size.height * size.width;
 }
 
@@ -128,7 +128,7 @@ Mask Mask::from_runs(ImageSize size, std::span<const Run> runs) {
   uint32_t at = 0;
   for (const Run& run : runs) {
     SACCADE_CHECK(at <= run.begin && run.begin <= run.end && run.end <= count,
-                  "[mask] a run from {} to {}, expected ascending ones of {} pixels", run.begin, run.end,
+                  "[mask] a run from {} to {}, expected ascending runs within {} pixels", run.begin, run.end,
                   count);
     append(joined, run.begin, run.end);
     at = run.end;

@@ -44,8 +44,8 @@ void take_numbers_of_files(const std::string& path, ResultFile& file, const Imag
   for (size_t i = 0; i < file.entries.size(); ++i)
     if (ids[i]) file.detections[i].image_id = *ids[i];
   note(notes, other,
-       fmt::format("{}: the annotations number no images, so image_id is taken for the number in the name of "
-                   "the image's file",
+       fmt::format("{}: the annotations give images no numbers, so image_id is compared with the number in "
+                   "the image's file name",
                    path));
 }
 
@@ -79,28 +79,27 @@ void find_images(const std::string& path, ResultFile& file, ImageNames& names,
       fail_input("{}: entry {}: {}", path, i + 1, f.problem);
     }
   }
-  note(
-      notes, other_ids,
-      fmt::format(
-          "{}: {} of {} entries are of other image ids than the annotations give the files that they name; the "
-          "names count",
-          path, other_ids, file.entries.size()));
+  note(notes, other_ids,
+       fmt::format(
+           "{}: in {} of {} entries, image_id is not the id that the annotations give the named file; the "
+           "file name counts",
+           path, other_ids, file.entries.size()));
   if (unknown > 0 && unknown == named)
     fail_input(
-        "{}: none of the files that its entries name is one of the annotations' (the first is \"{}\"), expected detections in "
+        "{}: none of the files that its entries name is in the annotations (the first is \"{}\"), expected detections in "
         "the same images; without \"file_name\", image_id counts",
         path, shortened(file.texts.at(first_unknown)));
   if (unknown > 0)
     note(notes, unknown,
          fmt::format(
-             "{}: {} of {} entries name files that the annotations do not have, as \"{}\"; their image_id "
+             "{}: {} of {} entries name files that are not in the annotations, e.g. \"{}\"; their image_id "
              "counts",
              path, unknown, file.entries.size(), shortened(file.texts.at(first_unknown))));
 }
 
 void note_mapped(const std::string& path, int64_t mapped, size_t count, std::vector<std::string>* notes) {
   note(notes, mapped,
-       fmt::format("{}: {} of {} entries are of classes that data.class_map takes for others", path, mapped,
+       fmt::format("{}: {} of {} entries have classes that data.class_map maps to others", path, mapped,
                    count));
 }
 
@@ -174,12 +173,11 @@ void find_categories(const std::string& path, ResultFile& file, const GroundTrut
     file.detections[kept++].category_id = *id;
   }
   file.detections.resize(kept);
-  note(
-      notes, others,
-      fmt::format(
-          "{}: {} of {} entries are of other category ids than the annotations give the categories that they "
-          "name; the names count",
-          path, others, count));
+  note(notes, others,
+       fmt::format(
+           "{}: in {} of {} entries, category_id is not the id that the annotations give the named category; "
+           "the name counts",
+           path, others, count));
   note_mapped(path, mapped, count, notes);
   if (unknown > 0)
     note(notes, unknown,
@@ -308,7 +306,7 @@ std::vector<std::string> keep_classes(const std::vector<std::string>& names, Gro
   if (const size_t left =
           std::erase_if(detections, [&](const Detection& d) { return !ids.contains(d.category_id); });
       left > 0)
-    lines.push_back(fmt::format("{} of {} detections are of other classes and left out", left, all));
+    lines.push_back(fmt::format("{} of {} detections are of other classes and are left out", left, all));
   return lines;
 }
 

@@ -175,10 +175,10 @@ double UsualScores::confidence(int64_t class_id, double score) const {
 namespace {
 
 constexpr std::pair<const char*, const char*> kWords[] = {
-    {"missing", "Missing: found, but no label says so"},
+    {"missing", "Missing: found, but not labelled"},
     {"wrong_class", "Wrong class: found as another class"},
     {"wrong_box", "Wrong box: found at another position or with another size"},
-    {"not_found", "Not found: nothing is found there"}};
+    {"not_found", "Not found: labelled, but nothing is found there"}};
 
 }  // namespace
 

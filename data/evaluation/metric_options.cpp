@@ -35,12 +35,12 @@ AreaRange parse_range(std::string_view text) {
   if (has_low) numbers.remove_prefix(1);
   const bool ends = numbers.empty() || (take_number(numbers, range.high) && numbers.empty());
   if (!has_low || !ends)
-    fail_input("area range \"{}\": expected NAME:LOW-HIGH with areas in pixels, as small:0-1024",
+    fail_input("area range \"{}\": expected NAME:LOW-HIGH with areas in pixels, like small:0-1024",
                printable(text));
   range.name = text.substr(0, colon);
   if (!is_name(range.name))
     fail_input(
-        "area range \"{}\": the name, expected a letter, then letters, digits and _, at most 32 in all, and not \"all\"",
+        "area range \"{}\": expected a name of letters, digits and _ that starts with a letter, at most 32 in all, and not \"all\"",
         printable(text));
   if (range.low > range.high)
     fail_input("area range \"{}\": {} is more than {}", printable(text), range.low, range.high);
@@ -63,7 +63,7 @@ std::vector<AreaRange> parse_area_ranges(std::string_view text) {
     if (more) text.remove_prefix(comma + 1);
     const std::string& name = ranges.back().name;
     if (std::ranges::count(ranges, name, &AreaRange::name) > 1)
-      fail_input("area range \"{}\": there are two of that name", name);
+      fail_input("area range \"{}\": two ranges have this name", name);
     if (ranges.size() > kMax) fail_input("more than {} area ranges", kMax);
   }
   return ranges;

@@ -81,8 +81,8 @@ void ResultFile::add(JsonValue value) {
     problem = "field \"image_id\" is missing";
   if (problem.empty()) problem = entry.fault;
   if (problem.empty() && !entry.has_box && !entry.has_segmentation)
-    problem =
-        reads_masks_ ? "has no segmentation, expected one, as masks count" : "field \"bbox\" is missing";
+    problem = reads_masks_ ? "has no segmentation, expected one, as masks are evaluated"
+                           : "field \"bbox\" is missing";
   if (!problem.empty()) fail_input("{}: entry {}: {}", json_.path(), number, problem);
   lacks_boxes_ |= !entry.has_box;
   entries.push_back({entry.has_id, entry.has_box, texts.add(entry.file_name), texts.add(entry.word),

@@ -34,8 +34,8 @@ const DataFormat& recognised_format(const DataPaths& paths) {
     if (format.recognises == nullptr) otherwise = &format;
     if (format.recognises == nullptr || !format.recognises(paths)) continue;
     if (found != nullptr)
-      fail_input("{}: may be of the format {} or {}; the field \"format\" next to it says which",
-                 paths.name(), found->name, name);
+      fail_input("{}: may be in the format {} or {}; set the field \"format\" next to it", paths.name(),
+                 found->name, name);
     found = &format;
   }
   if (found == nullptr) found = otherwise;
@@ -111,8 +111,8 @@ GroundTruth read_joined(const DataPaths& paths, const ProblemReport& report) {
 void check_names(const std::vector<std::string>& names, const std::string& data) {
   for (const std::string& name : names)
     if (!is_utf8(name))
-      fail_input("{}: the class \"{}\" is not UTF-8 text, expected the file that names it in this encoding",
-                 data, printable(name));
+      fail_input("{}: the class \"{}\" is not UTF-8 text, expected UTF-8 in the file that names it", data,
+                 printable(name));
 }
 
 // Reads any set.
@@ -242,8 +242,8 @@ DatasetReport check_any(const DataPaths& paths, GroundTruth* left, int threads, 
       check_ground_truth(truth, paths, threads, report, left);
     if (left != nullptr && unread > 0)
       report.left_out.push_back(fmt::format(
-          "{} of the problems above are of records that were not read: they are not in it, and objects "
-          "of images that stay are background",
+          "{} of the problems above are in records that were not read: they are left out, and their objects "
+          "become background in the images that stay",
           unread));
     for (const std::string& note : truth.notes)
       if (std::ranges::find(report.remarks, note) == report.remarks.end()) report.remarks.push_back(note);

@@ -45,8 +45,9 @@ void Dataset::number_classes(LabelScheme labels) {
   for (const Category& category : truth_.categories) {
     if (labels == LabelScheme::kCategoryId) {
       if (category.id < 0 || category.id > kMaxLabel)
-        fail_input("{}: category {}: as a label (data.labels: category_id) expected an id from 0 to {}",
-                   name_, category.id, kMaxLabel);
+        fail_input(
+            "{}: category {}: expected an id from 0 to {} (data.labels: category_id makes it the label)",
+            name_, category.id, kMaxLabel);
       for (int64_t gap = num_classes(); gap < category.id; ++gap) {
         category_ids_.push_back(gap);
         class_names_.emplace_back(kNoCategory);

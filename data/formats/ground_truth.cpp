@@ -78,7 +78,8 @@ void check_ids(const GroundTruth& truth, const std::string& name, const ProblemR
       report_of(a, fmt::format("category_id {} is not in \"categories\"", a.category_id));
     const auto& [x, y, w, h] = a.bbox;
     if (!std::isfinite(x + w) || !std::isfinite(y + h) || !std::isfinite(w * h) || !std::isfinite(a.area))
-      report_of(a, fmt::format("the box [{}, {}, {}, {}] or its area is too large for a number", x, y, w, h));
+      report_of(
+          a, fmt::format("the box [{}, {}, {}, {}] or its area is too large for a 64-bit float", x, y, w, h));
   }
 }
 

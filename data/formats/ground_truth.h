@@ -97,7 +97,7 @@ struct GroundTruth {
 using ProblemReport = std::function<void(const std::string& problem)>;
 
 // Reports ids that are used twice, annotations that refer to an unknown image or category, and boxes whose
-// far corner or area is too large for a number. name: the file, for records without a place.
+// far corner or area is too large for a 64-bit float. name: the file, for records without a place.
 void check_ids(const GroundTruth& truth, const std::string& name, const ProblemReport& report);
 
 // If a list has only some of the known categories and no others, adopts all of these and returns true. If a

@@ -61,7 +61,7 @@ class Collector {
     for (const std::string& name : listing.files) {
       std::string path = (below / name).string();
       if (has_foreign_image_extension(name))
-        fail_input("{}: images of this type are not read, expected {}", (root_ / path).string(),
+        fail_input("{}: images of this type are not supported, expected {}", (root_ / path).string(),
                    kImageFormats);
       (has_image_extension(name) ? images : ignored).push_back(path);
     }
@@ -123,7 +123,7 @@ std::vector<std::string> lines_about(const std::string& folder, const GroundTrut
         "their classes, first {}",
         folder, count_of(std::ssize(maps), "file is", "files are"), maps.front()));
   if (truth.categories.size() == 1)
-    lines.push_back(fmt::format("note: {}: has one class only (\"{}\"), so there is nothing to tell apart",
+    lines.push_back(fmt::format("note: {}: has only one class (\"{}\"), so there is nothing to tell apart",
                                 folder, truth.categories.front().name));
   return lines;
 }

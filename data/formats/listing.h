@@ -28,7 +28,7 @@ struct FolderListing {
 // Lists a folder and its subfolders. Links to folders are followed. If something is reached twice, the first
 // name counts, and its own name before one through a link. Throws InputError if a folder cannot be read.
 FolderListing list_tree(const std::string& folder, double seconds = std::numeric_limits<double>::infinity());
-// Returns "3 images in FOLDER are of a type that is not read, ..." and similar notes on links;
+// Returns "3 images in FOLDER are of an unsupported type ..." and similar notes on links;
 // nothing if there are none.
 std::vector<std::string> notes_on_listing(const FolderListing& listing, const std::string& folder);
 // Only the notes on links.

@@ -26,7 +26,7 @@ std::vector<std::string> read_class_list(const std::string& path) {
 }
 
 void check_class_list(const std::vector<std::string>& names, const std::string& path) {
-  if (names.empty()) fail_input("{}: has no names of classes", path);
+  if (names.empty()) fail_input("{}: has no class names", path);
   if (names.size() > kMaxNames)
     fail_input("{}: {} classes, expected at most {}", path, names.size(), kMaxNames);
   std::set<std::string> seen;

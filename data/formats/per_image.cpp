@@ -131,12 +131,12 @@ void add_notes(const AnnotationFiles& files, const std::vector<AnnotationFiles>&
   for (const Annotation& a : truth.annotations) difficult += a.iscrowd;
   if (difficult > 0)
     truth.notes.push_back(
-        fmt::format("{} marked as difficult, left out in training and ignored in evaluation, as in VOC's own",
+        fmt::format("{} marked as difficult, left out of training and ignored in evaluation, as VOC does",
                     count_of(difficult, "object is", "objects are")));
   for (std::string& note : shapes.notes()) truth.notes.push_back(std::move(note));
   if (renamed > 0)
     truth.notes.push_back(
-        fmt::format("{} {} another image than the one of {} own name, which is taken, first {} ({} {})",
+        fmt::format("{} {} another image than the one with {} own name, which is used, first {} ({} {})",
                     count_of(renamed, files.one, files.many), renamed == 1 ? "names" : "name",
                     renamed == 1 ? "its" : "their", first->path, files.image_key, first->name.other));
   if (files.folder != images)
@@ -160,9 +160,8 @@ void ShapeKinds::add(const ShapeKinds& other) {
 std::vector<std::string> ShapeKinds::notes() const {
   std::vector<std::string> notes;
   if (boxed > 0)
-    notes.push_back(
-        fmt::format("{} polygons, rotated boxes or the like; the upright box around each is taken",
-                    count_of(boxed, "shape is one of", "shapes are")));
+    notes.push_back(fmt::format("{} polygons, rotated boxes or the like; the upright box around each is used",
+                                count_of(boxed, "shape is one of", "shapes are")));
   if (left_out > 0)
     notes.push_back(fmt::format("{} no area and {} left out, first {}",
                                 count_of(left_out, "shape has", "shapes have"), left_out == 1 ? "is" : "are",

@@ -54,7 +54,7 @@ void refuse_other_content(const std::string& folder, const Contents& wanted) {
     const auto& split = other.first();
     // A picture named like a label map of the one next to it may still belong to a class.
     if (split && (!format.provides.label_maps || split->annotations != split->images))
-      fail_input("{}: is a data set as {}, which has {}; the task needs {}", folder, name,
+      fail_input("{}: is a data set in the format {}, which has {}; the task needs {}", folder, name,
                  format.provides.text(), wanted.text());
   }
 }
@@ -84,8 +84,8 @@ void note_joined_splits(DataSplits& found) {
         parts.push_back(std::move(own));
     if (parts.size() < 2) continue;
     found.notes.push_back(
-        fmt::format("{} are read as one set, as {} has no splits in this layout; data.train and data.val say "
-                    "which is which, path by path",
+        fmt::format("{} are read as one set, as {} has no splits in this layout; give the paths of each "
+                    "split in data.train and data.val",
                     fmt::join(parts, " and "), found.format));
     return;
   }
@@ -173,8 +173,7 @@ void keep_first(GroundTruth& truth, int64_t most) {
 GroundTruth drawn_part(GroundTruth truth, const DataPaths& paths) {
   const auto count = static_cast<int64_t>(truth.images.size());
   if (count < 2)
-    fail_input("{}: {} images, expected at least 2 where validation images are drawn", paths.annotations,
-               count);
+    fail_input("{}: {} images, expected at least 2 to draw validation images from", paths.annotations, count);
   std::vector<const ImageInfo*> drawn = drawn_order(truth, paths.seed ^ hash_name("validation split"));
   const auto wanted = std::llround(paths.val_fraction * static_cast<double>(count));
   drawn.resize(static_cast<size_t>(std::clamp<int64_t>(wanted, 1, count - 1)));
@@ -226,8 +225,7 @@ const std::optional<DataPaths>& split_called(const DataSplits& splits, const std
 }
 
 DataSplits look_for_splits(const std::string& folder, const std::string& named, const Contents& wanted) {
-  if (!is_folder(folder) && !is_file(folder))
-    fail_input("{}: no such folder, or file that describes one", folder);
+  if (!is_folder(folder) && !is_file(folder)) fail_input("{}: no such folder or file", folder);
   DataSplits found;
   bool has_own = false;  // not only something that the wanted contents are derived from
   for (const auto& [name, format] : data_formats().all()) {
@@ -240,8 +238,9 @@ DataSplits look_for_splits(const std::string& folder, const std::string& named, 
       found = {};
     }
     if (!found.format.empty())
-      fail_input("{}: holds a data set as {} and one as {}; data.train and data.val say which, path by path",
-                 folder, found.format, name);
+      fail_input(
+          "{}: holds data sets in the formats {} and {}; give the paths of one in data.train and data.val",
+          folder, found.format, name);
     for (auto split : kSplits)
       if (splits.*split) {
         (splits.*split)->format = name;
@@ -305,19 +304,21 @@ DataSplits find_splits(const std::string& folder, const std::string& named, cons
       layouts += fmt::format("{}{} ({})", layouts.empty() ? "" : ", ", name, format.layout);
   if (is_file(folder)) refuse_set_of_another_task(folder, named, wanted);
   if (is_file(folder))
-    fail_input("{}: describes no known data set, expected its folder, or a data.yaml, obj.data, json or csv",
-               folder);
+    fail_input(
+        "{}: describes no known data set, expected its folder, or a data.yaml, obj.data, JSON or CSV file",
+        folder);
   if (const std::vector<std::string> below = sets_below(folder, named, wanted); !below.empty())
-    fail_input("{}: no data set is found in the folder itself, but {}, expected --data {}{}", folder,
+    fail_input("{}: no data set found in the folder itself, but {}, expected --data {}{}", folder,
                below.size() == 1 ? "one in " + below[0]
                                  : fmt::format("{} in folders below, first {}", below.size(), below[0]),
                below[0], below.size() == 1 ? "" : ", or --data for each of several");
   if (const std::string maps = wanted.label_maps ? folder_of_jpeg_maps(folder) : ""; !maps.empty())
-    fail_input("{}: its files are JPEG files, which keep no exact values, expected label maps as PNG files",
-               maps);
+    fail_input(
+        "{}: its files are JPEG files, which do not keep exact values, expected label maps as PNG files",
+        maps);
   refuse_set_of_another_task(folder, named, wanted);
   fail_input(
-      "{}: no data set is found in the folder, expected one as {}; data convert FILE OUT --images DIR takes any list",
+      "{}: no data set found in the folder, expected one of these layouts: {}; data convert FILE OUT --images DIR reads any list",
       folder, layouts);
 }
 
@@ -331,7 +332,7 @@ std::string draw_validation(DataSplits& splits, double share, uint64_t seed) {
     paths->seed = seed;
   }
   return fmt::format(
-      "{}: has no validation images, so {:g} % of the training images, drawn by seed {}, become them",
+      "{}: has no validation images, so {:g} % of the training images, drawn with seed {}, are used",
       splits.train->annotations, 100 * share, seed);
 }
 

@@ -55,7 +55,7 @@ BmpLayout bmp_layout(Bytes b, const std::string& name) {
   if ((compression != 0 && !has_masks) || (has_masks && l.bits != 16 && l.bits != 32))
     fail_input("{}: a BMP file with compression {}, expected none", name, compression);
   if (l.bits != 1 && l.bits != 4 && l.bits != 8 && l.bits != 16 && l.bits != 24 && l.bits != 32)
-    fail_input("{}: a BMP file of {} bits a pixel, expected 1, 4, 8, 16, 24 or 32", name, l.bits);
+    fail_input("{}: a BMP file of {} bits per pixel, expected 1, 4, 8, 16, 24 or 32", name, l.bits);
   l.masks = l.bits == 16 ? std::array<uint32_t, 3>{0x7C00, 0x03E0, 0x001F}
                          : std::array<uint32_t, 3>{0xFF0000, 0x00FF00, 0x0000FF};
   l.palette_at = kFileHeader + header;
@@ -118,7 +118,7 @@ void bmp_row_of_colours(const BmpLayout& l, Bytes b, const uint8_t* row, uint8_t
     const size_t bit = static_cast<size_t>(x) * l.bits;
     const size_t index = row[bit / 8] >> (8 - l.bits - bit % 8) & ((1u << l.bits) - 1);
     if (index >= l.colours)
-      fail_input("{}: damaged image (colour {} of a palette of {})", name, index, l.colours);
+      fail_input("{}: damaged image (colour {}, but the palette has {})", name, index, l.colours);
     const uint8_t* bgr = b.data() + l.palette_at + index * l.colour_bytes;
     for (size_t c = 0; c < 3; ++c) to[3 * x + static_cast<int64_t>(c)] = bgr[2 - c];
   }

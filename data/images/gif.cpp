@@ -189,7 +189,7 @@ void gif_decode(Bytes b, Image& image, const std::string& name) {
       return;
     }
     if (index >= l->colours.count)
-      fail_input("{}: damaged image (colour {} of a palette of {})", name, index, l->colours.count);
+      fail_input("{}: damaged image (colour {}, but the palette has {})", name, index, l->colours.count);
     std::copy_n(b.data() + l->colours.at + 3 * index, 3, to);
   };
   if (l->width < image.width || l->height < image.height) {

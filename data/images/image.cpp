@@ -23,7 +23,7 @@ const ImageCodec& codec_of(Bytes head, const std::string& name) {
   for (const ImageCodec* codec : {&kJpegCodec, &kPngCodec, &kBmpCodec, &kWebpCodec, &kGifCodec, &kTiffCodec})
     if (codec->recognises(head)) return *codec;
   if (head.empty()) fail_input("{}: the file is empty, expected an image", name);
-  fail_input("{}: not an image in a format that is read: {}", name, kImageFormats);
+  fail_input("{}: not an image in a supported format: {}", name, kImageFormats);
 }
 
 void check_size(ImageSize size, const std::string& name) {
@@ -203,7 +203,7 @@ bool has_foreign_image_extension(const std::string& path) {
 std::vector<uint8_t> encode_png(ImageSize size, int channels, const std::vector<uint8_t>& pixels) {
   SACCADE_CHECK(
       size.height > 0 && size.width > 0 && std::ssize(pixels) == size.height * size.width * channels,
-      "[encode_png] size {} x {}, expected at least 1 x 1 and {} bytes a pixel", size.width, size.height,
+      "[encode_png] size {} x {}, expected at least 1 x 1 and {} bytes per pixel", size.width, size.height,
       channels);
   std::vector<uint8_t> png;
   auto append = [](void* context, void* data, int count) {

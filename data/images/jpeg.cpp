@@ -179,7 +179,7 @@ class JpegReader {
     jpeg_mem_src(&info_, b.data(), static_cast<unsigned long>(b.size()));
     jpeg_read_header(&info_, TRUE);
     if (info_.image_height != size.height || info_.image_width != size.width) {
-      std::strcpy(problem_, "two sizes");
+      std::strcpy(problem_, "two different sizes");
       return false;
     }
     if (info_.out_color_space != JCS_CMYK) info_.out_color_space = JCS_RGB;

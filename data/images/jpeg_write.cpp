@@ -12,7 +12,7 @@ namespace saccade {
 std::vector<uint8_t> encode_jpeg(const Image& image, int quality) {
   SACCADE_CHECK(image.height > 0 && image.width > 0 && image.height <= JPEG_MAX_DIMENSION &&
                     image.width <= JPEG_MAX_DIMENSION,
-                "[encode_jpeg] size {} x {}, expected 1 to {} a side", image.width, image.height,
+                "[encode_jpeg] size {} x {}, expected sides of 1 to {}", image.width, image.height,
                 JPEG_MAX_DIMENSION);
   jpeg_compress_struct info{};
   jpeg_error_mgr errors{};

@@ -45,7 +45,7 @@ bool PngReader::read_rows(ImageSize size, std::span<uint8_t> pixels, void (*form
   png_set_keep_unknown_chunks(png_, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);  // texts, profiles
   png_read_info(png_, info_);
   if (png_get_image_width(png_, info_) != size.width || png_get_image_height(png_, info_) != size.height)
-    png_error(png_, "two sizes");
+    png_error(png_, "two different sizes");
   png_colorp palette = nullptr;
   if (png_get_PLTE(png_, info_, &palette, &colors_) != 0) {
     colors_ = std::min<int>(colors_, static_cast<int>(palette_.size()));
@@ -55,8 +55,7 @@ bool PngReader::read_rows(ImageSize size, std::span<uint8_t> pixels, void (*form
   const int passes = png_set_interlace_handling(png_);
   png_read_update_info(png_, info_);
   const size_t stride = png_get_rowbytes(png_, info_);
-  if (stride != pixels.size() / static_cast<size_t>(size.height))
-    png_error(png_, "an unknown form of pixels");
+  if (stride != pixels.size() / static_cast<size_t>(size.height)) png_error(png_, "an unknown pixel format");
   for (int pass = 0; pass < passes; ++pass)
     for (size_t y = 0; y < static_cast<size_t>(size.height); ++y) {
       row_end_ = at_ + 4 * stride + (size_t{1} << 16);

@@ -34,7 +34,7 @@ void as_colors(png_structp png) {
 uint32_t color_of(const png_color& c) { return uint32_t{c.red} << 16 | uint32_t{c.green} << 8 | c.blue; }
 
 void refuse_other_files(Bytes head, const std::string& path) {
-  if (!kPngCodec.recognises(head)) fail_input("{}: not a PNG file, expected a label map as one", path);
+  if (!kPngCodec.recognises(head)) fail_input("{}: not a PNG file, expected a label map as PNG", path);
 }
 
 void refuse_turned(int orientation, const std::string& path) {

@@ -150,17 +150,19 @@ void check_kind(const TiffLayout& l, uint16_t format, const std::string& name) {
   const bool is_palette = l.photometric == PHOTOMETRIC_PALETTE;
   const bool is_small = (l.bits == 1 || l.bits == 2 || l.bits == 4) && l.samples == 1;
   if (!is_small && l.bits != 8 && (l.bits != 16 || is_palette))
-    fail_input("{}: a TIFF file of {} bits a sample, expected 8 or 16 (of grey or a palette also 1, 2 or 4)",
-               name, l.bits);
+    fail_input(
+        "{}: a TIFF file of {} bits per sample, expected 8 or 16 (grey also 1, 2, 4; a palette 1, 2, 4, 8)",
+        name, l.bits);
   if (format != SAMPLEFORMAT_UINT && format != SAMPLEFORMAT_VOID)
-    fail_input("{}: a TIFF file of {} numbers, expected those without a sign", name,
+    fail_input("{}: a TIFF file of {} samples, expected unsigned integers", name,
                format == SAMPLEFORMAT_IEEEFP ? "floating-point" : "signed");
   if (l.samples < l.colours() || l.samples > l.colours() + 1)
-    fail_input("{}: a TIFF file of {} samples a pixel, expected {} and at most one more for alpha", name,
+    fail_input("{}: a TIFF file of {} samples per pixel, expected {} and at most one more for alpha", name,
                l.samples, l.colours());
   if (l.is_separate && (l.colours() == 4 || l.is_multiplied))
-    fail_input("{}: a TIFF file of separate planes of CMYK, or multiplied by alpha, expected pixel by pixel",
-               name);
+    fail_input(
+        "{}: a TIFF file with separate planes of CMYK or premultiplied alpha, expected interleaved samples",
+        name);
 }
 
 // Throws InputError for kinds that are not supported.
@@ -184,7 +186,7 @@ TiffLayout tiff_layout(const TiffReader& tiff, const std::string& name) {
   check_kind(l, tiff.field<uint16_t>(TIFFTAG_SAMPLEFORMAT, SAMPLEFORMAT_UINT), name);
   if (TIFFLastDirectory(tiff.get()) == 0 &&
       (tiff.field<uint32_t>(TIFFTAG_SUBFILETYPE, 0) & FILETYPE_REDUCEDIMAGE) != 0)
-    fail_input("{}: the first page of the TIFF file is a small copy of another one, expected the picture",
+    fail_input("{}: the first page of the TIFF file is a thumbnail of another page, expected the picture",
                name);
   return l;
 }
@@ -207,7 +209,7 @@ void check_data(const TiffLayout& l, const TiffReader& tiff, uint64_t file, cons
   if (bytes < pixels * l.bits * l.samples / 8 / most_of_a_byte(l.compression) / 4)
     fail_empty(name, l.size, bytes);
   if (is_tiled && TIFFTileSize64(tiff.get()) > (uint64_t{64} << 20) + 8 * pixels)
-    fail_input("{}: damaged image (a TIFF file of tiles that are larger than it)", name);
+    fail_input("{}: damaged image (a TIFF file with tiles far larger than the image)", name);
 }
 
 ImageHeader header_of(const TiffReader& tiff, uint64_t file, const std::string& name) {
@@ -358,7 +360,8 @@ bool read_tiles(const TiffReader& tiff, const TiffColours& colours, uint16_t pla
 void tiff_decode(Bytes b, Image& image, const std::string& name) {
   const TiffReader tiff({b, nullptr, b.size()});
   const TiffLayout l = tiff_layout(tiff, name);
-  if (l.size != ImageSize{image.height, image.width}) fail_input("{}: damaged image (two sizes)", name);
+  if (l.size != ImageSize{image.height, image.width})
+    fail_input("{}: damaged image (two different sizes)", name);
   const TiffColours colours(l, tiff, name);
   const auto planes = static_cast<uint16_t>(l.is_separate ? l.colours() : 1);
   const bool is_tiled = TIFFIsTiled(tiff.get()) != 0;

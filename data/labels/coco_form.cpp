@@ -14,7 +14,7 @@ LabelFiles write_coco_form(std::span<const LabelList> lists) {
 }
 
 [[maybe_unused]] const bool coco_form_registered = label_forms().add({.name = "coco",
-                                                                      .summary = "one json file a split",
+                                                                      .summary = "one JSON file per split",
                                                                       .has_scores = true,
                                                                       .is_read = true,
                                                                       .write = write_coco_form});

@@ -38,11 +38,11 @@ void check_label_names(const GroundTruth& truth, const std::string& ending, cons
   for (const ImageInfo& image : truth.images) {
     const std::string name = label_name(image, ending);
     if (name.starts_with(".."))
-      fail_input("{}: leads out of the folder of images, so it has no place for its labels as {}",
+      fail_input("{}: leads out of the folder of images, so there is no place for its labels as {}",
                  image.file_name, form);
     if (const auto [it, is_new] = seen.emplace(name, &image); !is_new)
-      fail_input("{} and {}: would share one label file as {}, {}", it->second->file_name, image.file_name,
-                 form, name);
+      fail_input("{} and {}: would share the {} label file {}", it->second->file_name, image.file_name, form,
+                 name);
   }
 }
 

@@ -67,8 +67,9 @@ LabelFiles write_cvat(std::span<const LabelList> lists) {
     }
     out.files.push_back(
         {(list.split.empty() ? "annotations" : list.split) + ".xml", text + "</annotations>\n"});
-    note_left_out(out, list,
-                  {{crowds_of(list), "crowd is", "crowds are", "written as an object: CVAT has none"}});
+    note_left_out(
+        out, list,
+        {{crowds_of(list), "crowd is", "crowds are", "written like any object: CVAT has no crowds"}});
   }
   return out;
 }
@@ -104,8 +105,8 @@ LabelFiles write_studio(std::span<const LabelList> lists) {
     out.files.push_back({(list.split.empty() ? "tasks" : list.split) + ".json", text + "\n]\n"});
     note_left_out(
         out, list,
-        {{masks, "mask is", "masks are", "left out: the boxes are written"},
-         {crowds_of(list), "crowd is", "crowds are", "written as an object: Label Studio has none"}});
+        {{masks, "mask is", "masks are", "left out: only boxes are written"},
+         {crowds_of(list), "crowd is", "crowds are", "written like any object: Label Studio has no crowds"}});
   }
   std::string view =
       "<View>\n  <Image name=\"image\" value=\"$image\"/>\n  <RectangleLabels name=\"label\" toName=\"image\">\n";

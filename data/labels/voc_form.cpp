@@ -49,7 +49,7 @@ LabelFiles write_voc(std::span<const LabelList> lists) {
     note_left_out(out, list,
                   {{masks, "mask is", "masks are", "left out: VOC's XML has none"},
                    {own_areas(list), "area of an object is", "areas of objects are",
-                    "left out: VOC has none, those of the boxes count"}});
+                    "left out: VOC has none, so those of the boxes count"}});
     if (!list.split.empty())
       out.pictures.push_back({folder + "JPEGImages", static_cast<size_t>(&list - lists.data())});
   }
@@ -57,7 +57,7 @@ LabelFiles write_voc(std::span<const LabelList> lists) {
 }
 
 [[maybe_unused]] const bool voc_form_registered = label_forms().add({.name = "voc",
-                                                                     .summary = "an XML file an image",
+                                                                     .summary = "one XML file per image",
                                                                      .has_scores = true,
                                                                      .is_read = true,
                                                                      .of_each_image = true,

@@ -117,9 +117,7 @@ LabelFiles write_yolo(std::span<const LabelList> lists) {
   std::string first_without;
   const Polygons polygons = whole_polygons(lists, first_without);
   const std::string why = fmt::format(
-      "left out: YOLO has polygons only where every object has one, and its box is around it, which is not so "
-      "of {}",
-      first_without);
+      "left out: YOLO needs one polygon that fits the box for every object, but {} has none", first_without);
   std::string yaml = "# " + lists[0].description + "\n";
   for (const LabelList& list : lists) {
     check_label_names(list.truth, ".txt", "yolo");
@@ -133,7 +131,7 @@ LabelFiles write_yolo(std::span<const LabelList> lists) {
     note_left_out(out, list,
                   {{crowds_of(list), "crowd is", "crowds are", "left out: YOLO has none"},
                    {own_areas(list, !polygons.empty()), "area of an object is", "areas of objects are",
-                    "left out: YOLO has none, those of the boxes count"},
+                    "left out: YOLO has none, so those of the boxes count"},
                    {polygons.empty() ? std::ranges::count_if(list.truth.annotations, has_mask) : 0, "mask is",
                     "masks are", why.c_str()}});
     if (list.split.empty()) continue;
@@ -149,7 +147,7 @@ LabelFiles write_yolo(std::span<const LabelList> lists) {
 
 [[maybe_unused]] const bool yolo_form_registered =
     label_forms().add({.name = "yolo",
-                       .summary = "data.yaml and a text file an image",
+                       .summary = "data.yaml and one text file per image",
                        .is_read = true,
                        .of_each_image = true,
                        .has_crowds = false,

@@ -99,8 +99,9 @@ void mix_up_objects(Batch& batch, double share) {
 void check_filled(const Batch& batch, const char* who) {
   const int64_t H = batch.images.dim(1), W = batch.images.dim(2);
   for (const Target& t : batch.targets)
-    SACCADE_CHECK(t.height == H && t.width == W, "[{}] {} has {} x {} pixels of {} x {}, expected all", who,
-                  t.file_name, t.width, t.height, W, H);
+    SACCADE_CHECK(t.height == H && t.width == W,
+                  "[{}] {} has {} x {} pixels in a batch of {} x {}, expected no padding", who, t.file_name,
+                  t.width, t.height, W, H);
 }
 
 }  // namespace saccade

@@ -81,7 +81,7 @@ void add_classes(Page& page, const Dataset& data) {
   if (data.has_boxes)
     columns.insert(columns.end(), {{"Images", true, "that have such a box"},
                                    {"Size", true, "median of the square root of the box's area, in pixels"},
-                                   {"5–95 %", true, "of the sizes lie between these"},
+                                   {"5–95 %", true, "the 5th and the 95th percentile of the sizes"},
                                    {"Small", true, "below 32 × 32 pixels"},
                                    {"Medium", true, "up to 96 × 96 pixels"},
                                    {"Large", true, "above"},
@@ -154,9 +154,9 @@ void add_boxes(Page& page, const Dataset& data) {
        histogram_chart(Histogram::of(ratios, true),
                        {.title = "Shape", .x_label = "width / height", .marks = {1}}),
        histogram_chart(Histogram::of(counts, false, true), {.title = "Boxes per image", .x_label = "boxes"}),
-       heat_map(centres,
-                {.title = "Where they are", .x_label = "centres of the boxes, all images at one size"})}));
-  page.add(note("Dashed lines: 32 and 96 pixels, COCO's limits of small and large objects; a ratio of 1."));
+       heat_map(centres, {.title = "Where they are",
+                          .x_label = "centres of the boxes, all images scaled to one size"})}));
+  page.add(note("Dashed lines: 32 and 96 pixels, COCO's limits for small and large objects; a ratio of 1."));
 }
 
 }  // namespace saccade::report

@@ -133,7 +133,7 @@ void add_overview(Page& page, const Dataset& data) {
   if (data.has_boxes) numbers.emplace_back(count_text(boxes), "boxes");
   if (data.has_masks) numbers.emplace_back(count_text(masks), "masks");
   numbers.emplace_back(count_text(std::ssize(data.class_names)), "classes");
-  if (data.has_boxes) numbers.emplace_back(count_text(most), "boxes in one image at most");
+  if (data.has_boxes) numbers.emplace_back(count_text(most), "boxes in the fullest image");
   if (data.splits.size() > 1) numbers.emplace_back(count_text(std::ssize(data.splits)), "splits");
   page.add(tiles(numbers));
   std::vector<TableColumn> columns{{"Split", false}, {"Images"}};
@@ -170,12 +170,12 @@ void add_faults(Page& page, const Dataset& data) {
     Html list;
     for (const std::string& line : found.lines()) list += html("<li>{}</li>\n", line);
     for (const std::string& line : split.remarks)
-      list += html("<li>{} <small>(allowed, but rarely meant)</small></li>\n", line);
+      list += html("<li>{} <small>(allowed, but rarely intended)</small></li>\n", line);
     page.add(html("<h3>{}: {} {}</h3>\n<ul>{}</ul>\n", split.name, count_text(found.count()),
                   found.count() == 1 ? "problem" : "problems", list));
   }
   if (!any || data.has_boxes)
-    page.add(any ? note("“saccade data check --fix” writes what is left when the problems are dropped.")
+    page.add(any ? note("“saccade data check --fix” writes the data set without the problems.")
                  : note("None: the lists are complete, and every examined image can be read."));
 }
 

@@ -94,8 +94,7 @@ void add_duplicates(Page& page, const Dataset& data, int64_t looked_at) {
                   {count_text(copies), "of them with the same bytes"},
                   {may_leak ? count_text(leaks) : "–", "groups in two splits: leaks"},
                   {may_leak ? count_text(exact_leaks) : "–", "of them with the same bytes"}}));
-  if (leaks > 0)
-    page.add(note("An image of the training set in the validation set makes its metrics too good."));
+  if (leaks > 0) page.add(note("Training images in the validation set make its metrics too good."));
   int64_t all = 0;
   for (const ReportedSplit& split : data.splits) all += std::ssize(split.truth.images);
   if (looked_at < all)
@@ -105,7 +104,8 @@ void add_duplicates(Page& page, const Dataset& data, int64_t looked_at) {
     Html text = html("<b>{}{}</b>", g.is_exact ? "the same bytes" : "nearly the same",
                      g.is_leak ? ", in two splits" : "");
     if (!g.is_exact && g.copies > 0)
-      text += html(", {} with the bytes of another{}", g.copies, g.is_exact_leak ? " in two splits" : "");
+      text +=
+          html(", {} with the same bytes as another{}", g.copies, g.is_exact_leak ? " in two splits" : "");
     const size_t named = std::min<size_t>(g.images.size(), 4);
     for (size_t i = 0; i < named; ++i) text += html("<br>{}", data.name_of(g.images[i]));
     if (named < g.images.size()) text += html("<br>and {} more", g.images.size() - named);

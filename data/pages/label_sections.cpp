@@ -73,11 +73,11 @@ void add_label_classes(Page& page, const Dataset& data) {
   int64_t all = 0;
   for (const OfClass& c : counts) all += c.all;
   std::vector<TableColumn> columns{
-      {"Class", false}, {"Pixels", false}, {"Share", true, "of the pixels of a class"}};
+      {"Class", false}, {"Pixels", false}, {"Share", true, "of all pixels that have a class"}};
   if (data.splits.size() > 1)
     for (const ReportedSplit& split : data.splits) columns.push_back({split.name});
   columns.insert(columns.end(), {{"Images", true, "that have such pixels"},
-                                 {"Median fraction", true, "of an image that has some"}});
+                                 {"Median fraction", true, "of an image that has such pixels"}});
   const int64_t most = order.empty() ? 0 : counts[order.front()].all;
   const auto part = [](int64_t count, int64_t of) {
     return static_cast<double>(count) / static_cast<double>(std::max<int64_t>(of, 1));
@@ -114,7 +114,7 @@ void add_label_images(Page& page, const Dataset& data) {
     page.add(html("<h3>{}</h3>\n", data.class_names[label]));
     page.add(grid("pictures", shown));
   }
-  if (shown_classes > 0) page.add(note("For each class, the images in which it covers most."));
+  if (shown_classes > 0) page.add(note("For each class, the images in which it covers the most."));
 }
 
 }  // namespace saccade::report

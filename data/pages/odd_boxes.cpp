@@ -120,7 +120,7 @@ std::vector<OddKind> find_odd_boxes(const std::vector<ReportedSplit>& splits) {
   }
   if (crowded > 0)
     for (Kind kind : {kTwice, kTwoClasses})
-      kinds[kind].explanation += fmt::format("; of {} only the first {} pairs were looked at",
+      kinds[kind].explanation += fmt::format("; in {}, only the first {} pairs were examined",
                                              count_of(crowded, "image", "images"), kMaxPairs);
   return kinds;
 }

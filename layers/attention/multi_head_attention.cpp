@@ -41,10 +41,11 @@ class MultiHeadAttention final : public Attention {
     const Var bias = input.mask.bias.defined() ? Var(input.mask.bias) : Var();
     const int64_t D = input.mask.apart, Q = q.dim(1);
     if (D == 0) return attention(q, k, v, input.padding_mask, bias, options);
-    SACCADE_CHECK(k.dim(1) == Q && D < Q && !input.padding_mask.defined(),
-                  "[MultiHeadAttention] queries from {} on apart, of {} queries and {} keys without padding, "
-                  "expected as many keys as queries",
-                  D, Q, k.dim(1));
+    SACCADE_CHECK(
+        k.dim(1) == Q && D < Q && !input.padding_mask.defined(),
+        "[MultiHeadAttention] a separate group from query {} on, got {} queries and {} keys, expected more "
+        "queries, as many keys and no padding mask",
+        D, Q, k.dim(1));
     // These queries attend only to each other.
     auto apart = [&](const Var& x) { return slice(x, 1, D, Q); };
     Var first = attention(slice(q, 1, 0, D), k, v, {}, bias, options);

@@ -94,7 +94,7 @@ std::shared_ptr<Backbone> build_backbone_of_levels(const Args& model, int64_t le
   auto backbone = build_backbone(model.get_section("backbone"), default_outputs);
   const auto maps = static_cast<int64_t>(backbone->channels().size());
   if (levels < maps)
-    fail_input("{}.levels: {} levels for {} backbone outputs, expected at least as many",
+    fail_input("{}.levels: {} levels for {} backbone outputs, expected at least one for each",
                model.get_section("transformer").path(), levels, maps);
   return backbone;
 }

@@ -127,7 +127,7 @@ TransformerDecoderLayer::TransformerDecoderLayer(const TransformerOptions& o, bo
   self_attn_ = child("self_attn", make_attention(o.decoder_self_attention, "multi_head_attention",
                                                  attention_shape(o, 1, true, false)));
   if (o.denoising && !self_attn_->supports_mask())
-    fail_input("{}.type: {} takes no mask, which model.transformer.denoising needs",
+    fail_input("{}.type: {} does not support a mask, which model.transformer.denoising needs",
                o.decoder_self_attention.path(), o.decoder_self_attention.get_string("type", ""));
   if (norms_differ) self_norm_ = norm("norm2");
   if (!deformable) cross_attention();

@@ -3,7 +3,7 @@
 namespace saccade {
 
 BinScale make_bin_scale(const Var& up, const Var& scale, int64_t bins) {
-  SACCADE_CHECK(bins >= 4 && bins % 2 == 0, "[make_bin_scale] {} bins, expected an even number from 4 on",
+  SACCADE_CHECK(bins >= 4 && bins % 2 == 0, "[make_bin_scale] {} bins, expected an even number, at least 4",
                 bins);
   // (1 + end)^(k / half) - 1 for k = 0 ... half, on each side of 0; the outermost bins are at twice the end.
   const int64_t half = bins / 2 - 1;

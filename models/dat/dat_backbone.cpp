@@ -13,7 +13,7 @@ DatOptions read_dat(const Args& args, const DatFamily& family) {
   std::istringstream words(args.get_string("blocks", family.blocks));
   for (std::string word; words >> word;) {
     if (word.find_first_not_of(family.letters) != std::string::npos || std::ssize(word) > kMaxBlocks)
-      fail_input("{}.blocks: \"{}\", expected one word per stage of the letters {}", args.path(),
+      fail_input("{}.blocks: \"{}\", expected one word per stage, of the letters {}", args.path(),
                  shortened(word), family.meaning);
     o.blocks.push_back(word);
   }
@@ -32,7 +32,8 @@ DatOptions read_dat(const Args& args, const DatFamily& family) {
   for (size_t i = 0; i < o.dims.size(); ++i)
     if (o.dims[i] % o.heads[i] != 0)
       fail_input("{}.heads: {} channels do not split into {} heads", args.path(), o.dims[i], o.heads[i]);
-  if (family.overlap && o.dims[0] < 2) fail_input("{}.dims: 1 channel, the stem needs two", args.path());
+  if (family.overlap && o.dims[0] < 2)
+    fail_input("{}.dims: 1 channel in stage 1, expected at least 2", args.path());
   o.window = args.get_int("window", usual.window, family.min_window, family.max_window);
   o.image_size = args.get_int("image_size", usual.image_size, 1, 1 << 16);
   o.drop_path = args.get_float("drop_path", 0, 0, 0.999);

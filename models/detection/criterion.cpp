@@ -101,7 +101,7 @@ void find_matched(Pairing& p, const StackedLayers& t, const std::vector<Target>&
   std::vector<float> boxes, weights;
   for (size_t g = 0; g < p.pairs.size(); ++g) {
     SACCADE_CHECK(p.pairs[g].size() == p.pairs[0].size(),
-                  "[criterion] {} and {} matched queries of two layers", p.pairs[g].size(),
+                  "[criterion] {} and {} matched queries in two layers", p.pairs[g].size(),
                   p.pairs[0].size());
     for (const MatchedPair& m : p.pairs[g]) {
       out.rows.push_back((static_cast<int64_t>(g) * s[1] + m.image) * s[2] + m.query);
@@ -204,7 +204,7 @@ DetectionLoss sum_losses(std::vector<StackedLayers>& all, const std::vector<Targ
     }
     const auto matched_here = std::ssize(t.own.pairs[0]);
     SACCADE_CHECK(queries_in(t, own).matched == static_cast<double>(matched_here),
-                  "[criterion] {} matched queries of a layer, but its loss is divided as for {}",
+                  "[criterion] {} matched queries in a layer, but its loss is divided by the count {}",
                   matched_here, queries_in(t, own).matched);
     const QueryCounts counts = queries_in(t, step);
     std::vector<size_t> used;

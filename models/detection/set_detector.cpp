@@ -11,12 +11,12 @@ void SetDetectorOptions::read(const Args& transformer, const Args& section, int6
   extra_query_groups = transformer.get_int("extra_query_groups");
   constexpr int64_t kMaxQueries = 65536;  // in training: each group attends within itself and is matched
   if (queries * (1 + extra_query_groups) > kMaxQueries)
-    fail_input("{}.extra_query_groups: with {} more groups of {} queries there are {}, expected at most {}",
+    fail_input("{}.extra_query_groups: {} extra groups of {} queries make {} in total, expected at most {}",
                transformer.path(), extra_query_groups, queries, queries * (1 + extra_query_groups),
                kMaxQueries);
   denoising = DenoisingOptions::read(transformer);
   if (denoising.queries > 0 && extra_query_groups > 0)
-    fail_input("{}.denoising: not together with extra_query_groups, which is {}", transformer.path(),
+    fail_input("{}.denoising: cannot be combined with extra_query_groups, which is {}", transformer.path(),
                extra_query_groups);
   criterion = CriterionOptions::read(section);
 }

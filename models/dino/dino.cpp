@@ -151,7 +151,7 @@ std::shared_ptr<Module> build_dino(const Args& model, int64_t classes, const Arg
   DinoOptions options{.transformer = read_transformer_options(t)};
   options.read(t, criterion, classes);
   if (options.extra_query_groups > 0)
-    fail_input("{}.extra_query_groups: not in DINO, which has denoising", t.path());
+    fail_input("{}.extra_query_groups: DINO has denoising instead, expected 0", t.path());
   options.transformer.denoising = options.denoising.queries > 0;
   options.denoising.padding_box = 0.5f;
   const int64_t levels = options.transformer.levels = t.get_int("levels");

@@ -224,7 +224,7 @@ DinoV2Options read_dinov2(const Args& args, const std::vector<int64_t>& default_
   o.layer_scale = args.get_float("layer_scale", o.is_cae ? 0.1 : 1, 1e-9, 1e9);
   o.registers = args.get_int("registers", 0, 0, 1024);
   if (o.is_cae && o.registers > 0)
-    fail_input("{}.registers: {}, but there are none in style cae, expected 0", args.path(), o.registers);
+    fail_input("{}.registers: {}, but style cae has none, expected 0", args.path(), o.registers);
   // If its stages are its blocks, the detectors' usual stages do not apply to it.
   constexpr int64_t kStages = 4;
   if (args.get_bool("pyramid", false))

@@ -146,8 +146,8 @@ class LwDetr::Projector : public Module {
     for (const Var& map : maps)
       if (map.dim(1) != maps[0].dim(1) || map.dim(2) != maps[0].dim(2))
         fail_input(
-            "model.backbone: maps of {} x {} and {} x {} cells, expected those of one size, of a vision "
-            "transformer, or one map",
+            "model.backbone: maps of {} x {} and {} x {} cells, expected one map, or maps of one size, as a "
+            "vision transformer has",
             maps[0].dim(1), maps[0].dim(2), map.dim(1), map.dim(2));
     Vars out;
     for (const Level& level : levels_) {
@@ -283,8 +283,7 @@ void LwDetrOptions::read(const Args& model, int64_t num_classes, const Args& sec
   SetDetectorOptions::read(t, section, num_classes);
   transformer = read_transformer_options(t);
   if (denoising.queries > 0)
-    fail_input("{}.denoising: LW-DETR and RF-DETR have extra_query_groups in its place, expected none",
-               t.path());
+    fail_input("{}.denoising: LW-DETR and RF-DETR have extra_query_groups instead, expected none", t.path());
   if (transformer.encoder_layers != 0)
     fail_input("{}.encoder_layers: {}, but LW-DETR and RF-DETR have no encoder, expected 0", t.path(),
                transformer.encoder_layers);

@@ -95,7 +95,7 @@ bool infer_lw_detr_parts(Inference& in) {
                 groups = in.count("transformer.enc_output.", ".weight"),
                 offsets = in.size(layer + "0.cross_attn.sampling_offsets.weight", 0);
   if (in.size(rows, 0) % groups != 0)
-    fail_input("{}: \"{}\" has {} rows, expected a multiple of the {} groups of queries", in.path(), rows,
+    fail_input("{}: \"{}\" has {} rows, expected a multiple of the {} query groups", in.path(), rows,
                in.size(rows, 0), groups);
   if (cross_heads <= 0 || offsets % (2 * cross_heads * levels) != 0)
     fail_input(

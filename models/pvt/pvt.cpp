@@ -182,7 +182,7 @@ std::shared_ptr<Classifier> build_pvt_classifier(const Args& args, int64_t num_c
   const PvtOptions options = read_pvt(args);
   if (options.reductions.back() != 1 && !options.attention.has("type"))
     fail_input(
-        "{}.reductions: {} in the last stage, expected 1: a classifier's class token is no cell of the map",
+        "{}.reductions: {} in the last stage, expected 1: a classifier's class token is not a map cell",
         args.path(), options.reductions.back());
   args.finish();
   return std::make_shared<PvtClassifier>(options, num_classes);

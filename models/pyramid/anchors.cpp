@@ -38,7 +38,7 @@ Var rows_of_levels(const Vars& levels, int64_t columns) {
 }
 
 Anchors::Anchors(const AnchorOptions& options) : options_(options) {
-  SACCADE_CHECK(!options.strides.empty() && per_cell() > 0, "[anchors] {} levels of {} anchors a cell",
+  SACCADE_CHECK(!options.strides.empty() && per_cell() > 0, "[anchors] {} levels of {} anchors per cell",
                 options.strides.size(), per_cell());
   for (int64_t stride : options.strides) {
     std::vector<std::array<float, 4>>& boxes = around_zero_.emplace_back();

@@ -9,7 +9,7 @@ namespace {
 Var upsample(const Var& x, const Var& like) {
   const int64_t N = x.dim(0), H = x.dim(1), W = x.dim(2), C = x.dim(3);
   if (H != (like.dim(1) + 1) / 2 || W != (like.dim(2) + 1) / 2)
-    fail_input("model.backbone: a map of {} x {} cells above one of {} x {}, expected half of it", H, W,
+    fail_input("model.backbone: a map of {} x {} cells above one of {} x {}, expected half its size", H, W,
                like.dim(1), like.dim(2));
   const Var wide = reshape(expand(reshape(x, {N, H, 1, W, 1, C}), {N, H, 2, W, 2, C}), {N, 2 * H, 2 * W, C});
   return slice(slice(wide, 1, 0, like.dim(1)), 2, 0, like.dim(2));

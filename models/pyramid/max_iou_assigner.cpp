@@ -71,7 +71,8 @@ class Blocks {
 std::vector<int32_t> assign_max_iou(std::span<const float> candidates, std::span<const float> objects,
                                     const MaxIouOptions& options) {
   SACCADE_CHECK(candidates.size() % 4 == 0 && objects.size() % 4 == 0,
-                "[assign_max_iou] {} and {} numbers, expected four a box", candidates.size(), objects.size());
+                "[assign_max_iou] {} and {} numbers, expected four per box", candidates.size(),
+                objects.size());
   const Blocks blocks(candidates);
   const auto count = static_cast<size_t>(blocks.count()), K = objects.size() / 4;
   std::vector<float> best(count, 0), best_of_object(K, 0);

@@ -45,7 +45,7 @@ std::shared_ptr<Module> build_rcnn(const Args& model, int64_t classes, const Arg
   const Args& own = model.get_section("rcnn");
   const bool like_torchvision = own.get_string("conventions") == "torchvision";
   if (const std::string loss = criterion.get_string("class_loss"); loss != "softmax")
-    fail_input("{}.class_loss: \"{}\", but R-CNN learns with softmax alone", criterion.path(), loss);
+    fail_input("{}.class_loss: \"{}\", but R-CNN only supports softmax", criterion.path(), loss);
   AnchorOptions anchors{
       .strides = {}, .scales = {own.get_float("anchor_scale")}, .whole_pixels = like_torchvision};
   for (double scale : own.get_floats("more_anchor_scales", {})) anchors.scales.push_back(scale);

@@ -43,14 +43,14 @@ bool infer_rcnn(Inference& in, bool masks, int64_t stages) {
       in.has(mask_head + "conv_logits.weight") != masks)
     return false;
   if (const int64_t heads = in.count("roi_head.bbox_head.", ".fc_cls.weight"); stages > 1 && heads != stages)
-    fail_input("{}: {} stages of roi_head.bbox_head, expected {}", in.path(), heads, stages);
+    fail_input("{}: {} stages in roi_head.bbox_head, expected {}", in.path(), heads, stages);
   infer_backbone(in, "backbone.");
   const std::string own = "model.rcnn.";
   const bool is_torchvision = in.naming() == kTorchvisionRcnn;
   const int64_t rows = in.size(logits, 0), classes = is_torchvision ? rows : rows - 1;
   const bool class_agnostic = in.size(deltas, 0) == 4 && classes > 1;
   if (in.size(deltas, 0) != 4 * classes && !class_agnostic)
-    fail_input("{}: {} and {} outputs of its heads, expected one box or those of each of {} classes",
+    fail_input("{}: its heads have {} and {} outputs, expected one box, or one for each of {} classes",
                in.path(), rows, in.size(deltas, 0), classes);
   in.set("model.num_classes", classes);
   in.set(own + "channels", in.size("neck.lateral_convs.0.conv.weight", 0));

@@ -178,7 +178,7 @@ ResNetOptions read_resnet(const Args& args, const std::vector<int64_t>& default_
     const auto official = std::ranges::find_if(
         kOfficialResNets, [&](const OfficialResNet& model) { return model.depth == depth; });
     if (official == std::end(kOfficialResNets))
-      fail_input("{}.depth: {} is not a ResNet", args.path(), depth);
+      fail_input("{}.depth: {} is not the depth of a ResNet", args.path(), depth);
     blocks = official->blocks;
     options.bottleneck = official->bottleneck;
   }
@@ -218,7 +218,7 @@ std::shared_ptr<Classifier> build_resnet_classifier(const Args& backbone, int64_
   ResNetOptions options = read_resnet(backbone, {});
   auto last = static_cast<int64_t>(options.blocks.size());
   if (options.outputs != std::vector<int64_t>{last})
-    fail_input("{}.outputs: a classifier reads stage {} only, expected none or this one", backbone.path(),
+    fail_input("{}.outputs: a classifier only reads stage {}, expected none or this one", backbone.path(),
                last);
   return std::make_shared<PooledClassifier>("ResNetClassifier", make_resnet(options), "fc", num_classes);
 }

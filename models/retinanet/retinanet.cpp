@@ -158,10 +158,10 @@ void check_strides(const Args& backbone, int64_t maps) {
   const std::vector<int64_t> outputs = backbone.get_ints("outputs", kBackboneStages);
   if (maps < kMaps || outputs.size() < kBackboneStages.size() ||
       !std::equal(kBackboneStages.rbegin(), kBackboneStages.rend(), outputs.rbegin()))
-    fail_input("{}.outputs: stages {} with {} maps, expected {} as the last, of strides 8, 16 and 32",
+    fail_input("{}.outputs: stages {} with {} maps, expected {} as the last ones, with strides 8, 16 and 32",
                backbone.path(), fmt::join(outputs, ", "), maps, fmt::join(kBackboneStages, ", "));
   if (backbone.has("dilation") && backbone.get_bool("dilation"))
-    fail_input("{}.dilation: true leaves the last map a stride of 16, expected false", backbone.path());
+    fail_input("{}.dilation: true leaves the last map at stride 16, expected false", backbone.path());
 }
 
 AnchorOptions anchor_options(bool like_torchvision) {
@@ -175,7 +175,7 @@ std::shared_ptr<Module> build_retinanet(const Args& model, int64_t classes, cons
   const Args& own = model.get_section("retinanet");
   const bool like_torchvision = own.get_string("conventions") == "torchvision";
   if (const std::string loss = criterion.get_string("class_loss"); loss != "focal")
-    fail_input("{}.class_loss: \"{}\", but RetinaNet learns with focal alone", criterion.path(), loss);
+    fail_input("{}.class_loss: \"{}\", but RetinaNet only supports focal", criterion.path(), loss);
   RetinaNetOptions options{
       .fpn = {.channels = own.get_int("channels"),
               .extra_levels = kExtraLevels,
@@ -231,7 +231,7 @@ bool infer_retinanet(Inference& in) {
   if (!in.has(logits) || !in.has("neck.lateral_convs.0.conv.weight")) return false;
   infer_backbone(in, "backbone.");
   if (in.size(deltas, 0) != 4 * kAnchors || in.size(logits, 0) % kAnchors != 0)
-    fail_input("{}: {} and {} outputs of its heads, expected those of {} anchors a cell", in.path(),
+    fail_input("{}: its heads have {} and {} outputs, expected those of {} anchors per cell", in.path(),
                in.size(logits, 0), in.size(deltas, 0), kAnchors);
   const std::string own = "model.retinanet.", last = "neck.lateral_convs.2.conv.weight",
                     coarse = "neck.fpn_convs.3.conv.weight";

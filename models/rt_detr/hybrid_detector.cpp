@@ -56,7 +56,7 @@ std::shared_ptr<Backbone> build_hybrid_backbone(const Args& model, int64_t level
   auto backbone = build_backbone(model.get_section("backbone"), {2, 3, 4});
   const auto maps = static_cast<int64_t>(backbone->channels().size());
   if (levels != maps)
-    fail_input("{}.levels: {} levels for {} backbone outputs, expected as many",
+    fail_input("{}.levels: {} levels for {} backbone outputs, expected one for each",
                model.get_section("transformer").path(), levels, maps);
   return backbone;
 }

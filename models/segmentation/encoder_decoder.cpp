@@ -37,7 +37,7 @@ SegmentationLoss EncoderDecoder::loss(const SegmenterOutput& output, const Tenso
   SACCADE_CHECK(labels.rank() == 3 && labels.dim(0) == output.logits.dim(0),
                 "[segmenter] labels of shape {}, expected [{}, H, W]", labels.shape().to_string(),
                 output.logits.dim(0));
-  SACCADE_CHECK(divisor > 0, "[segmenter] got a divisor of {}, expected one above 0", divisor);
+  SACCADE_CHECK(divisor > 0, "[segmenter] got a divisor of {}, expected more than 0", divisor);
   Vars sums{sum_of(output.logits, labels)};
   std::vector<WeightedTerm> terms{{0, 0, 1 / divisor}};
   if (output.auxiliary.defined()) {

@@ -32,7 +32,7 @@ std::shared_ptr<Module> build_uper_net(const Args& model, int64_t classes, const
   parts.head = std::make_shared<UperHead>(head, channels, pool_sizes);
   if (auxiliary.channels > 0) {
     if (map > std::ssize(channels))
-      fail_input("{}.auxiliary_map: {}, but the backbone gives {} maps", own.path(), map, channels.size());
+      fail_input("{}.auxiliary_map: {}, but the backbone has {} maps", own.path(), map, channels.size());
     parts.auxiliary = std::make_shared<FcnHead>(auxiliary, channels, static_cast<size_t>(map - 1));
   }
   return std::make_shared<EncoderDecoder>(

@@ -37,26 +37,26 @@ struct OtherVersion {
 
 constexpr OtherVersion kOtherVersions[] = {
     {"backbone.bottom_up.", "backbone.fpn_lateral",
-     "weights under the names of detectron2, which are not read; expected those of the same model of mmdetection or "
-     "torchvision"},
+     "weights with the names of detectron2, which are not supported; expected those of the same model from "
+     "mmdetection or torchvision"},
     {"roi_heads.box_predictor.", "proposal_generator.",
-     "weights under the names of detectron2, which are not read; expected those of the same model of mmdetection or "
-     "torchvision"},
+     "weights with the names of detectron2, which are not supported; expected those of the same model from "
+     "mmdetection or torchvision"},
     {"roi_heads.box_predictor.", "backbone.fpn.inner_blocks.0.1.",
-     "weights of an R-CNN of torchvision's second version (..._fpn_v2), whose pyramid has batch norms and whose "
-     "box head has convolutions, which are not there here; expected those of fasterrcnn_resnet50_fpn or "
+     "weights of torchvision's second version of R-CNN (..._fpn_v2), whose pyramid has batch norms and whose "
+     "box head has convolutions, which are not supported; expected those of fasterrcnn_resnet50_fpn or "
      "maskrcnn_resnet50_fpn"},
     {"roi_heads.box_predictor.", "roi_heads.box_head.0.0.",
-     "weights of an R-CNN of torchvision's whose box head has convolutions, which are not read; expected those "
-     "of fasterrcnn_resnet50_fpn or maskrcnn_resnet50_fpn"},
+     "weights of a torchvision R-CNN whose box head has convolutions, which are not supported; expected "
+     "those of fasterrcnn_resnet50_fpn or maskrcnn_resnet50_fpn"},
     {"roi_heads.box_predictor.", "roi_heads.keypoint_predictor.",
-     "weights of torchvision's Keypoint R-CNN, a model that is not here; expected those of "
+     "weights of torchvision's Keypoint R-CNN, a model that saccade does not have; expected those of "
      "fasterrcnn_resnet50_fpn or maskrcnn_resnet50_fpn"},
     {"head.classification_head.cls_logits.", "head.classification_head.conv.0.1.",
-     "weights of a RetinaNet of torchvision's second version (retinanet_resnet50_fpn_v2), whose towers have "
-     "group norms, which are not there here; expected those of retinanet_resnet50_fpn"},
+     "weights of torchvision's second version of RetinaNet (retinanet_resnet50_fpn_v2), whose towers have "
+     "group norms, which are not supported; expected those of retinanet_resnet50_fpn"},
     {"head.classification_head.cls_logits.", "head.regression_head.bbox_ctrness.",
-     "weights of torchvision's FCOS, a model that is not here"},
+     "weights of torchvision's FCOS, a model that saccade does not have"},
 };
 
 // Returns whether some name contains this, starting at one of the name's parts: "bbox_head." is not in
@@ -81,13 +81,13 @@ std::string foreign_model(const WeightsFile& file) {
   const auto has = [&](std::string_view part) { return some_name_has(file, part); };
   for (const ForeignModel& model : kForeign)
     if (has(model.part) && has(model.other))
-      return fmt::format("weights of {}, a model that is not here", model.name);
+      return fmt::format("weights of {}, a model that saccade does not have", model.name);
   // RetinaNet's and R-CNN's names are ours.
   if (has("bbox_head.") && has("backbone.") && !has("bbox_head.retina_cls.") && !has("rpn_head.rpn_cls."))
-    return "weights under the names of mmdetection, which are not read: take the official ones of the same model";
+    return "weights with the names of mmdetection, which are not supported: use the official ones of the same model";
   // These are names of a torch.nn.Sequential: "model.0.conv.weight", "model.22.dfl.conv.weight".
   if (has("model.0.") && has("model.1.") && has("model.9.") && has("conv.weight"))
-    return "weights under the names of Ultralytics, whose models have layers of their own: take the official ones of RT-DETR";
+    return "weights with the names of Ultralytics, whose models have layers of their own: use the official ones of RT-DETR";
   return "";
 }
 

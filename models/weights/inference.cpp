@@ -20,7 +20,7 @@ std::string Inference::name_in_json(const std::string& name) {
 int64_t Inference::size(const std::string& name, int axis) const {
   auto it = by_name_.find(name);
   if (it == by_name_.end() || it->second->shape.rank() <= axis)
-    fail_input("{}: no tensor \"{}\" with {} axes, expected one in a model of its kind", file_.path(), name,
+    fail_input("{}: no tensor \"{}\" with {} axes, which a model of its kind has", file_.path(), name,
                axis + 1);
   const int64_t size = it->second->shape[axis];
   if (size > INT32_MAX) fail_input("{}: a size of {} is too large for a model", file_.path(), size);
@@ -38,7 +38,7 @@ void expect_vision_json(const Inference& weights, const std::string& section) {
   constexpr double kLargest = 1e-5;
   if (const auto eps = weights.json().find<double>(section + "layer_norm_eps");
       eps && !(*eps >= 0 && *eps <= kLargest))
-    fail_input("{}: layer_norm_eps is {}, which is not there here, expected at most {}", weights.json().path,
+    fail_input("{}: layer_norm_eps is {}, which is not supported, expected at most {}", weights.json().path,
                *eps, kLargest);
 }
 

@@ -41,7 +41,7 @@ class Inference {
   template <class T>
   void expect_in_json(const std::string& name, const T& value) const {
     if (const auto other = json_.find<T>(name); other && *other != value)
-      fail_input("{}: {} is {}, which is not there here, expected {}", json_.path, name,
+      fail_input("{}: {} is {}, which is not supported, expected {}", json_.path, name,
                  printable(fmt::format("{}", *other)), value);
   }
   const Args& given() const { return given_; }

@@ -159,15 +159,14 @@ ChosenEntries choose_entries(const WeightsFile& file) {
       return {
           std::move(averages), std::string(prefix),
           fmt::format(
-              "it holds weights and their averages: the averages are taken, {}; the others, from {} on, are left "
-              "out",
+              "it holds weights and their averages: the averages are used, {}; the others, starting with {}, "
+              "are left out",
               counts, rest)};
-    return {
-        std::move(others), "",
-        fmt::format(
-            "it holds weights and averages of some of them: the averages, {}, are left out; the others, from {} "
-            "on, are taken",
-            counts, rest)};
+    return {std::move(others), "",
+            fmt::format(
+                "it holds weights and averages of some of them: the averages, {}, are left out; the others, "
+                "starting with {}, are used",
+                counts, rest)};
   }
   return {{file.entries().begin(), file.entries().end()}};
 }
@@ -296,7 +295,7 @@ OfficialWeights weights_under(const WeightNaming* naming, const WeightsFile& fil
     if (parts.empty()) continue;
     NamedWeight& w = out.tensors[index.at(name)];
     if (parts.size() != both.wanted)
-      fail_input("{}: \"{}\" needs {}key and value, there are {} of them (\"{}\")", file.path(),
+      fail_input("{}: \"{}\" needs {}key and value, but has only {} of them (\"{}\")", file.path(),
                  printable(name), both.wanted == 3 ? "query, " : "", parts.size(), printable(w.parts[0]));
     w.parts.clear();
     w.shape = parts.at(0)->shape;

@@ -36,7 +36,8 @@ OfficialWeights official_weights(const WeightsFile& file, const std::string& nam
 Tensor read_weight(const WeightsFile& file, const NamedWeight& weight);
 
 // Recognises weights of models that do not exist here by names that only they have.
-// Returns what to call them: "weights of Conditional DETR, a model that is not here"; "" for all others.
+// Returns what to call them: "weights of Conditional DETR, a model that saccade does not have"; "" for all
+// others.
 std::string foreign_model(const WeightsFile& file);
 // The same for those models that share many names and shapes with ours, which mean little without the rest.
 std::string other_version(const WeightsFile& file);

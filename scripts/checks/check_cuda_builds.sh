@@ -75,7 +75,7 @@ if [ ${#nvccs[@]} -gt 0 ]; then
   expect "no headers of cuDNN, cuBLAS, NCCL" 0 'sources.o' g++ -std=c++20 -M -I . -isystem "$work/headers" \
     -isystem "$(dirname "${nvccs[0]}")/../include" "$work/sources.cpp"
 else
-  echo "not checked: what nvcc is needed for, which is not here"
+  echo "not checked: what needs nvcc, which was not found"
 fi
 
 nowhere=-DSACCADE_NVCC_FOLDERS=$work/nowhere

@@ -96,7 +96,7 @@ if fetch_wheels $oldest --no-deps "nvidia-cuda-runtime-cu12==$oldest.*" "nvidia-
       --expt-relaxed-constexpr --extended-lambda -DFMT_CONSTEVAL= -DFMT_USE_CONSTEXPR=1 -DNDEBUG -Xcompiler=-fopenmp,-Wall,-Werror \
       -Werror=all-warnings -o "$cache/object" -c
   else
-    echo "not run: nvcc $oldest, which cannot be fetched of Debian 13"
+    echo "not run: nvcc $oldest, which cannot be fetched from Debian 13"
   fi
   if fetch_clang; then
     each "clang 19 with CUDA $oldest, host" "${host_files[@]}" -- "$clang" "${common[@]}" -isystem "$cache/$oldest/include"
@@ -106,10 +106,10 @@ if fetch_wheels $oldest --no-deps "nvidia-cuda-runtime-cu12==$oldest.*" "nvidia-
       "--cuda-path=$cache/$oldest" --cuda-gpu-arch=sm_80 --cuda-gpu-arch=sm_90 -Wno-unknown-cuda-version -Wno-pass-failed \
       -DFMT_CONSTEVAL= -DFMT_USE_CONSTEXPR=1 -DNDEBUG -include "$cache/clang.h"
   else
-    echo "not run: clang 19, which cannot be fetched of Debian"
+    echo "not run: clang 19, which cannot be fetched from Debian"
   fi
 else
-  echo "not run: CUDA $oldest, which cannot be fetched of PyPI"
+  echo "not run: CUDA $oldest, which cannot be fetched from PyPI"
 fi
 
 if fetch_wheels newest nvidia-cuda-nvcc nvidia-cuda-runtime; then
@@ -123,7 +123,7 @@ if fetch_wheels newest nvidia-cuda-nvcc nvidia-cuda-runtime; then
   }
   each "$("$nvcc" --version | grep -Eo 'release [0-9.]+' | sed 's/release/nvcc/') of PyPI" core/kernels/gather/gather_cuda.cu -- compile_kernel
 else
-  echo "not run: the newest nvcc, which cannot be fetched of PyPI"
+  echo "not run: the newest nvcc, which cannot be fetched from PyPI"
 fi
 [ $ran -gt 0 ] || exit 77
 exit $failed

@@ -22,7 +22,7 @@ check() { # recipe, batch, most launches, more options
   echo "$recipe${*:+ $*}, batch $batch: $launches launches (at most $most), $waits waits, $uploaded bytes uploaded"
   # Images are sent as bytes; the targets and all scalars of a step are less than 64 KB.
   if [ "$launches" -gt "$most" ] || [ "$uploaded" -ge $((batch * height * width * 3 + 65536)) ]; then
-    echo "error: check_launches.sh: $recipe asks more of the GPU than that" >&2
+    echo "error: check_launches.sh: $recipe exceeds these limits" >&2
     failed=1
   fi
   if [[ " $* " = *" --infer "* ]] && [ "$waits" -gt 1 ]; then

@@ -360,7 +360,7 @@ def main():
     parser.add_argument("--saccade", default=str(ROOT / "build/saccade"))
     parser.add_argument("--batch", default="1")
     parser.add_argument("--openvino", action="store_true")
-    parser.add_argument("--keep", help="leave the last files here")
+    parser.add_argument("--keep", help="keep the last files here")
     parser.add_argument("--height", help="of the images; default: the recipe's")
     parser.add_argument("--width")
     parser.add_argument("--annotations")

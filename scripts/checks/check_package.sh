@@ -63,8 +63,8 @@ echo "find_package: the examples build, train and find $found boxes"
 completed=$(inside bash -c '. /usr/share/bash-completion/bash_completion; _completion_loader saccade
   COMP_LINE="saccade train --set model.backbone.type=sw" COMP_POINT=999; _saccade; echo "${COMPREPLY[@]}"')
 [ "$completed" = swin ] || fail "completion gives \"$completed\", expected swin"
-[[ $(inside man saccade-data-shapes 2> /dev/null) == *synthetic* ]] || fail "the page of the manual does not show"
-echo "completion completes, the manual shows"
+[[ $(inside man saccade-data-shapes 2> /dev/null) == *synthetic* ]] || fail "the manual page is not shown"
+echo "completion and the manual page work"
 
 # The example's training wrote a checkpoint; the program serves it.
 chroot "$root" saccade serve /check/run/checkpoints/last.safetensors --port 0 --threshold 0 > "$root/check/serve.log" 2>&1 &

@@ -73,7 +73,7 @@ def main():
     options = parser.parse_args()
     browser = shutil.which("chromium") or shutil.which("google-chrome")
     if not browser:
-        print("there is no Chromium")
+        print("Chromium was not found")
         return 77
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

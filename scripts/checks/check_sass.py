@@ -125,7 +125,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("build", help="a build folder, or one with cubins or objects")
     parser.add_argument("--counts", action="store_true", help="print the counts of every kernel")
-    parser.add_argument("--only", default="", help="files whose names begin so")
+    parser.add_argument("--only", default="", help="only files whose names begin with this")
     arguments = parser.parse_args()
     cuobjdump = find_cuobjdump()
     if not cuobjdump:

@@ -74,7 +74,7 @@ else
   sort -u "$work/generic" > "$work/generic.sorted"
   [ "${2:-}" != --write ] || cp "$work/generic.sorted" "$generic"
   if ! diff -u "$generic" "$work/generic.sorted"; then
-    echo "error: check_small_launches.sh: other generic kernels than in $generic (+: not there)" >&2
+    echo "error: check_small_launches.sh: the generic kernels differ from $generic (+: not listed there)" >&2
     failed=1
   fi
 fi

@@ -43,7 +43,7 @@ for file in "$package/bin/saccade" "$package/lib/libsaccade.so"; do
   foreign=$(env -i ldd -r "$file" 2>&1 | awk -v folder="$package/" \
     '/not found|undefined/ || ($3 ~ /^\// && index($3, folder) != 1 && $3 !~ /\/(libc|libm|libdl|librt|libpthread|libstdc\+\+|libgcc_s)\.so/)' |
     grep -v "$package/bin/../lib/" || true)
-  [ -z "$foreign" ] || fail "$file wants what is not in the wheel: $foreign"
+  [ -z "$foreign" ] || fail "$file needs libraries that are not in the wheel: $foreign"
 done
 cd "$work"
 run() { env -i HOME="$work" PATH="$work/venv/bin:/usr/bin:/bin" SACCADE_CALLS=10000 "$@"; }

@@ -335,7 +335,7 @@ def print_table(mutants, results):
         share = f" ({100 * caught / len(of):.1f} %)" if of else ""
         print(f"| {group} | {len(of)} | {caught}{share} | {len(of) - caught} |")
     late = sum(r["how"] == "time" for _, r in done)
-    print(f"\n{late} of the caught ones by their time; {len(mutants) - len(done)} not tried.\nSurvivors:")
+    print(f"\n{late} of the caught ones by a timeout; {len(mutants) - len(done)} not tried.\nSurvivors:")
     for mutant, result in sorted(done, key=lambda item: (item[0]["file"], item[0]["line"])):
         if result["verdict"] == "survived":
             print(f"{mutant['file']}:{mutant['line']}: {mutant['what']}   in   {mutant['text']}   "
@@ -344,13 +344,13 @@ def print_table(mutants, results):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--each", type=int, default=60, help="mutants of each group, before those that do not compile are gone")
+    parser.add_argument("--each", type=int, default=60, help="mutants of each group, including those that do not compile")
     parser.add_argument("--seed", type=int, default=2026)
-    parser.add_argument("--minutes", type=float, default=1e9, help="of trying; a part in the seed's order is then tried")
-    parser.add_argument("--budget", type=float, default=90, help="seconds of tests (when nothing is changed) for a mutant")
-    parser.add_argument("--again", action="store_true", help="try those again that survived")
+    parser.add_argument("--minutes", type=float, default=1e9, help="time limit; mutants are tried in the seed's order")
+    parser.add_argument("--budget", type=float, default=90, help="seconds of tests per mutant, as timed without mutants")
+    parser.add_argument("--again", action="store_true", help="retry the survivors")
     parser.add_argument("--only", nargs="+", default=[], choices=list(GROUPS))
-    parser.add_argument("--tests", nargs="+", default=TESTS, choices=TESTS, help="test programs in place of all")
+    parser.add_argument("--tests", nargs="+", default=TESTS, choices=TESTS, help="test programs to use instead of all")
     parser.add_argument("--as-built", action="store_true", help="the sources may have changed since the last build")
     parser.add_argument("--build-only", action="store_true")
     arguments = parser.parse_args()

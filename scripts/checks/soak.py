@@ -109,7 +109,7 @@ def tenths(samples, steps):
     for low, high in zip(edges, edges[1:]):
         part = [s for s in samples if low < s[0] <= high]
         if len(part) < 3 or part[-1][0] == part[0][0]:
-            sys.exit("too few steps to look at: a larger --steps is needed")
+            sys.exit("too few steps: a larger --steps is needed")
         files = sorted(s[2] for s in part)
         seconds = (part[-1][3] - part[0][3]) / (part[-1][0] - part[0][0])
         rows.append((max(s[1] for s in part), files[len(files) // 2], seconds))
@@ -128,7 +128,7 @@ def soak(program, folder, kind, steps):
     for k in range(1, 11):
         must_end_well(train(program, folder, kind, pieces, "--resume", "--max-steps", str(steps * k // 10)), folder, pieces)
 
-    print(f"\n| {kind}: steps | memory, MB | descriptors | processor time a step, ms |\n| --- | --- | --- | --- |")
+    print(f"\n| {kind}: steps | memory, MB | descriptors | processor time per step, ms |\n| --- | --- | --- | --- |")
     for k, (memory, files, seconds) in enumerate(rows):
         print(f"| {steps * k // 10 + 1} to {steps * (k + 1) // 10} | {memory / 1e6:.1f} | {files} | {1e3 * seconds:.2f} |")
     faults = []
@@ -149,7 +149,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", default="build/saccade")
     parser.add_argument("--steps", type=int, default=5000)
-    parser.add_argument("--keep", help="work in this folder and leave it")
+    parser.add_argument("--keep", help="work in this folder and keep it")
     arguments = parser.parse_args()
     program = os.path.abspath(arguments.program)
     with tempfile.TemporaryDirectory() as scratch:

@@ -190,7 +190,7 @@ def main():
     parser.add_argument("--model", choices=sorted(MODELS), default="deformable_detr")
     parser.add_argument("--trials", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--keep", type=pathlib.Path, help="work here and leave everything")
+    parser.add_argument("--keep", type=pathlib.Path, help="work here and keep everything")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = arguments.keep or pathlib.Path(temporary)

@@ -127,7 +127,7 @@ const Register kAttention(Row{
       [] {
         attention_zeros({1, 2, 6}, {1, 3, 6}, {1, 3, 6}, {}, {}, 4);
       },
-      R"(\[attention\] 4 heads, expected a divisor of the channels 6 and 6)"},
+      R"(\[attention\] 4 heads, expected a divisor of both 6 and 6 channels)"},
      {"key",
       [] {
         attention_zeros({1, 2, 6}, {1, 3, 4}, {1, 3, 6}, {}, {}, 2);

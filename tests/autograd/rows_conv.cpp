@@ -280,7 +280,7 @@ const Register kConvTranspose2d(Row{
       [] {
         conv_transpose2d(Var(Tensor::zeros({1, 4, 4, 3})), Var(Tensor::zeros({3, 2, 4, 4})), Var(), 2);
       },
-      R"(\[conv_transpose2d\] stride 2 with weight \[3, 2, 4, 4\], expected windows of the stride)"},
+      R"(\[conv_transpose2d\] stride 2 with weight \[3, 2, 4, 4\], expected windows as large as the stride)"},
      {"channels",
       [] {
         conv_transpose2d(Var(Tensor::zeros({1, 4, 4, 3})), Var(Tensor::zeros({2, 3, 2, 2})), Var(), 2);

@@ -315,27 +315,27 @@ Sample weighted_sum_sample(Rng& rng, const char* label, const std::vector<int64_
           }};
 }
 
-const Register kWeightedSum(Row{"weighted_sum",
-                                Bf16::kExact,
-                                {.why = "a product and an addition a term; gradients given as bf16 round"},
-                                [](Rng& rng) {
-                                  return std::vector<Sample>{
-                                      weighted_sum_sample(rng, "one", {1}),
-                                      weighted_sum_sample(rng, "three", {6, 1, 6}),
-                                      weighted_sum_sample(rng, "several launches", {100, 60})};
-                                },
-                                {{"a number in no term",
-                                  [] {
-                                    Tensor parts;
-                                    weighted_sum({Var(Tensor::zeros({2}))}, {{0, 1, 1}}, parts);
-                                  },
-                                  R"(\[weighted_sum\] got 2 numbers for 1 terms)"},
-                                 {"a number that is not there",
-                                  [] {
-                                    Tensor parts;
-                                    weighted_sum({Var(Tensor::zeros({1}))}, {{0, 1, 1}}, parts);
-                                  },
-                                  R"(\[weighted_sum\] term of number 1 of vector 0, which is not there)"}}});
+const Register kWeightedSum(Row{
+    "weighted_sum",
+    Bf16::kExact,
+    {.why = "a product and an addition a term; gradients given as bf16 round"},
+    [](Rng& rng) {
+      return std::vector<Sample>{weighted_sum_sample(rng, "one", {1}),
+                                 weighted_sum_sample(rng, "three", {6, 1, 6}),
+                                 weighted_sum_sample(rng, "several launches", {100, 60})};
+    },
+    {{"a number in no term",
+      [] {
+        Tensor parts;
+        weighted_sum({Var(Tensor::zeros({2}))}, {{0, 1, 1}}, parts);
+      },
+      R"(\[weighted_sum\] got 2 numbers for 1 terms)"},
+     {"a number that is not there",
+      [] {
+        Tensor parts;
+        weighted_sum({Var(Tensor::zeros({1}))}, {{0, 1, 1}}, parts);
+      },
+      R"(\[weighted_sum\] a term uses number 1 of vector 0, which does not exist)"}}});
 
 }  // namespace
 }  // namespace saccade::optable

@@ -69,7 +69,11 @@ Row reduce_row(const char* name, bool is_mean) {
   std::vector<ErrorCase> errors{
       {"axis", [] { sum(Var(Tensor::zeros({2})), std::vector<int>{1}); }, "axis 1 out of range"}};
   if (is_mean)
-    errors.push_back({"empty", [] { mean(Var(Tensor::zeros({0, 2}))); }, "\\[mean\\] of no elements"});
+    errors.push_back({"empty",
+                      [] {
+                        mean(Var(Tensor::zeros({0, 2})));
+                      },
+                      "\\[mean\\] got shape \\[0, 2\\], which has no elements"});
   return {
       name,
       Bf16::kInputs,
@@ -127,7 +131,7 @@ Row softmax_row(const char* name, bool log) {
           {"sums of at most 1,028 terms and exp of a few ulp, in f32 also for bf16 inputs"},
           samples,
           {{"scalar", [log] { (log ? log_softmax : softmax)(Var(Tensor::zeros({}))); },
-            "\\[" + std::string(name) + "\\] input without axes"}}};
+            "\\[" + std::string(name) + "\\] input is a scalar"}}};
 }
 
 const Register kSoftmax(softmax_row("softmax", false));

@@ -211,12 +211,12 @@ const Register kNeighbourhoodAttention(Row{
       [] {
         of_zeros({1, 4, 4, 6}, {1, 7, 7}, {}, 4);
       },
-      R"(\[neighbourhood_attention\] a window of 4 in a map of 4 x 4, expected an odd one that fits in)"},
+      R"(\[neighbourhood_attention\] a window of 4 in a map of 4 x 4, expected an odd one that fits)"},
      {"a small map",
       [] {
         of_zeros({1, 4, 2, 6}, {1, 5, 5}, {}, 3);
       },
-      R"(\[neighbourhood_attention\] a window of 3 in a map of 4 x 2, expected an odd one that fits in)"},
+      R"(\[neighbourhood_attention\] a window of 3 in a map of 4 x 2, expected an odd one that fits)"},
      {"table",
       [] {
         of_zeros({1, 4, 4, 6}, {1, 3, 3}, {}, 3);

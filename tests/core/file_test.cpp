@@ -72,7 +72,7 @@ TEST(FileDoor, OpensRegularFilesOfABoundedSizeOnly) {
   for (const auto& [name, expected] : cases) EXPECT_EQ(door_error(dir / name), (dir / name) + expected);
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(2));
   EXPECT_EQ(door_error(""), "the name of a small file is empty");
-  EXPECT_EQ(door_error(std::string("a\0b", 3)), "a\\x00b: a file name has no zero byte");
+  EXPECT_EQ(door_error(std::string("a\0b", 3)), "a\\x00b: a file name cannot contain a zero byte");
   ::close(socket);
 }
 
@@ -102,7 +102,7 @@ TEST(FileDoor, ReadsItsOwnPipesToTheirEndButNotBeyondTheLimit) {
     if (size <= kSmallFile.max_bytes)
       EXPECT_EQ(read_text(path, kSmallFile), std::string(size, 'x'));
     else
-      EXPECT_EQ(door_error(path), path + ": more than 50 bytes, the most for a small file");
+      EXPECT_EQ(door_error(path), path + ": more than 50 bytes, the limit for a small file");
     ::close(ends[0]);
   }
 }
@@ -250,7 +250,7 @@ TEST(FileWriter, OutputsAreNoInputsAndDiffer) {
   for (const char* name : {"in", "link", "twin", "./in"})
     EXPECT_EQ(error("", dir / name), (dir / name) + ": --b is the same file as --in, expected another name");
   EXPECT_EQ(error(dir / "out", dir / "./out"),
-            (dir / "./out") + ": --a and --b are the same file, expected two");
+            (dir / "./out") + ": --a and --b are the same file, expected different ones");
   EXPECT_EQ(error(dir / "out", dir / "other"), "no error");
   EXPECT_EQ(error("/dev/null", "/dev/null"), "no error");
   EXPECT_EQ(error("", ""), "no error");

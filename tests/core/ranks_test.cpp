@@ -38,16 +38,16 @@ TEST(Ranks, AreTakenFromTheFirstLauncherThatSaysThem) {
   EXPECT_EQ(found({}).to_string(), "one process");
   EXPECT_EQ(found(slurm).size, 1);  // a script of sbatch
   slurm["SLURM_STEP_ID"] = "0";
-  EXPECT_EQ(found(slurm).to_string(), "rank 2 of 6 (local rank 0), as Slurm says");
+  EXPECT_EQ(found(slurm).to_string(), "rank 2 of 6 (local rank 0), according to Slurm");
   EXPECT_EQ(found(slurm).local_size, 2);
   EXPECT_EQ(found({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}}).to_string(),
-            "rank 1 of 2 (local rank 1), as PMI says");
-  EXPECT_EQ(found(kTorchrun).to_string(), "rank 3 of 4 (local rank 1), as torchrun says");
+            "rank 1 of 2 (local rank 1), according to PMI");
+  EXPECT_EQ(found(kTorchrun).to_string(), "rank 3 of 4 (local rank 1), according to torchrun");
   EXPECT_EQ(found(kTorchrun).host, "node7");
   EXPECT_EQ(found(kTorchrun).port, 29500);
-  EXPECT_EQ(found(both).to_string(), "rank 5 of 8 (local rank 1), as Open MPI says");
+  EXPECT_EQ(found(both).to_string(), "rank 5 of 8 (local rank 1), according to Open MPI");
   EXPECT_EQ(found(both, {.rank = 0, .size = 2, .master = "a:1"}).to_string(),
-            "rank 0 of 2 (local rank 0), as the command line says");
+            "rank 0 of 2 (local rank 0), according to the command line");
 }
 
 TEST(Ranks, KnowWhereRankZeroListensAndHowManyAreHere) {
@@ -74,9 +74,9 @@ TEST(Ranks, AreThoseOfTheInnerLauncher) {
   inner.insert(kOpenMpi.begin(), kOpenMpi.end());
   inner.insert({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "1"}, {"SLURM_STEP_ID", "0"}});
   inner["TORCHELASTIC_RUN_ID"] = "";  // as --processes leaves it for mpirun
-  EXPECT_EQ(found(inner).to_string(), "rank 5 of 8 (local rank 1), as Open MPI says");
+  EXPECT_EQ(found(inner).to_string(), "rank 5 of 8 (local rank 1), according to Open MPI");
   inner["TORCHELASTIC_RUN_ID"] = "none";
-  EXPECT_EQ(found(inner).to_string(), "rank 3 of 4 (local rank 1), as torchrun says");
+  EXPECT_EQ(found(inner).to_string(), "rank 3 of 4 (local rank 1), according to torchrun");
   EXPECT_EQ(found(inner).port, 29500);
   inner["TORCHELASTIC_USE_AGENT_STORE"] = "True";  // the agent listens there
   EXPECT_EQ(found(inner).port, 29501);

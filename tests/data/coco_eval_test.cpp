@@ -206,14 +206,14 @@ TEST(CocoEval, AreaRangesAreNamesWithTwoEnds) {
            {"small:0-1e999", "expected NAME:LOW-HIGH"},
            {"small:nan-1", "expected NAME:LOW-HIGH"},
            {"small:0-inf", "expected NAME:LOW-HIGH"},
-           {":0-1", "the name, expected a letter"},
-           {"1:0-1", "the name, expected a letter"},
-           {"all:0-1", "the name, expected a letter"},
-           {"a b:0-1", "the name, expected a letter"},
-           {"\xC3\xA9:0-1", "the name, expected a letter"},
-           {std::string(33, 'a') + ":0-1", "the name, expected a letter"},
+           {":0-1", "expected a name of letters"},
+           {"1:0-1", "expected a name of letters"},
+           {"all:0-1", "expected a name of letters"},
+           {"a b:0-1", "expected a name of letters"},
+           {"\xC3\xA9:0-1", "expected a name of letters"},
+           {std::string(33, 'a') + ":0-1", "expected a name of letters"},
            {"a:9-8", "9 is more than 8"},
-           {"a:0-1,b:0-1,a:1-2", "\"a\": there are two of that name"}})
+           {"a:0-1,b:0-1,a:1-2", "\"a\": two ranges have this name"}})
     EXPECT_NE(input_error([&] { parse_area_ranges(text); }).find(why), std::string::npos) << text;
 }
 

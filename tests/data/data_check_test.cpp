@@ -80,7 +80,7 @@ TEST(Fix, AnIdOfTwoFilesIsOfNeither) {
   file.annotations = box_json("1", "1", "1,1,2,2") + "," + box_json("1", "1", "1,1,2,2") + "," +
                      box_json("2", "1", "5,5,2,2");
   EXPECT_EQ(checked_file(file).boxes, "1:1:1,1,2,2 1:1:5,5,2,2 ");
-  EXPECT_NE(checked_file(file).left_out.find("1 image whose file another image has becomes one with it"),
+  EXPECT_NE(checked_file(file).left_out.find("1 image is merged into another with the same file"),
             std::string::npos)
       << checked_file(file).left_out;
 }
@@ -90,8 +90,8 @@ TEST(Fix, WhatWasNotReadIsCounted) {
   file.annotations = box_json("1", "1", "1,1,2") + "," + box_json("2", "1", "5,5,2,2") + "," +
                      R"({"id":3,"image_id":1,"category_id":1})";
   EXPECT_NE(checked_file(file).left_out.find(
-                "2 of the problems above are of records that were not read: they are not in it, "
-                "and objects of images that stay are background"),
+                "2 of the problems above are in records that were not read: they are left out, "
+                "and their objects become background in the images that stay"),
             std::string::npos)
       << checked_file(file).left_out;
 }
@@ -131,8 +131,8 @@ TEST(Fix, TellsWhichObjectsBecomeBackground) {
   EXPECT_EQ(checked.boxes, "2:1:15,3,5,2 ");
   EXPECT_EQ(
       checked.left_out,
-      "1 box of an unknown image or category is left out;1 box is left out, without a size inside of the image; "
-      "their objects are background in 1 image;1 box is cut to its image;");
+      "1 box of an unknown image or category is left out;1 box without area inside its image is left out; "
+      "their objects become background in 1 image;1 box is cut to its image;");
 }
 
 // maskrcnn-benchmark #480, mmdetection #11718
@@ -145,14 +145,13 @@ TEST(CocoExports, PolygonsAreBoxes) {
   EXPECT_EQ(checked.problems, "");
   EXPECT_EQ(checked.boxes, "1:1:0.5,2,5,6 2:1:3,3,2,2 ");
   EXPECT_EQ(checked.left.annotations[0].area, 3);
-  EXPECT_NE(checked.remarks.find("1 annotation has no bbox, but the box around the polygons"),
-            std::string::npos);
+  EXPECT_NE(checked.remarks.find("1 annotation has no bbox; the box around the polygons"), std::string::npos);
   for (const char* none :
        {"[]", "[[1,2]]", "null", R"({"counts":[200],"size":[10,20]})", "[[1,2,1,4,1,3]]"}) {
     file.annotations = fmt::format(R"({{"id":1,"image_id":1,"category_id":1,"segmentation":{}}})", none);
-    EXPECT_NE(
-        checked_file(file).problems.find("annotation 1: field \"bbox\" is missing, and there is no polygon"),
-        std::string::npos)
+    EXPECT_NE(checked_file(file).problems.find(
+                  "annotation 1: field \"bbox\" is missing, and there are no polygons"),
+              std::string::npos)
         << none;
   }
   for (const char* far : {"[[1,1,1e9,1,5,5]]", "[[1,1,5,1,5,-1e300]]"}) {
@@ -201,8 +200,8 @@ TEST(CocoExports, IdsMayBeWords) {
   std::vector<int64_t> ids;
   for (const Annotation& a : checked.left.annotations) ids.push_back(a.id);
   EXPECT_EQ(ids, (std::vector<int64_t>{8, 7, 9}));
-  for (const char* part : {"2 annotations have a word for an id, or none", "1 category has words for ids",
-                           "1 image has words for ids"})
+  for (const char* part :
+       {"2 annotations have a string as id, or none", "1 category id is a string", "1 image id is a string"})
     EXPECT_NE(checked.remarks.find(part), std::string::npos) << checked.remarks;
   // Known categories give the numbers.
   DataPaths known;
@@ -266,14 +265,14 @@ TEST(CocoExports, ABoxOfZerosIsNone) {
     EXPECT_EQ(truth.annotations[1].bbox, (std::array<double, 4>{1, 3, 4, 5}));
     ASSERT_EQ(truth.notes.size(), 1u);
     EXPECT_EQ(truth.notes[0],
-              "1 annotation has a bbox of zeros, and gets the box around the polygons or runs");
+              "1 annotation has a bbox of zeros; the box around the polygons or runs is used");
   }
   // Kept: zeros with nothing to take in their place, and other boxes without an area, which may be intended.
   for (const char* kept : {R"("bbox":[0,0,0,0])", R"("bbox":[0,0,0,0],"segmentation":[])",
                            R"("bbox":[1,2,0,0],"segmentation":[[1,2,5,2,5,8]])"}) {
     CheckedFile file;
     file.annotations = fmt::format(R"({{"id":1,"image_id":1,"category_id":1,{}}})", kept);
-    EXPECT_NE(checked_file(file).problems.find("has no size"), std::string::npos) << kept;
+    EXPECT_NE(checked_file(file).problems.find("has no area"), std::string::npos) << kept;
   }
 }
 
@@ -288,7 +287,7 @@ TEST(Remarks, NamesThatDifferByCaseAreTold) {
   CheckedFile file;
   file.annotations = box_json("1", "1", "1,1,2,2");
   file.categories = R"({"id":1,"name":"bolt"},{"id":2,"name":"Bolt "},{"id":3,"name":"nut"})";
-  EXPECT_NE(checked_file(file).remarks.find("the categories \"bolt\" and \"Bolt \" differ only in capitals"),
+  EXPECT_NE(checked_file(file).remarks.find("the categories \"bolt\" and \"Bolt \" differ only in case"),
             std::string::npos);
 }
 
@@ -321,7 +320,7 @@ TEST(Units, AreToldByCheckAndTraining) {
           {corners, -1, "the boxes look like [x1, y1, x2, y2], expected [x, y, width, height]"},
           {centred, -1, "the boxes look like [x1, y1, x2, y2], expected [centre x, centre y, width, height]"},
           {sizes, -1, "the boxes look like [x, y, width, height], expected [x1, y1, x2, y2]"},
-          {one_outside, -1, "1 of 12 boxes reach outside of their image"},
+          {one_outside, -1, "1 of 12 boxes reach outside their image"},
           {pixels, 0, "all 12 areas are 0; AP_small"},
           {pixels, 20, "12 of 12 areas are larger than their box, the first of annotation 1"},
           {pixels, 0.02,
@@ -365,14 +364,14 @@ TEST(Units, SizesThatDifferFromTheFilesAreTold) {
   std::vector<std::string> notes;
   const auto set = open_dataset(paths, LabelScheme::kContiguous, &notes);
   ASSERT_EQ(notes.size(), 1u);
-  EXPECT_NE(notes[0].find("1 of the 3 images has another size than it says"), std::string::npos) << notes[0];
+  EXPECT_NE(notes[0].find("1 of the 3 images has another size than listed"), std::string::npos) << notes[0];
   EXPECT_NE(notes[0].find("0.png, which has 50 x 40 pixels, not 99 x 40"), std::string::npos) << notes[0];
   notes = check_image_files(*set, paths, 0).notes;
   ASSERT_EQ(notes.size(), 1u);
-  EXPECT_NE(notes[0].find("3 of the 3 images were not looked into"), std::string::npos) << notes[0];
+  EXPECT_NE(notes[0].find("3 of the 3 images were not examined"), std::string::npos) << notes[0];
 }
 
-// The areas are too large for a number: corners of 1e308 in a CSV file, sides of 1e200 in a COCO box.
+// The areas are too large for a 64-bit float: corners of 1e308 in a CSV file, sides of 1e200 in a COCO box.
 TEST(Units, BoxesThatAreNoNumbersAreRefused) {
   TestFolder dir;
   write_bytes(dir / "a.csv",
@@ -388,7 +387,7 @@ TEST(Units, BoxesThatAreNoNumbersAreRefused) {
         input_error([&] {
           read_ground_truth({dir / "a.csv", ""});
         })})
-    EXPECT_NE(problems.find("its area is too large for a number"), std::string::npos) << problems;
+    EXPECT_NE(problems.find("its area is too large for a 64-bit float"), std::string::npos) << problems;
   EXPECT_EQ(coco.boxes, "1:1:0,0,20,10 ");  // cut to its image
 }
 
@@ -405,8 +404,7 @@ TEST(DataCheck, ListsWithoutSizesAreHeldAgainstTheImages) {
   std::vector<std::string> notes;
   open_dataset(paths, LabelScheme::kContiguous, &notes);
   ASSERT_EQ(notes.size(), 2u) << fmt::format("{}", fmt::join(notes, "\n"));
-  EXPECT_NE(notes[0].find("12 of 12 boxes have no area inside of their image"), std::string::npos)
-      << notes[0];
+  EXPECT_NE(notes[0].find("12 of 12 boxes have no area inside their image"), std::string::npos) << notes[0];
   EXPECT_NE(notes[1].find("12 of 12 boxes reach outside"), std::string::npos) << notes[1];
 }
 

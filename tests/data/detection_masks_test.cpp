@@ -191,20 +191,20 @@ TEST(DetectionMasks, WhatHasNoMaskIsNamed) {
   GroundTruth truth = one_rectangle();
   EXPECT_EQ(error(truth, masked(pixels_of(0, 0, 1, 1))), "no error");
   EXPECT_EQ(error(truth, masked(nullptr)),
-            "d.json: entry 2 (image 7): has no segmentation, expected one, as masks count");
+            "d.json: entry 2 (image 7): has no segmentation, expected one, as masks are evaluated");
   EXPECT_EQ(error(truth, masked(pixels_of(0, 0, 1, 1, {10, 6}))),
             "d.json: entry 2 (image 7): mask: it is 6 x 10, but its image is 10 x 6");
   truth.annotations[0].segmentation.reset();
-  EXPECT_EQ(error(truth, masked(pixels_of(0, 0, 1, 1))),
-            "annotations: annotation 1 (image 7, a.png) has no mask; expected one of every object, as masks "
-            "count (saccade data check --masks --fix OUT makes such objects crowds)");
+  EXPECT_EQ(
+      error(truth, masked(pixels_of(0, 0, 1, 1))),
+      "annotations: annotation 1 (image 7, a.png) has no mask; expected one for every object, as masks are "
+      "evaluated (saccade data check --masks --fix OUT makes such objects crowds)");
   truth.annotations[0].image_id = 8;  // its image does not exist
   EXPECT_EQ(error(truth, masked(pixels_of(0, 0, 1, 1))), "no error");
   truth = one_rectangle();
   truth.images[0].width = truth.images[0].height = 0;
-  EXPECT_EQ(
-      error(truth, masked(pixels_of(0, 0, 1, 1))),
-      "annotations: annotation 1 (image 7): its image has no width and height, expected them, as masks count");
+  EXPECT_EQ(error(truth, masked(pixels_of(0, 0, 1, 1))),
+            "annotations: annotation 1 (image 7): its image has no width and height, which masks need");
   truth = one_rectangle();
   Segmentation other;
   other.runs = *pixels_of(0, 0, 1, 1, {6, 9});

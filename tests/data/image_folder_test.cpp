@@ -79,8 +79,10 @@ TEST(ImageFolder, IsNoneBesideAListOfBoxes) {
   write_bytes(dir / "classes.json", "{}");  // any other list
   EXPECT_TRUE(splits("").train);
   write_bytes(dir / "annotations.json", R"({"images": [], "annotations": [], "categories": []})");
-  EXPECT_EQ(input_error([&] { splits(""); }),
-            dir.path() + ": is a data set as coco, which has boxes and masks; the task needs image classes");
+  EXPECT_EQ(
+      input_error([&] { splits(""); }),
+      dir.path() +
+          ": is a data set in the format coco, which has boxes and masks; the task needs image classes");
   EXPECT_TRUE(splits("folder").train) << "as it was asked for";
   // The same holds if the list is in the folder of a split.
   TestFolder parts;
@@ -88,7 +90,8 @@ TEST(ImageFolder, IsNoneBesideAListOfBoxes) {
   fs::rename(dir / "annotations.json", parts / "train/annotations.json");
   EXPECT_EQ(
       input_error([&] { find_splits(parts.path(), "", {.image_classes = true}); }),
-      parts.path() + ": is a data set as coco, which has boxes and masks; the task needs image classes");
+      parts.path() +
+          ": is a data set in the format coco, which has boxes and masks; the task needs image classes");
 }
 
 TEST(ImageFolder, IsNoneOfImagesAndTheirLabelMaps) {
@@ -100,7 +103,8 @@ TEST(ImageFolder, IsNoneOfImagesAndTheirLabelMaps) {
       if (name[0] == 'i') continue;
       EXPECT_EQ(
           input_error([&] { find_splits(dir.path(), "", {.image_classes = true}); }),
-          dir.path() + ": is a data set as label_maps, which has label maps; the task needs image classes")
+          dir.path() +
+              ": is a data set in the format label_maps, which has label maps; the task needs image classes")
           << split;
       EXPECT_TRUE(find_splits(dir.path(), "folder", {.image_classes = true}).train) << split;
     }
@@ -162,8 +166,9 @@ TEST(ImageFolder, RefusesWhatIsNoDataSet) {
   refused(dir.path(), {}, "empty: the class folder has no images");
   fs::remove_all(dir / "empty");
   write_bytes(dir / "b/picture.heic", "x");
-  refused(dir.path(), {},
-          "b/picture.heic: images of this type are not read, expected JPEG, PNG, BMP, WebP, GIF and TIFF");
+  refused(
+      dir.path(), {},
+      "b/picture.heic: images of this type are not supported, expected JPEG, PNG, BMP, WebP, GIF and TIFF");
 }
 
 Augmentation classifier_augment() {
@@ -247,7 +252,7 @@ TEST(ImageFolder, LinksToFoldersAreFollowedOnceAndSaid) {
   EXPECT_EQ(load(dir.path())->num_images(), images);
   EXPECT_EQ(load(dir.path())->ground_truth().told.at(1),
             "note: 1 link to a folder in " + dir.path() +
-                " leads to a folder around it, or nowhere, and is not followed, first a/root");
+                " leads to a folder that contains it, or nowhere, and is not followed, first a/root");
   fs::remove(dir / "a/root");
   add_image(other, "deep/o.png");
   add_image(dir, "c/own.png");

@@ -112,7 +112,7 @@ TEST(ImageFormats, TheSizeIsReadFromAFewPieces) {
   write_bytes(dir / "cut", read_bytes(kGoldenImages + "jpeg/420.jpg").substr(0, 2) + std::string(5000, '\0'));
   EXPECT_NE(input_error([&] { image_size(dir / "cut"); }), "no error");
   write_bytes(dir / "none", std::string(5000, 'x'));
-  EXPECT_NE(input_error([&] { image_size(dir / "none"); }).find("not an image in a format"),
+  EXPECT_NE(input_error([&] { image_size(dir / "none"); }).find("not an image in a supported format"),
             std::string::npos);
 }
 
@@ -131,7 +131,7 @@ TEST(ImageFormats, OthersAreRefusedByContent) {
       {"text that begins as a BMP", "BMW and other car makers, a list"}};
   for (const auto& [what, text] : others)
     expect_refused(bytes_of_text(text),
-                   "not an image in a format that is read: JPEG, PNG, BMP, WebP, GIF and TIFF", what);
+                   "not an image in a supported format: JPEG, PNG, BMP, WebP, GIF and TIFF", what);
   expect_refused({}, "the file is empty", "empty");
   write_bytes(dir / "a.jpg", "P5 2 1 255\n\x07\xC8");
   EXPECT_NE(input_error([&] { check_image_file(dir / "a.jpg"); }).find("a.jpg: not an image"),
@@ -239,7 +239,7 @@ TEST(ImageFormats, ABmpColourOutsideOfThePaletteIsAnError) {
   auto bmp = bytes_of(kGoldenImages + "images/palette.bmp");
   bmp[46] = 3;  // colours used
   bmp[47] = 0;
-  expect_refused(bmp, "of a palette of 3", "palette");
+  expect_refused(bmp, "but the palette has 3", "palette");
 }
 
 // Returns the bytes with those at this place changed.
@@ -287,9 +287,9 @@ TEST(ImageFormats, DamagedAndUnreadTiffsAreRefused) {
   expect_refused(changed(grey, 259, {5}), "damaged image", "LZW that is none");
   expect_refused(changed(grey, 259, {8}), "damaged image", "Deflate that is none");
   expect_refused(changed(grey, 259, {7}), "x.img: ", "JPEG that is none");
-  expect_refused(changed(grey, 258, {32}), "32 bits a sample", "bits");
+  expect_refused(changed(grey, 258, {32}), "32 bits per sample", "bits");
   expect_refused(changed(grey, 262, {8}), "colour space 8", "Lab");
-  expect_refused(changed(grey, 262, {2}), "1 samples a pixel, expected 3", "RGB of one sample");
+  expect_refused(changed(grey, 262, {2}), "1 samples per pixel, expected 3", "RGB of one sample");
   expect_refused(changed(grey, 273, {255, 255, 255, 127}), "cut off", "strip");
   expect_refused(changed(grey, 273, {0, 0, 0, 0}), "without some of its pixels", "strip");
   expect_refused(changed(grey, 257, {0}), "x.img: ", "no rows");

@@ -88,7 +88,7 @@ TEST(DeformableDetr, NamesTheWrongField) {
   expect(attention, "ms_deform_attn");
   Args other_family = defaults;
   other_family.section("detr").set("pre_norm", true);
-  expect(other_family, "model.detr: not an argument here, the known ones are backbone, deformable_detr, ");
+  expect(other_family, "model.detr: not an argument here, expected one of backbone, deformable_detr, ");
 }
 
 }  // namespace

@@ -306,12 +306,12 @@ TEST(Denoising, NamesTheWrongField) {
   };
   Args groups = tiny("detr", true);
   groups.section("transformer").set("extra_query_groups", int64_t{2});
-  expect(groups, "model.transformer.denoising: not together with extra_query_groups, which is 2");
+  expect(groups, "model.transformer.denoising: cannot be combined with extra_query_groups, which is 2");
   Args attention = tiny("deformable_detr", true);
   attention.section("transformer")
       .section("decoder_self_attention")
       .set("type", std::string("self_attention"));
-  expect(attention, "decoder_self_attention.type: self_attention takes no mask");
+  expect(attention, "decoder_self_attention.type: self_attention does not support a mask");
 }
 
 }  // namespace

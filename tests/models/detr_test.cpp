@@ -240,8 +240,8 @@ TEST(Detr, NamesTheWrongField) {
       EXPECT_EQ(std::string(e.what()).find("model.transformer." + key + ": " + expected), 0u) << e.what();
     }
   };
-  expect("levels", int64_t{4}, "4 is not read by DETR, expected 1");
-  expect("querys", int64_t{5}, "not an argument here, the known ones are aux_loss,");
+  expect("levels", int64_t{4}, "4 is not used by DETR, expected 1");
+  expect("querys", int64_t{5}, "not an argument here, expected one of aux_loss,");
 }
 
 // A map beyond the 50 x 50 learned positions is the user's mistake.

@@ -72,7 +72,7 @@ TEST(Dino, NamesTheWrongField) {
     }
   };
   expect("levels", 2, "model.transformer.levels: 2 levels for 3 backbone outputs");
-  expect("extra_query_groups", 2, "model.transformer.denoising: not together with extra_query_groups");
+  expect("extra_query_groups", 2, "model.transformer.denoising: cannot be combined with extra_query_groups");
   Args refine = test::schema_args("dino");
   refine.section("deformable_detr").set("box_refine", true);
   EXPECT_THROW(test::build_detector(refine, 5), InputError);

@@ -289,7 +289,7 @@ class ModuleTest(unittest.TestCase):
         refused("image: 'a\\x00.png', expected the path", model, "a\0.png")
         refused("/^.*: (is a folder|cannot read)/", model, "/")
         refused("image: the file is empty", model, b"")
-        refused("image 1: not an image in a format", model, [noise, b"no image"])
+        refused("image 1: not an image in a supported format", model, [noise, b"no image"])
         refused("/^image: /", model, bmp(noise)[:500])
         for kind in (np.float32, np.float64, np.int8, np.uint16, np.int64, bool, object, "S1", "M8[s]"):
             refused("/^image: \\S+ pixels, expected uint8, 0 to 255$/", model, noise.astype(np.uint8).astype(kind))
@@ -345,7 +345,7 @@ class ModuleTest(unittest.TestCase):
     def test_closed_models(self) -> None:
         with saccade.Model(self.checkpoints["detector"], "cpu") as model:
             self.assertTrue(same(model("noise.bmp", 0), self.want))
-        self.refused("model: it is closed", model, "noise.bmp")
+        self.refused("model: is closed", model, "noise.bmp")
         model.close()
         model = saccade.Model(self.checkpoints["detector"], "cpu")
         handle = model._handle
@@ -434,11 +434,11 @@ class ModuleTest(unittest.TestCase):
 
     def test_libraries_of_others(self) -> None:
         source = Path("other.c")
-        for version, text in (("0.0.1", "libsaccade 0.0.1, expected"), (saccade.__version__, "is no libsaccade")):
+        for version, text in (("0.0.1", "libsaccade 0.0.1, expected"), (saccade.__version__, "is not libsaccade")):
             source.write_text(f'const char* saccade_version(void) {{ return "{version}"; }}')
             subprocess.run(["cc", "-shared", "-fPIC", source, "-o", f"other_{version}.so"], check=True)
             self.assertIn(text, self.error_of_library(f"{os.getcwd()}/other_{version}.so"))
-        self.assertIn("SACCADE_LIBRARY: libm.so.6: is no libsaccade", self.error_of_library("libm.so.6"))
+        self.assertIn("SACCADE_LIBRARY: libm.so.6: is not libsaccade", self.error_of_library("libm.so.6"))
         self.assertIn("SACCADE_LIBRARY: none.so: cannot be loaded: none.so: cannot open", self.error_of_library("none.so"))
 
     @staticmethod
@@ -464,7 +464,7 @@ class ModuleTest(unittest.TestCase):
         def train(**flags) -> None:
             saccade.train(**{"config": "detector.textproto", "data": "shapes", "output": "refused", **flags}).wait()
 
-        self.refused("run_detector: holds a run already", train, output="run_detector")
+        self.refused("run_detector: already holds a run", train, output="run_detector")
         self.refused("none.textproto: cannot read the file", train, config="none.textproto")
         self.refused('--set train.max_stepsx: no field "max_stepsx"', train, set={"train.max_stepsx": 3})
         self.refused("/unknown flag --bogus/", train, bogus=True)

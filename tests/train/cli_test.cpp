@@ -123,7 +123,7 @@ TEST_F(Cli, TrainSaysWhatItTrainsOrNothing) {
   Result said = run("train --config tiny.textproto --output said");
   EXPECT_EQ(said.status, 0) << said.err;
   for (const char* part :
-       {"4 images, ", " classes; deformable_detr with ", "2 batches of 2 an epoch; 2 steps"})
+       {"4 images, ", " classes; deformable_detr with ", "2 batches of 2 per epoch; 2 steps"})
     EXPECT_NE(said.out.find(part), std::string::npos) << said.out;
   Result quiet = run("train --config tiny.textproto --output quiet --quiet");
   EXPECT_EQ(quiet.status, 0) << quiet.err;
@@ -279,7 +279,7 @@ TEST_F(Cli, PrecisionAutoIsChosenWhereARunBegins) {
   // A run that continues keeps its precision, even if another processor would gain from a different one.
   const Result resumed = run(begin.substr(1) + "auto --resume");
   EXPECT_EQ(resumed.status, 0) << resumed.err;
-  EXPECT_NE(resumed.out.find("precision auto: f32, as the run began"), std::string::npos) << resumed.out;
+  EXPECT_NE(resumed.out.find("precision auto: f32, as when the run began"), std::string::npos) << resumed.out;
   EXPECT_NE(read_bytes(scratch() / "auto/config.textproto").find("precision: f32"), std::string::npos);
   const std::string eval = "eval --checkpoint " + kCheckpoint + kShapes + "--detections ";
   expect_works(eval + "chosen.json --precision auto");
@@ -479,7 +479,8 @@ TEST_F(Cli, Summary) {
     EXPECT_NE(text.find(key), std::string::npos) << text;
   r = run("summary --config tiny.textproto --set model.transformer.box_refine=true");
   EXPECT_EQ(r.status, 0);
-  EXPECT_EQ(r.err, "note: --set model.transformer.box_refine: is now model.deformable_detr.box_refine\n");
+  EXPECT_EQ(r.err,
+            "note: --set model.transformer.box_refine: the field is now model.deformable_detr.box_refine\n");
   text = read_bytes(scratch() / "tiny.textproto");
   const size_t at = text.find("transformer {");
   ASSERT_NE(at, std::string::npos);

@@ -68,9 +68,10 @@ TEST_F(CudaErrors, NamesWhyTheGpuCannotBeUsedAndAutoTakesTheCpu) {
       {"old_driver", "the NVIDIA driver supports CUDA 12.4, this program needs 13.0 or newer"},
       {"no_gpu", "no NVIDIA GPU can be used (no CUDA-capable device is detected)"},
       {"old_gpu", "emulated GPU has compute capability 7.5, this program needs 8.0 or newer"},
-      {"no_pools", "emulated GPU has no memory pools here (cudaMallocAsync), which this program needs"},
+      {"no_pools",
+       "emulated GPU does not support memory pools (cudaMallocAsync) here, which this program needs"},
       {"no_kernel_image",
-       "emulated GPU has compute capability 9.0, this program has code for the emulator only"}};
+       "emulated GPU has compute capability 9.0, this program only has code for the emulator"}};
   for (auto [fault, reason] : faults) {
     SCOPED_TRACE(fault);
     expect_error(train(fault, "cuda"), 2, std::string("--device cuda: ") + reason + "; expected auto or cpu");
@@ -119,7 +120,7 @@ TEST_F(CudaErrors, AStepIsDoneAgainWhereThePoolHadNoRoom) {
   };
   const Outcome with_room = train("", "cuda");
   EXPECT_EQ(with_room.status, 0) << with_room.err;
-  EXPECT_NE(with_room.out.find("note: precision: f32 computes products exactly, "), std::string::npos)
+  EXPECT_NE(with_room.out.find("note: precision: f32 computes exact products, "), std::string::npos)
       << with_room.out;
   const std::string want = weights();
   for (const char* number : {"150", "200"}) {
@@ -141,10 +142,9 @@ TEST_F(CudaErrors, ANumberIsTooLateInAProcessThatUsesCuda) {
     ::setenv("SACCADE_EMULATOR_GPUS", gpus, 1);
     expect_error(
         train("used_before", device), 2,
-        fmt::format(
-            "--device {}: this process has used CUDA already (GPUs that it shows: {}); expected cuda, the "
-            "first of them, or CUDA_VISIBLE_DEVICES={} before the first use",
-            device, gpus, device + 5));
+        fmt::format("--device {}: this process has already used CUDA (visible GPUs: {}); expected cuda, the "
+                    "first of them, or CUDA_VISIBLE_DEVICES={} before the first use",
+                    device, gpus, device + 5));
   }
   EXPECT_EQ(train("used_before", "cuda:0").status, 0);
   ::unsetenv("SACCADE_EMULATOR_GPUS");

@@ -140,7 +140,7 @@ TEST(DataFolder, ValidationIsDrawnAndResumed) {
                 {"eval", "--checkpoint", dir / "whole/checkpoints/last.safetensors", "--data", dir / "data"}),
             0);
   EXPECT_NE(testing::internal::GetCapturedStdout().find(
-                "has no validation images, so 25 % of the training images, drawn by seed 42, become them"),
+                "has no validation images, so 25 % of the training images, drawn with seed 42, are used"),
             std::string::npos)
       << "figures of a part say so";
   EXPECT_EQ(run_command({"eval", "--checkpoint", dir / "whole/checkpoints/last.safetensors", "--data",
@@ -212,8 +212,8 @@ TEST(DataFolder, ReportsReplaceAndHideNothing) {
            {{.output = dir / "classes/cat/1.heic", .data = {dir / "classes"}}, "1.heic: is "},
            {{.annotations = list, .images = images + "s", .output = page},
             "imagess: no such folder of images"},
-           {{.output = page, .data = {dir / "classes"}}, "images of this type are not read"},
-           {{.output = page, .data = {dir / "nothing"}}, "no data set is found in the folder"}}) {
+           {{.output = page, .data = {dir / "classes"}}, "images of this type are not supported"},
+           {{.output = page, .data = {dir / "nothing"}}, "no data set found in the folder"}}) {
     EXPECT_NE(input_error([&] { run_data_report(arguments); }).find(error), std::string::npos)
         << input_error([&] { run_data_report(arguments); });
     EXPECT_TRUE(read_bytes(list) == listed && !fs::exists(page)) << error;

@@ -195,7 +195,7 @@ TEST(Optimizer, RatesFallFromLayerToLayer) {
     EXPECT_NE(message_of([&] {
                 Optimizer(params,
                           optimizer_of(fmt::format("group {{ regex: \"{}\" layer_decay: 0.5 }}", regex)));
-              }).find("has no parentheses that find the number of a layer in \"blocks.0.a\""),
+              }).find("has no (...) group that captures the number of a layer in \"blocks.0.a\""),
               std::string::npos)
         << regex;
 }

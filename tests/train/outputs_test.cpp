@@ -188,8 +188,7 @@ TEST_F(Outputs, PredictGoesOnAfterABadFile) {
     EXPECT_NE(r.err.find(part), std::string::npos) << r.err;
   EXPECT_NE(r.out.find("mixed_out: 4 pictures"), std::string::npos) << r.out;
   EXPECT_NE(r.out.find("mixed_out: 4 of 8 files could not be read"), std::string::npos) << r.out;
-  EXPECT_NE(r.out.find("mixed: left out: 1 sub-folder, 1 file that is not called an image"),
-            std::string::npos)
+  EXPECT_NE(r.out.find("mixed: left out: 1 sub-folder, 1 file not named like an image"), std::string::npos)
       << r.out;
   // The results are the same as without the bad ones.
   check({{kPredict + "good_out shapes/images", 0, "", "diff -r good_out mixed_out"},
@@ -216,10 +215,10 @@ TEST_F(Outputs, PredictLeavesTheFilesOfOthersAlone) {
       {kPredict + "pics pics/photo_2.png", 0, "",
        "cmp first.png pics/photo_2.png && [ -s pics/photo_2_2.png ]"},
       {"cp " + image_ + " a.png; mkdir used; echo mine >used/a.png; " + kPredict +
-           "used a.png | grep 'a.png already exists and stays' >/dev/null",
+           "used a.png | grep 'a.png already exists and is kept' >/dev/null",
        0, "", "[ $(cat used/a.png) = mine ] && [ -s used/a_2.png ]"},
       {"mkdir -p cropped/crops; echo mine >cropped/crops/a.png; " + kPredict +
-           "cropped --max 1 --crop a.png | grep 'crops/a.png already exists and stays' >/dev/null",
+           "cropped --max 1 --crop a.png | grep 'crops/a.png already exists and is kept' >/dev/null",
        0, "", "[ $(cat cropped/crops/a.png) = mine ] && [ -s cropped/crops/a_2.png ]"},
       {"mkdir linked; ln -s ../shapes/annotations.json linked/a.png; cp shapes/annotations.json kept; " +
            kPredict + "linked a.png",
@@ -309,7 +308,7 @@ TEST_F(Outputs, PredictSeesTiles) {
           "cmp tiled.json tiled/detections.json"},
          {kPredict + "fits --tile 64 " + image_ + " && " + kPredict + "plain " + image_, 0, "",
           "cmp fits/detections.json plain/detections.json"},
-         {tiles + " --sampling-points", 2, "--sampling-points: with --tile"},
+         {tiles + " --sampling-points", 2, "--sampling-points: cannot be drawn with --tile"},
          {tiles + " --tile-overlap 1", 2, "--tile-overlap"},
          {kPredict + "alone --tile-overlap 0.5 " + image_, 2, "--tile-overlap requires --tile",
           "! [ -e alone ]"}});
@@ -340,7 +339,7 @@ TEST_F(Outputs, PermissionsThatLackAreOneLine) {
           2, "mixed/shut: the folder cannot be read: " + denied, "[ -s p2/a.png ]"},
          {"$S eval --checkpoint hidden/x.safetensors" + kShapes, 2, denied},
          {kScore + "--json hidden/f.json", 2, denied},
-         {kScore + "--json fixed_folder/f.json", 2, "no permission to write in fixed_folder"},
+         {kScore + "--json fixed_folder/f.json", 2, "no permission to write to fixed_folder"},
          {"$S summary --config hidden/c.textproto", 2, denied},
          {"$S data shapes --images 1 --seed 1 --output hidden/s", 2, denied}});
   run_script("chmod 755 hidden fixed_folder mixed/shut");

@@ -196,7 +196,7 @@ TEST_F(RankTraining, AnMpirunThatStartsTooFewIsRefused) {
       "mkdir bin; printf '#!/bin/sh\\nshift 2; exec \"$@\"\\n' >bin/mpirun; chmod +x bin/mpirun; "
       "PATH=$PWD/bin:$PATH \"$S\" train --config ranks.textproto --processes 2 --output too_few");
   EXPECT_EQ(r.status, 2);
-  EXPECT_NE(r.err.find("--processes 2: mpirun has started a group of 1"), std::string::npos) << r.err;
+  EXPECT_NE(r.err.find("--processes 2: mpirun started a group of 1"), std::string::npos) << r.err;
 }
 
 // The script interrupts a run when a file shows that it has come far enough.
@@ -280,7 +280,7 @@ TEST_F(RankTraining, RefusesARankWithAnotherConfiguration) {
                 "T='train --config ranks.textproto --output unequal --quiet'\n"
                 "timeout -k 5 60 mpirun --oversubscribe -n 1 \"$S\" $T : -n 1 \"$S\" $T --set seed=5");
   EXPECT_EQ(r.status, 2) << r.err;
-  EXPECT_NE(r.err.find("error: rank 1 has another configuration than rank 0: seed: "), std::string::npos)
+  EXPECT_NE(r.err.find("error: rank 1 has a different configuration from rank 0: seed: "), std::string::npos)
       << r.err;
   EXPECT_FALSE(fs::exists(scratch() / "unequal/checkpoints"));
 }

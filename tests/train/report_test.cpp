@@ -124,11 +124,11 @@ TEST(Report, MetricsOfSeveralStartsAreRead) {
   const std::string text = page_of(m);
   EXPECT_NE(text.find("where the run was resumed"), std::string::npos);
   EXPECT_NE(text.find("AP by class"), std::string::npos);
-  EXPECT_EQ(text.find("the first by name"), std::string::npos);
+  EXPECT_EQ(text.find("classes by name"), std::string::npos);
   RunMetrics many = m;
   for (char c = 'b'; c < 'k'; ++c) many.eval[std::string("AP/") + c] = {{3, 0.5}};
   many.eval["AP/none"] = {{3, -1}};
-  EXPECT_NE(page_of(many).find("8 of 10 classes, the first by name"), std::string::npos);
+  EXPECT_NE(page_of(many).find("the first 8 of 10 classes by name"), std::string::npos);
 }
 
 constexpr const char* kReportConfig = R"(
@@ -288,7 +288,7 @@ train { max_steps: 2 log_every: 1 })");
             0);
   ASSERT_EQ(run_command({"report", run, "--json", dir / "f.json"}), 0);
   const std::string page = read_bytes(run + "/report.html");
-  for (const char* part : {"Accuracy", "Confusion matrix", "Worst images", "taken for"})
+  for (const char* part : {"Accuracy", "Confusion matrix", "Worst images", "predicted as"})
     EXPECT_NE(page.find(part), std::string::npos) << part;
   simdjson::dom::parser parser;
   simdjson::dom::element figures;
@@ -324,7 +324,7 @@ train { max_steps: 2 log_every: 1 })");
   }
   EXPECT_NE(input_error([&] {
               run_report({.run = run, .label_errors = {.folder = dir / "x", .form = "yolo"}});
-            }).find("--to: the run is of a classifier"),
+            }).find("--to: the run is a classifier's"),
             std::string::npos);
 
   // There are more classes than names, as other people's checkpoints may say.
@@ -334,7 +334,7 @@ train { max_steps: 2 log_every: 1 })");
                   {.config = config_text(wide), .class_names = {"cat", "dog", "emu"}});
   EXPECT_NE(input_error([&] {
               run_report({.run = run, .checkpoint = dir / "wide.safetensors"});
-            }).find("tells 5 classes apart, but 3 have names"),
+            }).find("has 5 classes, but 3 class names"),
             std::string::npos);
 }
 

@@ -127,7 +127,8 @@ TEST(RunLog, ResumeLeavesTheEventsOfOthers) {
   write_bytes(begin + "0.before", tfrecord(time + std::string("\x10\0", 2) + version) + step(2) + step(4));
   RunLog log(run, 3);
   ASSERT_EQ(log.notes().size(), 1u);
-  EXPECT_NE(log.notes()[0].find("1.theirs and 1 more event files: not of this program"), std::string::npos)
+  EXPECT_NE(log.notes()[0].find("1.theirs and 1 more event files: not written by this program"),
+            std::string::npos)
       << log.notes()[0];
   EXPECT_EQ(read_bytes(begin + "1.theirs"), foreign);
   EXPECT_EQ(read_bytes(begin + "notes.txt"), "my notes");

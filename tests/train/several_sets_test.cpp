@@ -71,7 +71,7 @@ TEST(SeveralSets, TrainResumeEvaluateAndReport) {
   const Outcome trained = run(to("whole"));
   ASSERT_EQ(trained.status, 0) << trained.err;
   expect_part(trained, "6 images, 3 classes");
-  expect_part(trained, "B: has no val images; those of the other data sets count");
+  expect_part(trained, "B: has no val images; those of the other data sets are used");
   expect_part(trained,
               "1 class has objects in the training set, but none here, and so no metrics: \"ant\" 2");
   ASSERT_EQ(run(to("parts"), {"--max-steps", "2"}).status, 0);
@@ -158,7 +158,7 @@ TEST(SeveralSets, OfAConfigurationPathByPath) {
        "--set", "data.class_map.ant=bug", "--set", "data.class_map.dog="});
   ASSERT_EQ(trained.status, 0) << trained.err;
   expect_part(trained, "6 images, 2 classes");
-  expect_part(trained, "boxes taken for others: \"ant\" 2 as \"bug\"");
+  expect_part(trained, "boxes mapped to other classes: \"ant\" 2 as \"bug\"");
   const CheckpointInfo info =
       read_checkpoint_info(SafetensorsReader(dir / "run/checkpoints/last.safetensors"));
   EXPECT_EQ(info.class_names, (std::vector<std::string>{"cat", "bug"}));
@@ -204,7 +204,7 @@ TEST(SeveralSets, OfClassifiers) {
   };
   const Outcome trained = with_data({"train", "--config", dir / "config.textproto", "--output", dir / "run"});
   ASSERT_EQ(trained.status, 0) << trained.err;
-  expect_part(trained, "4 images of 3 classes count");
+  expect_part(trained, "4 images of 3 classes are used");
   expect_part(trained, "has no images of 1 of the classes, the first is \"ant\"");
   const std::string last = dir / "run/checkpoints/last.safetensors";
   const Outcome judged = with_data({"eval", "--checkpoint", last, "--split", "train", "--classes", "ant"});

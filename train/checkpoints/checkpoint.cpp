@@ -48,7 +48,7 @@ class Metadata {
     const std::string* found = find(key);
     if (!found)
       fail_input(
-          "{}: not a checkpoint of saccade: no \"saccade.{}\" in its metadata; saccade convert makes one of others' weights",
+          "{}: not a checkpoint of saccade: no \"saccade.{}\" in its metadata; saccade convert makes one from other projects' weights",
           file_.path(), key);
     return *found;
   }
@@ -124,7 +124,7 @@ CheckpointInfo read_checkpoint_info(const SafetensorsReader& file) {
   for_each_number(info, [&](const char* key, auto& value) { m.read(key, value); });
   for (int64_t count : {info.step, info.epoch, info.batch, info.ema_updates})
     if (count < 0 || count > kMaxSteps)
-      fail_input("{}: damaged checkpoint: its step, epoch, batch or averages are counted as {}", file.path(),
+      fail_input("{}: damaged checkpoint: its step, epoch, batch or number of averages is {}", file.path(),
                  count);
   if (!std::isfinite(info.best_metric))
     fail_input("{}: damaged checkpoint: its best metric is {}", file.path(), info.best_metric);

@@ -66,8 +66,8 @@ Names names_of_model(const Config& config) {
 }  // namespace
 
 std::string NearestModel::text() const {
-  if (missing.empty()) return fmt::format("a model as that of --model {}", recipe);
-  return fmt::format("nearly a model as that of --model {}, but it lacks {} of {} tensors ({}){}", recipe,
+  if (missing.empty()) return fmt::format("a model like that of --model {}", recipe);
+  return fmt::format("nearly a model like that of --model {}, but it lacks {} of {} tensors ({}){}", recipe,
                      missing.size(), tensors, some_of(missing, 4),
                      others == 0 ? "" : fmt::format(" and has {} others", others));
 }

@@ -147,7 +147,7 @@ class Filling {
     for (const auto& [ours, place] : class_rows_)
       names += (names.empty() ? "" : ", ") + printable(class_names[static_cast<size_t>(ours)]);
     report_.notes.push_back(
-        fmt::format("their rows of classes that the file knows by name are taken: {} of {} ({})",
+        fmt::format("their rows for classes with the same name in the file are copied: {} of {} ({})",
                     class_rows_.size(), class_names.size(), shortened(names, 100)));
   }
 
@@ -167,8 +167,8 @@ class Filling {
         std::ranges::any_of(report_.loaded, [&](const std::string& name) { return is_class_head(name); });
     if (!ours && takes_heads && !options.class_names.empty())
       report_.notes.push_back(fmt::format(
-          "warning: the file does not name its classes, which are as many as the data set's ({}): their heads are taken as they are, "
-          "--reinit-heads initialises them anew",
+          "warning: the file does not name its classes, but has as many as the data set ({}): their heads are kept; --reinit-heads "
+          "initialises them anew",
           options.class_names.size()));
   }
   bool has_other_head() const {
@@ -297,7 +297,7 @@ class Filling {
     for (size_t i = 1; i < sources.size(); ++i)
       if (!equal_bytes(first, read_weight(file_, *sources[i])))
         fail_input(
-            "{}: tensors \"{}\" and \"{}\" differ, but are one in the model (see "
+            "{}: tensors \"{}\" and \"{}\" differ, but the model shares them (see "
             "model.deformable_detr.box_refine)",
             file_.path(), printable(sources[0]->name), printable(sources[i]->name));
   }
@@ -329,7 +329,7 @@ std::vector<std::string> InitReport::lines() const {
     out.emplace_back(
         "these are the weights of the optimizer, not their averages, which best.safetensors holds and eval uses");
   add("loaded", loaded);
-  add("in the file only, skipped", skipped);
+  add("only in the file, skipped", skipped);
   add("positions of another image size, resized", resized);
   add("queries beyond those of the model, left out", cut_queries);
   add("class heads of other classes, rows repeated or cut", repeated);
@@ -337,7 +337,7 @@ std::vector<std::string> InitReport::lines() const {
   add("not in the file, initialised", missing);
   if (!other_classes.empty())
     out.push_back(fmt::format(
-        "warning: the class heads are those of other classes ({}), --reinit-heads initialises them anew",
+        "warning: the class heads are those of other classes ({}); --reinit-heads initialises them anew",
         other_classes));
   out.insert(out.end(), notes.begin(), notes.end());
   return out;

@@ -33,7 +33,7 @@ int64_t check_classes(const LoadedModel& loaded, const std::string& checkpoint) 
   task_of(loaded.config).check_classes({loaded.class_names, loaded.category_ids}, checkpoint);
   const int64_t classes = loaded.config.model().num_classes();
   if (classes > 0 && classes < std::ssize(loaded.class_names))
-    fail_input("{}: its configuration: model.num_classes: {} for {} class names, expected at least as many",
+    fail_input("{}: its configuration: model.num_classes: {} for {} class names, expected at least that many",
                checkpoint, classes, loaded.class_names.size());
   return classes > 0 ? classes : std::ssize(loaded.class_names);
 }
@@ -67,7 +67,7 @@ void edit_for_inference(Config& config, const std::vector<std::string>& sets) {
     for (const ConfigChange& change : config_changes(before, resolve_config(config)))
       if (!change.of_inference)
         fail_input(
-            "--set {}: {} is what the checkpoint was trained with; expected a field that only inference depends on: {}",
+            "--set {}: {} is fixed by the checkpoint's training; expected a field that affects only inference: {}",
             shortened(set), change.field, inference_fields());
   }
   validate_config(config);
@@ -116,11 +116,11 @@ void with_model_of(const std::string& checkpoint, ImageSize size, const char* le
   try {
     run();
   } catch (const NotFinite& error) {
-    fail_input("{}: its weights are damaged, or those of a training that failed: {}", checkpoint,
+    fail_input("{}: its weights are damaged, or come from a training that failed: {}", checkpoint,
                error.what());
   } catch (const OutOfMemory& error) {
     throw OutOfMemory(
-        fmt::format("{}: images of {} x {} pixels: {}; smaller ones need less, or fewer at a time ({})",
+        fmt::format("{}: images of {} x {} pixels: {}; smaller ones, or fewer at a time, need less ({})",
                     checkpoint, size.height, size.width, error.what(), less));
   }
 }

@@ -92,7 +92,7 @@ bool RunFolder::holds_run() const {
 
 void RunFolder::refuse_run() const {
   if (holds_run())
-    fail_input("{}: holds a run already, expected a new folder, or --resume to continue it", path_);
+    fail_input("{}: already holds a run, expected a new folder, or --resume to continue it", path_);
   check_outputs();
 }
 
@@ -132,7 +132,7 @@ std::optional<ResumePoint> RunFolder::resume_point() {
   }
   if (!holds_run()) return std::nullopt;
   fail_input(
-      "{}: no checkpoint from which the run can continue ({}; {}); expected a whole one there, or another --output",
+      "{}: no checkpoint from which the run can continue ({}; {}); expected an intact one there, or another --output",
       path_, faults[0], faults[1]);
 }
 
@@ -201,7 +201,8 @@ void RunFolder::restore_best() const {
 
 RunLock::RunLock(const std::string& folder) : lock_(folder + "/.lock") {
   if (const std::string owner = lock_.take(); !owner.empty())
-    fail_input("{}: {} is training in this folder; expected its end, or another --output", folder, owner);
+    fail_input("{}: {} is training in this folder; wait until it ends, or use another --output", folder,
+               owner);
 }
 
 }  // namespace saccade

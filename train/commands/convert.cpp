@@ -89,7 +89,7 @@ void tell_files_beside(const std::string& input, const ModelJson& json) {
   const auto folder = std::filesystem::path(input).parent_path();
   if (!json.path.empty())
     print_line(
-        "{}: read for what the weights do not tell (heads, queries, activations, sampling, names of classes)",
+        "{}: read for what the weights do not show (heads, queries, activations, sampling, class names)",
         json.path);
   const std::string images = (folder / "preprocessor_config.json").string();
   if (std::error_code error; !json.path.empty() && std::filesystem::exists(images, error))
@@ -151,8 +151,9 @@ void write_checkpoint(const ConvertArguments& arguments, const WeightsFile& file
   for (const std::string& note : notes) print_line(note);
   config = resolve_config(config);
   std::shared_ptr<Module> model = build_model(config, config.model().num_classes());
-  InitReport report = fill_model(
-      file, weights, *model, {.other_head = "expected as many classes (--set model.num_classes, --config)"});
+  InitReport report =
+      fill_model(file, weights, *model,
+                 {.other_head = "expected the same number of classes (--set model.num_classes, --config)"});
   std::vector<std::string> unknown;
   std::copy_if(report.skipped.begin(), report.skipped.end(), std::back_inserter(unknown),
                [](const std::string& name) { return !of_mask_head(name); });
@@ -202,7 +203,7 @@ void write_plain(const ConvertArguments& arguments, const WeightsFile& file, con
   metadata.emplace("format", "pt");
   write_safetensors(arguments.output, tensors, metadata);
   print_line("{}: {} tensors with {} values, {}", arguments.output, tensors.size(), values,
-             ours ? "a checkpoint as before" : "no detector and no class head: for train --init-from");
+             ours ? "still a checkpoint" : "neither a detector nor a class head: for train --init-from");
 }
 
 }  // namespace
@@ -217,7 +218,7 @@ int run_convert(const ConvertArguments& given) {
   bool ours = file->metadata().contains("saccade.config");
   if (ours && (!arguments.config.empty() || !arguments.set.empty() || !arguments.annotations.empty()))
     fail_input(
-        "{}: is a checkpoint of saccade with a configuration of its own, expected no --config, --set or "
+        "{}: is a saccade checkpoint with its own configuration, expected no --config, --set or "
         "--annotations",
         arguments.input);
   OfficialWeights weights = official_weights(*file);

@@ -47,8 +47,8 @@ void list_recipes() {
       "Recipes (saccade describe NAME prints one, saccade train --model NAME --data FOLDER trains with it):\n");
   print_rows(rows);
   print_text(
-      "[weights: DATA]: published ones, which train --init-from DATA fetches; saccade describe NAME and saccade weights list "
-      "say what is known of them.\n");
+      "[weights: DATA]: published weights, which train --init-from DATA fetches; saccade describe NAME and saccade weights list "
+      "give details.\n");
 }
 
 // Prints the file, followed by comments on published weights for it.

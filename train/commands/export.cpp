@@ -175,7 +175,7 @@ void check_output_names(const ExportArguments& arguments) {
     if (is_old && !path->ends_with(ending))
       fail_input("{}: already exists, and its name does not end in {}; expected another name", *path, ending);
     if (path == &arguments.output && !own.empty() && own != ending)
-      fail_input("{}: what export writes is ONNX, expected a name that ends in {}", *path, ending);
+      fail_input("{}: export writes ONNX, expected a name that ends in {}", *path, ending);
     if (is_old) print_unmixed(arguments, fmt::format("{}: replaces an existing file", escaped(*path)));
   }
 }
@@ -204,7 +204,7 @@ int run_export(const ExportArguments& arguments) {
                                   .raw_outputs = arguments.raw_outputs},
                                  *model.module);
   if (arguments.raw_outputs && !arguments.postprocess)
-    fail_input("--raw-outputs: without --postprocess the outputs are the raw ones");
+    fail_input("--raw-outputs: has no meaning without --postprocess, as the outputs are then the raw ones");
   ExportedModel exported;
   // The model runs with 2 and 4 images if the file must accept any number.
   with_model_of(arguments.checkpoint, {options.height, options.width}, "--height, --width, --batch", [&] {

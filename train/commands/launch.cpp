@@ -84,7 +84,7 @@ struct Launch {
 struct Pipe {
   Pipe() {
     int ends[2];
-    if (::pipe2(ends, O_CLOEXEC) != 0) fail("no pipe: {}", std::strerror(errno));
+    if (::pipe2(ends, O_CLOEXEC) != 0) fail("cannot create a pipe: {}", std::strerror(errno));
     out = ends[0];
     in = ends[1];
   }
@@ -148,7 +148,7 @@ pid_t start(const Launch& launch, std::array<int, 2> output = {-1, -1}) {
   std::memcpy(&why, text.data(), std::min(text.size(), sizeof(why)));
   if (why == ENOENT)
     fail_input(
-        "--processes: {} starts them, but is not installed: install Open MPI (apt-get install openmpi-bin)",
+        "--processes: needs {}, which is not installed: install Open MPI (apt-get install openmpi-bin)",
         words[0]);
   fail("{} cannot be started: {}", words[0], std::strerror(why));
 }
@@ -341,7 +341,7 @@ void check_launched(int ranks) {
   const char* wanted = std::getenv(kProcesses);
   if (wanted != nullptr && *wanted && wanted != std::to_string(ranks))
     fail_input(
-        "--processes {}: mpirun has started a group of {}, expected the mpirun of Open MPI, not a wrapper of another",
+        "--processes {}: mpirun started a group of {}, expected Open MPI's mpirun, not that of another MPI",
         shortened(wanted), ranks);
 }
 

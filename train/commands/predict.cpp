@@ -155,7 +155,7 @@ void remove_earlier_crops(const std::string& output, const std::vector<PredictIn
   int64_t removed = 0;
   for (const PredictInput& input : pictures) removed += names.remove_rest(crop_stem(input));
   if (removed > 0)
-    print_line("{}/crops: {} of an earlier run removed", output, count_of(removed, "crop", "crops"));
+    print_line("{}/crops: removed {} of an earlier run", output, count_of(removed, "crop", "crops"));
 }
 
 }  // namespace

@@ -42,7 +42,7 @@ class FrameSource {
     thread_.join();
     std::string losses = reader_.losses();
     if (dropped_ > 0)
-      losses += fmt::format("{}{} frames arrived while others were processed and are left out",
+      losses += fmt::format("{}{} frames arrived while others were being processed and were left out",
                             losses.empty() ? "" : ", ", dropped_);
     return losses;
   }
@@ -224,7 +224,7 @@ void check_video_flags(const PredictArguments& arguments, const Predictor& predi
   if (arguments.wants_labels())
     fail_input("--to {}: {} is a video, expected pictures, or --to mot", arguments.to, video->name);
   if (wants_mot && !arguments.video.track)
-    fail_input("--to mot: its lines have the numbers of objects, expected --track too");
+    fail_input("--to mot: its lines need object numbers, expected --track as well");
   if (wants_mot && picture != inputs.end())
     fail_input("--to mot: {} is not a video, expected only videos", picture->name);
 }

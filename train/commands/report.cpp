@@ -80,7 +80,7 @@ std::optional<DataPaths> validation_paths(const ReportArguments& arguments, cons
       if (std::error_code error; !path.empty() && !fs::exists(path, error))
         fail_input(
             "{}: no such file or folder, though the run was evaluated on it; expected --data, or --annotations and --images, "
-            "that say where it is, or --curves-only",
+            "to say where it is now, or --curves-only",
             path);
     if (has_several_sets(model.config)) paths = known_by_names(*paths);
     paths->categories = categories_of(model);
@@ -90,7 +90,7 @@ std::optional<DataPaths> validation_paths(const ReportArguments& arguments, cons
   // pictures.
   if (paths->allow_outside && !arguments.allow_outside)
     print_line(
-        "data.allow_outside of the run does not count here: images outside of their folder need --allow-outside");
+        "data.allow_outside of the run does not count here: images outside their folder need --allow-outside");
   paths->allow_outside = arguments.allow_outside;
   return paths;
 }
@@ -120,7 +120,7 @@ std::string remark_on_other_images(const Config& run, const std::string& checkpo
     const std::string now = name_of_images(*open_dataset(*training, label_scheme(run)));
     if (now == trained) return "";
     return fmt::format(
-        "warning: {}: has other images than the run was trained on ({}; now {}): the metrics may be those of other images, too",
+        "warning: {}: its images are not those that the run was trained on ({}; now {}): the metrics may be of other images, too",
         training->name(), trained, now);
   } catch (const InputError&) {
     return "";

@@ -54,7 +54,7 @@ ComparedRun compared(const std::string& name) {
 
 void check_different(const std::vector<std::string>& runs) {
   if (runs.size() > kMaxRuns)
-    fail_input("saccade report: {} runs, expected at most {} in one page", runs.size(), kMaxRuns);
+    fail_input("saccade report: {} runs, expected at most {} on one page", runs.size(), kMaxRuns);
   std::error_code error;
   for (size_t i = 0; i < runs.size(); ++i)
     for (size_t k = 0; k < i; ++k)
@@ -114,7 +114,7 @@ int compare_runs(const ReportArguments& arguments) {
   const std::string flags = arguments.checkpoint.empty() ? evaluation_flags(arguments) : "--checkpoint";
   if (!flags.empty())
     fail_input(
-        "{}: several runs are compared by what they have logged, nothing is evaluated; expected one RUN",
+        "{}: several runs are compared by what they have logged, without an evaluation; expected one RUN",
         flags);
   check_different(names);
   const std::string output = arguments.output.empty() ? "comparison.html" : arguments.output;
@@ -138,11 +138,12 @@ int compare_runs(const ReportArguments& arguments) {
       kinds.push_back(kind);
   }
   const std::string different =
-      kinds.size() > 1 ? fmt::format(
-                             "The runs are of different tasks ({}): they share the loss, but not its scale, "
-                             "nor the metrics of evaluations.",
-                             fmt::join(kinds, ", "))
-                       : "";
+      kinds.size() > 1
+          ? fmt::format(
+                "The runs are of different tasks ({}): they share the loss, but neither its scale "
+                "nor the evaluation metrics.",
+                fmt::join(kinds, ", "))
+          : "";
   if (!different.empty()) print_line("note: {}", different);
   Page page(fmt::format("{} runs", runs.size()), html("{}.", fmt::format("{}", fmt::join(names, ", "))));
   if (!different.empty()) page.add(note(different));

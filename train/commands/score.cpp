@@ -53,12 +53,12 @@ DataPaths split_paths(const ScoreArguments& arguments, const LoadedModel& model,
   if (!split)
     fail_input("{}: has no {} images{}", fmt::join(arguments.data, " + "), arguments.split,
                arguments.checkpoint.empty() && arguments.split == "val"
-                   ? "; where training drew them, --checkpoint says how"
+                   ? "; if training drew its own, --checkpoint says which"
                    : "");
   DataPaths paths = *split;
   if (arguments.checkpoint.empty() && arguments.split == "train" && !splits.val)
     print_line(
-        "note: {}: has no validation images; where training drew them of these, --checkpoint leaves them out",
+        "note: {}: has no validation images; if training drew some of these, --checkpoint leaves them out",
         fmt::join(arguments.data, " + "));
   // COCO's lists have their own ids; in other formats the training set numbers the classes.
   if (arguments.checkpoint.empty() && paths.format != "coco" && splits.train && arguments.split != "train") {
@@ -73,7 +73,7 @@ DataPaths split_paths(const ScoreArguments& arguments, const LoadedModel& model,
 DataPaths scored_paths(const ScoreArguments& arguments, MetricOptions& metric_options) {
   if (arguments.data.empty() && arguments.annotations.empty())
     fail_input(
-        "--annotations: not given, expected the annotations that the detections are compared with, or --data");
+        "--annotations: not given, expected the annotations to compare the detections with, or --data");
   LoadedModel model;
   if (!arguments.checkpoint.empty()) model = classes_of(arguments.checkpoint);
   set_classes(model.config, arguments.set);
@@ -83,13 +83,13 @@ DataPaths scored_paths(const ScoreArguments& arguments, MetricOptions& metric_op
     paths = split_paths(arguments, model, choice);
   } else if (is_of_format(paths, "yolo") && paths.images.empty()) {
     fail_input(
-        "--images: not given, expected the folder of the images that were detected in, as {} may name those of several splits; or "
+        "--images: not given, expected the folder of the images of the detections, as {} may name those of several splits; or "
         "--data and --split",
         arguments.annotations);
   } else if (arguments.checkpoint.empty() && (is_of_format(paths, "csv") || is_of_format(paths, "voc"))) {
     print_line(
-        "note: {}: its classes are numbered by their own names; where detections do not name their category, --checkpoint or --data "
-        "gives the numbers of the training",
+        "note: {}: its classes are numbered from its own names; if the detections do not name their category, --checkpoint or "
+        "--data gives the numbers used in training",
         arguments.annotations);
   }
   if (!arguments.checkpoint.empty()) {
@@ -118,8 +118,8 @@ std::string note_on_missing(const std::string& name, const GroundTruth& truth,
   }
   if (labelled.empty() || 2 * seen.size() > labelled.size()) return "";
   return fmt::format(
-      "note: {}: has nothing for {} of the {} images with labels, which count as not found; a list of eval on "
-      "images that training drew is scored with --data and --checkpoint",
+      "note: {}: has no detections for {} of the {} images with labels, whose objects count as missed; if "
+      "eval wrote it for images that training drew, use --data and --checkpoint",
       name, labelled.size() - seen.size(), labelled.size());
 }
 

@@ -157,7 +157,7 @@ Config configuration(const TrainArguments& arguments, Device device, std::vector
     notes.push_back(std::move(note));
   if (device == Device::kCuda && config.precision() == config::f32)
     notes.emplace_back(
-        "note: precision: f32 computes products exactly, the slowest on a GPU: --set precision=tf32 is about twice as fast, bf16 three "
+        "note: precision: f32 computes exact products, the slowest on a GPU: --set precision=tf32 is about twice as fast, bf16 three "
         "to four times");
   return resolve_config(config);
 }
@@ -264,9 +264,9 @@ int train_as_one_rank(const TrainArguments& given) {
   if (arguments.reinit_heads && arguments.init_from.empty())
     fail_input("--reinit-heads needs --init-from: it leaves the class heads out of what is loaded");
   if (arguments.official_recipe && (arguments.init_from.empty() || arguments.model.empty()))
-    fail_input("--official-recipe needs --init-from and --model: other trainings follow their recipe anyway");
+    fail_input("--official-recipe needs --init-from and --model: other runs follow their recipe anyway");
   if (!arguments.key.empty() && arguments.init_from.empty())
-    fail_input("--key needs --init-from: it names what is taken of that file");
+    fail_input("--key needs --init-from: it names the entry to read from that file");
   TrainerOptions options;
   const DeviceChoice choice = choose_device(arguments.device, group.ranks());
   options.device = choice.device;
@@ -276,7 +276,7 @@ int train_as_one_rank(const TrainArguments& given) {
   if (!arguments.init_from.empty())
     arguments.init_from =
         weights_file("--init-from", given.init_from, arguments.model, arguments.quiet || !group.is_first());
-  notes.insert(notes.begin(), {choice.notice, given.output.empty() ? "the run is " + arguments.output : ""});
+  notes.insert(notes.begin(), {choice.notice, given.output.empty() ? "run folder: " + arguments.output : ""});
   if (!group.alone()) notes.insert(notes.begin(), group.ranks().to_string());
   options.output = arguments.output;
   options.resume = arguments.resume;
@@ -305,8 +305,8 @@ int run_train(const TrainArguments& arguments) {
       return train_as_one_rank(arguments);
     } catch (const Interrupted&) {
       const int status = 128 + interrupt_signal();
-      const std::string line =
-          fmt::format("stopped by {} before a step was done", signal_name(asked_signal(interrupt_signal())));
+      const std::string line = fmt::format("stopped by {} before any step was done",
+                                           signal_name(asked_signal(interrupt_signal())));
       if (process_group().is_first()) Progress().message(line);
       process_group().fail(line, status);
       if (!process_group().alone()) {

@@ -96,12 +96,12 @@ int run_weights_verify(const WeightsArguments& arguments) {
     if (state == State::kDamaged) damaged.push_back(weights->name());
     print_line("{}: {}", weights->name(),
                state == State::kDamaged   ? "damaged, " + cached.sum_fault(sum)
-               : state == State::kRight   ? "right, SHA-256 " + sum
+               : state == State::kRight   ? "correct, SHA-256 " + sum
                : state == State::kLearnt  ? "SHA-256 recorded now: " + sum
                : state == State::kUnknown ? "nothing to compare with, SHA-256 " + sum
-                                          : "gone meanwhile");
+                                          : "removed in the meantime");
   }
-  if (wanted.empty()) print_line("no weights are in {}", weights_folder());
+  if (wanted.empty()) print_line("there are no weights in {}", weights_folder());
   if (!damaged.empty())
     fail("weights: {} of {} are damaged ({}); saccade weights fetch downloads them again", damaged.size(),
          wanted.size(), fmt::join(damaged, ", "));

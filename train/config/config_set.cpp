@@ -27,7 +27,7 @@ std::vector<std::string> list_elements(std::string text) {
 std::string expected_for(const pb::FieldDescriptor* f) {
   using F = pb::FieldDescriptor;
   if (f->enum_type()) return "one of " + enum_names(f->enum_type());
-  if (f->cpp_type() == F::CPPTYPE_UINT64) return "a whole number that is not negative";
+  if (f->cpp_type() == F::CPPTYPE_UINT64) return "a non-negative whole number";
   if (f->cpp_type() == F::CPPTYPE_DOUBLE) return "a number";
   if (f->cpp_type() == F::CPPTYPE_BOOL) return "true or false";
   return is_number(f) ? "a whole number" : "a string";
@@ -52,7 +52,7 @@ void set_scalar(pb::Message& m, const pb::FieldDescriptor* f, const std::string&
   }
   // The parser would accept an element that is itself a list as several elements.
   if (value.empty() || value[0] == '[' || !parse_value(m, f, value).empty())
-    fail_input("{}: \"{}\" does not fit, expected {}", where, shortened(value), expected_for(f));
+    fail_input("{}: \"{}\" is not valid, expected {}", where, shortened(value), expected_for(f));
 }
 
 void set_field(pb::Message& m, const pb::FieldDescriptor* f, const std::string& value,
@@ -85,10 +85,9 @@ void note_lost(const Config& before, const Config& after, const std::string& pat
   for (const ConfigChange& change : config_changes(before, after))
     if (change.to == "none") lost.push_back(change.field);
   if (lost.empty()) return;
-  notes.push_back(fmt::format("note: --set {}: replaces all of it; {} that {} set before {} not: {}{}", path,
-                              lost.size() == 1 ? "a field" : fmt::format("{} fields", lost.size()),
-                              lost.size() == 1 ? "was" : "were", lost.size() == 1 ? "is" : "are", lost[0],
-                              lost.size() == 1 ? "" : ", ..."));
+  notes.push_back(fmt::format("note: --set {}: replaces the whole group; {} no longer set: {}{}", path,
+                              lost.size() == 1 ? "a field is" : fmt::format("{} fields are", lost.size()),
+                              lost[0], lost.size() == 1 ? "" : ", ..."));
 }
 
 // Sets the value of a keyed argument; its type follows from its form.
@@ -176,7 +175,7 @@ void apply_set(Config& config, const std::string& assignment, std::vector<std::s
       return;
     }
     if (f->cpp_type() != pb::FieldDescriptor::CPPTYPE_MESSAGE)
-      fail_input("--set {}: {} is {}, it has no fields of its own", path, done, expected_for(f));
+      fail_input("--set {}: {} is {}, so it has no fields of its own", path, done, expected_for(f));
     if (!f->is_repeated()) {
       m = m->GetReflection()->MutableMessage(m, f);
     } else if (f->message_type() == config::ClassMapping::descriptor()) {

@@ -57,9 +57,9 @@ void check_classes(const config::Data& data) {
     if (folder.empty() || data.folder().empty())
       fail_input("data.more_folders: {}", folder.empty()
                                               ? "a name is empty, expected a folder"
-                                              : "given, but data.folder, the first of them, is not");
+                                              : "given, but data.folder, the first folder, is not");
   if (data.more_val_size() > 0 && !data.has_val())
-    fail_input("data.more_val: given, but data.val, the first of them, is not");
+    fail_input("data.more_val: given, but data.val, the first set, is not");
 }
 
 void check_pair(const char* a_name, int a, const char* b_name, int b) {
@@ -73,8 +73,8 @@ void check_batches(const config::Data& data) {
   const bool changed = augment.batch_mixup() > 0 || augment.multi_scale_heights_size() > 0;
   if (changed && pads_batches(data))
     fail_input(
-        "data.augment.{}: changes batches without padding, expected data.augment.height and width, data.pad_multiple 1 and no "
-        "random scale without pad_as_image",
+        "data.augment.{}: needs batches without padding, expected data.augment.height and width, data.pad_multiple 1, and "
+        "pad_as_image with any random scale",
         augment.batch_mixup() > 0 ? "batch_mixup" : "multi_scale_heights");
   for (int32_t height : augment.multi_scale_heights()) {
     const double width = static_cast<double>(height) * static_cast<double>(augment.width()) /
@@ -130,15 +130,16 @@ void validate_config(const Config& given) {
     fail_input("data.augment.crop_area_min: {} without height and width, expected a size for the window",
                augment.crop_area_min());
   if (data.val_crop_pct() > 0 && data.val_height() == 0)
-    fail_input("data.val_crop_pct: {} without data.val_height and data.val_width, expected the centre's size",
-               data.val_crop_pct());
+    fail_input(
+        "data.val_crop_pct: {} without data.val_height and data.val_width, expected the size of the centre",
+        data.val_crop_pct());
   check_sizes(data);
   check_batches(data);
   task_of(config).check(config);
   const auto& drops = config.schedule().drop_epochs();
   for (int i = 1; i < drops.size(); ++i)
     if (!(drops[i] > drops[i - 1]))
-      fail_input("schedule.drop_epochs: {} follows {}, expected rising values", drops[i], drops[i - 1]);
+      fail_input("schedule.drop_epochs: {} follows {}, expected increasing values", drops[i], drops[i - 1]);
 }
 
 void validate_for_training(const Config& config) {

@@ -50,7 +50,7 @@ constexpr Family kFamilies[] = {
     {"deim", "deim_dfine_n or deim_dfine_s"},
     {"fasterrcnn", "faster_rcnn_r50"},
     {"maskrcnn", "mask_rcnn_r50"},
-    {"resnet", "faster_rcnn_r50, of which it is the backbone"},
+    {"resnet", "faster_rcnn_r50, whose backbone it is"},
 };
 
 }  // namespace

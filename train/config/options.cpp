@@ -173,7 +173,7 @@ DataSplits splits_of_folders(const Config& config, std::vector<std::string>* not
   const DataSplits splits = find_united(folders, place_options(config));
   const std::string named = fmt::format("{}", fmt::join(folders, " + "));
   if (!splits.train)
-    fail_input("{}: no training images are found in the folder{}", named,
+    fail_input("{}: no training images found in the folder{}", named,
                splits.notes.empty() ? "" : "; " + splits.notes[0]);
   if (notes == nullptr) return splits;
   for (const std::string& note : splits.notes) notes->push_back("note: " + note);
@@ -249,7 +249,8 @@ std::string resolve_precision(Config& config, Device device, const std::string& 
   if (!run.empty() && std::filesystem::exists(own, error)) {
     config.set_precision(load_config(own).precision());
     if (config.precision() != config::auto_)
-      return fmt::format("precision auto: {}, as the run began", config::Precision_Name(config.precision()));
+      return fmt::format("precision auto: {}, as when the run began",
+                         config::Precision_Name(config.precision()));
   }
   const bool gains = device != Device::kCpu || onednn::has_avx512_bf16();
   config.set_precision(gains ? config::bf16 : config::f32);

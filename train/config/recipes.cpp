@@ -57,14 +57,14 @@ std::vector<std::string> size_warnings(const Config& before, const Config& after
       std::ranges::equal(was.multi_scale_heights(), is.multi_scale_heights()))
     out.push_back(fmt::format(
         "warning: batches are {} to {} pixels high (data.augment.multi_scale_heights), whatever data.augment.height says; --set "
-        "data.augment.multi_scale_heights=[] leaves them at that",
+        "data.augment.multi_scale_heights=[] turns this off",
         *std::ranges::min_element(is.multi_scale_heights()),
         *std::ranges::max_element(is.multi_scale_heights())));
   const config::Data &old = before.data(), &data = after.data();
   if (data.val_height() > 0 && data.val_height() == old.val_height() && data.val_width() == old.val_width() &&
       (data.val_height() != is.height() || data.val_width() != is.width()))
     out.push_back(
-        fmt::format("warning: evaluation is at {} x {} pixels still (data.val_height, data.val_width)",
+        fmt::format("warning: evaluation is still at {} x {} pixels (data.val_height, data.val_width)",
                     data.val_height(), data.val_width()));
   return out;
 }
@@ -105,8 +105,8 @@ const char* reason_of(std::string_view field) {
   if (field == kRate) return " (in proportion to the batch)";
   if (field == "data.batch_size") return " (there are few images)";
   if (field == "train.accumulate") return " (batches per step, for the recipe's images per step)";
-  if (field == "model.num_classes") return " (as many as the data has)";
-  if (field == "data.workers") return " (the processors here)";
+  if (field == "model.num_classes") return " (the number of classes in the data)";
+  if (field == "data.workers") return " (the number of processors here)";
   if (field == "schedule.warmup_steps") return " (a tenth of the steps)";
   if (field.starts_with("model.backbone.frozen")) return " (without --init-from, the weights are random)";
   return "";
@@ -138,8 +138,8 @@ const Recipe& find_recipe(const std::string& name, const std::string& where) {
         "rf_detr_n, rf_detr_s, rf_detr_m or rf_detr_l",
         where, shortened(name));
   if (const std::string ours = ours_of_model(name); !ours.empty())
-    fail_input("{}: no recipe \"{}\"; near it is {} (saccade describe models lists all)", where,
-               shortened(name), ours);
+    fail_input("{}: no recipe \"{}\", try {} (saccade describe models lists all)", where, shortened(name),
+               ours);
   fail_input("{}: no recipe \"{}\", did you mean \"{}\"? (saccade describe models lists them)", where,
              shortened(name), nearest_name(name, names));
 }
@@ -206,12 +206,12 @@ std::vector<std::string> config_warnings(const Config& read, const Config& edite
   if (images_of_step(before) != images_of_step(after) &&
       before.optimizer().learning_rate() == after.optimizer().learning_rate())
     out.push_back(fmt::format(
-        "warning: {} a step, where the recipe has {}, with the same {} {}; in proportion it would be {:.3g}",
+        "warning: {} per step, where the recipe has {}, but the same {} {}; in proportion it would be {:.3g}",
         count_of(images_of_step(after), "image", "images"), images_of_step(before), kRate,
         after.optimizer().learning_rate(), rate_for(after, before)));
   if (!has_weights && is_frozen_resnet(after))
     out.emplace_back(
-        "warning: model.backbone keeps parts of random weights as they are (frozen_stages, frozen_batch_norm); expected "
+        "warning: model.backbone freezes some of its random weights (frozen_stages, frozen_batch_norm); expected "
         "--init-from, or frozen_stages 0 and frozen_batch_norm false");
   return out;
 }

@@ -75,7 +75,7 @@ class Task {
   virtual Classes classes_of_weights(Config& config, const std::vector<std::string>& /*labels*/,
                                      const std::string& /*annotations*/,
                                      std::vector<std::string>& /*notes*/) const {
-    fail_input("model.type: no weights of others are known for \"{}\"", config.model().type());
+    fail_input("model.type: no weights of other projects are known for \"{}\"", config.model().type());
   }
 
   // Builds the model and opens the data sets. Throws InputError for what the configuration or the data sets
@@ -91,7 +91,7 @@ class Task {
   // The same for images that come one at a time. Refers to the model. Throws InputError, also if the task has
   // none.
   virtual std::unique_ptr<Answerer> answerer(const LoadedModel& /*model*/) const {
-    fail_input("a model of this kind cannot answer for single images");
+    fail_input("a model of this kind cannot process single images");
   }
   // These two throw InputError for arguments that do not fit the task; a Predictor refers to both of its
   // arguments.

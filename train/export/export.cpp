@@ -84,7 +84,7 @@ void lower_ops(OnnxGraph& g, LoweredValues& values, const Trace& trace, const Mo
   for (const TracedOp& op : trace.ops) {
     if (!values.at(op.output).depends) continue;  // a constant
     if (!op_lowerings().contains(op.name))
-      fail("[export] op [{}] cannot be written as ONNX yet; a file of train/export/ops would say how",
+      fail("[export] op [{}] cannot be written as ONNX yet; it needs a lowering in train/export/ops",
            op.name);
     const OpLowering& spec = op_lowerings().find(op.name);
     auto name = modules.find(op.module);
@@ -178,7 +178,7 @@ ExportedModel export_model(Module& model, const ModelOutputs& outputs, const Exp
     bytes += static_cast<int64_t>(t.raw_data().size());
   if (bytes >= std::numeric_limits<int32_t>::max() - (1 << 24))
     fail_input(
-        "export: the file would hold {:.1f} GB, and the format's limit is 2 GiB; a smaller --height and --width "
+        "export: the file would hold {:.1f} GB, but the format's limit is 2 GiB; a smaller --height and --width "
         "make smaller tables",
         static_cast<double>(bytes) / 1e9);
   *proto.mutable_graph() = graph.take();

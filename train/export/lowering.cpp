@@ -29,7 +29,7 @@ Tensor LoweredValues::constant(int id) const {
     SACCADE_CHECK(
         t.dim(axis) == trace_.batch,
         "[export] a constant {} for {} images cannot be repeated for a batch of any size; export for "
-        "one of a fixed size",
+        "a fixed batch size",
         t.shape().to_string(), trace_.batch);
     t = t.slice(axis, 0, 1);
   }

@@ -55,7 +55,7 @@ class Tracer final : public OpObserver {
       depends |= trace_.values[static_cast<size_t>(v.value)].depends;
     }
     SACCADE_CHECK(just_made || !depends,
-                  "[export] a tensor {} is a part of what an op made of the images, but no op took that part",
+                  "[export] a tensor {} is part of an op's output, but no op took that part",
                   t.shape().to_string());
     return std::nullopt;
   }
@@ -172,8 +172,8 @@ void compare_attributes(const TracedOp& x, const TracedOp& y) {
   for (size_t i = 0; i < a.size(); ++i)
     SACCADE_CHECK(
         a[i].first == b[i].first && same_attribute(a[i].second, b[i].second),
-        "[export] the attribute \"{}\" of op [{}] depends on the images or on how many there are, and "
-        "would be written as a constant",
+        "[export] the attribute \"{}\" of op [{}] depends on the images or on their number, and would "
+        "be written as a constant",
         a[i].first, x.name);
 }
 
@@ -181,7 +181,7 @@ void compare_attributes(const TracedOp& x, const TracedOp& y) {
 void compare_value(TracedValue& a, const TracedValue& b, int64_t images, bool more, const TracedOp& reader) {
   SACCADE_CHECK(a.shape.rank() == b.shape.rank() && a.dtype == b.dtype && a.depends == b.depends &&
                     a.made_by_op == b.made_by_op,
-                "[export] what [{}] reads differs from image to image in kind", reader.name);
+                "[export] the kind of what [{}] reads differs from image to image", reader.name);
   if (!a.grows.empty()) return;  // known from an earlier op
   for (int axis = 0; axis < a.shape.rank(); ++axis) {
     const bool same = a.shape[axis] == b.shape[axis], twice = more && b.shape[axis] == 2 * a.shape[axis];

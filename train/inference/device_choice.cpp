@@ -25,7 +25,7 @@ void show_only(size_t number, const std::optional<std::string>& visible) {
     std::istringstream names(*visible);
     for (size_t i = 0; i <= number; ++i)
       if (!std::getline(names, chosen, ','))
-        fail_input("--device cuda:{}: CUDA_VISIBLE_DEVICES shows \"{}\" only", number, *visible);
+        fail_input("--device cuda:{}: CUDA_VISIBLE_DEVICES shows only \"{}\"", number, *visible);
   }
   setenv(kVisible, chosen.c_str(), 1);
 }
@@ -46,7 +46,7 @@ bool take_gpu(const std::optional<size_t>& number) {
   static std::optional<size_t> taken;
   const std::lock_guard lock(mutex);
   if (taken && number && *number != *taken)
-    fail_input("--device cuda:{}: this process uses cuda:{} already, expected the same GPU", *number, *taken);
+    fail_input("--device cuda:{}: this process already uses cuda:{}, expected the same GPU", *number, *taken);
   std::optional<std::string> visible;
   if (const char* text = std::getenv(kVisible)) visible = text;
   if (number && !taken) {
@@ -55,7 +55,7 @@ bool take_gpu(const std::optional<size_t>& number) {
       show_only(*number, visible);
     else if (*number > 0 || gpu_count() != 1)
       fail_input(
-          "--device cuda:{}: this process has used CUDA already (GPUs that it shows: {}); expected cuda, the first of them, or "
+          "--device cuda:{}: this process has already used CUDA (visible GPUs: {}); expected cuda, the first of them, or "
           "CUDA_VISIBLE_DEVICES={} before the first use",
           *number, gpu_count(), *number);
   }

@@ -95,7 +95,7 @@ std::string remark_on_unknown_classes(const GroundTruth& truth, const LoadedMode
     if (objects[c.id] > 0 && std::ranges::find(model.category_ids, c.id) == model.category_ids.end())
       unknown.push_back(fmt::format("\"{}\" {}", printable(c.name), objects[c.id]));
   if (unknown.empty()) return "";
-  return fmt::format("{} objects here, but the model lacks {}, whose metrics are 0: {}",
+  return fmt::format("{} objects here, but the model lacks {} (metrics of 0): {}",
                      count_of(std::ssize(unknown), "class has", "classes have"),
                      unknown.size() == 1 ? "it" : "them", some_of(unknown, 10));
 }

@@ -171,8 +171,8 @@ int64_t PictureNames::remove_rest(const std::string& stem, const std::string& ex
 
 std::string PictureNames::note() const {
   if (kept_ == 0) return "";
-  std::string others = kept_ == 1 ? "" : fmt::format(" (and {} more such files)", kept_ - 1);
-  return fmt::format("{}: {} already exists and stays, the picture is {}{}", output_, first_kept_,
+  std::string others = kept_ == 1 ? "" : fmt::format(" (and {} more files like this)", kept_ - 1);
+  return fmt::format("{}: {} already exists and is kept; the picture is {}{}", output_, first_kept_,
                      first_other_, others);
 }
 

@@ -70,8 +70,8 @@ void expand_folder(const std::string& folder, bool recursive, PredictInputs& inp
   std::vector<std::string> left_out;
   if (folders > 0) left_out.push_back(count_of(static_cast<int64_t>(folders), "sub-folder", "sub-folders"));
   if (others > 0)
-    left_out.push_back(count_of(static_cast<int64_t>(others), "file that is not called an image",
-                                "files that are not called images"));
+    left_out.push_back(count_of(static_cast<int64_t>(others), "file not named like an image",
+                                "files not named like images"));
   if (maps > 0)
     left_out.push_back(count_of(static_cast<int64_t>(maps), "label map next to its image",
                                 "label maps next to their images") +
@@ -114,8 +114,8 @@ PredictInputs collect_inputs(const std::vector<std::string>& arguments, bool rec
     if (path == "-") return inputs.images.push_back({kStandardInput, "", ""});
     if (is_address(path))
       return inputs.problems.push_back(fmt::format(
-          "{}: is an address, expected a file, a folder or a pattern; web addresses are not read: fetch it "
-          "first, or pipe a picture into `-`",
+          "{}: is a URL, expected a file, a folder or a pattern; download it first, or pipe an image into "
+          "`-`",
           path));
     if (lower_extension(path) == ".m3u8")
       return inputs.problems.push_back(

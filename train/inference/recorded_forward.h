@@ -105,7 +105,7 @@ class RecordedForward {
         allocator(images.device()).trim();  // its cached memory is not available to the recording
         if (is_last && !std::exchange(is_told_, true))
           print_note(
-              fmt::format("forward passes are not recorded, which costs the host time: {}", error.what()));
+              fmt::format("forward passes are not recorded, so the host needs more time: {}", error.what()));
       } catch (const Error&) {
         break;
       }

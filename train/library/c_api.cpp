@@ -218,7 +218,7 @@ saccade_status saccade_result_mask(const saccade_result* result, size_t image, s
     const std::vector<uint8_t> mask = result->images[image][index].mask.pixels();
     if (mask.size() != bytes)
       throw std::invalid_argument("bytes: " + std::to_string(bytes) + ", expected " +
-                                  std::to_string(mask.size()) + ", one a pixel of the image");
+                                  std::to_string(mask.size()) + ", one per pixel of the image");
     std::copy(mask.begin(), mask.end(), pixels);
   });
 }

@@ -30,7 +30,7 @@ Image image_of(const Pixels& pixels) {
   if (stride < row_bytes)
     fail_input("pixels: stride {}, expected at least the {} bytes of a row", stride, row_bytes);
   if (stride > INT64_MAX / pixels.height)
-    fail_input("pixels: stride {}: {} rows of it are more bytes than there can be", stride, pixels.height);
+    fail_input("pixels: stride {}, too large for {} rows", stride, pixels.height);
   for (int64_t y = 0; y < image.height; ++y) {
     const uint8_t* from = pixels.data + y * stride;
     uint8_t* to = image.row(y);
@@ -111,7 +111,7 @@ class Model::Impl {
 
   std::vector<int32_t> segment(Image image) const {
     if (!task_of(loaded_->config).needs(loaded_->config).label_maps)
-      fail_input("{}: predicts no classes of pixels, expected a segmentation model", checkpoint_);
+      fail_input("{}: predicts no pixel classes, expected a segmentation model", checkpoint_);
     const int64_t width = image.width;
     std::vector<int32_t> labels(static_cast<size_t>(image.height * width));
     std::vector<Image> images;

@@ -27,7 +27,7 @@ TrainerOptions trainer_options(const TrainingSetup& setup) {
   if (setup.resume && !setup.init_from.empty())
     fail_input("init_from starts a new run and resume continues one, expected only one of them");
   if (!setup.init_key.empty() && setup.init_from.empty())
-    fail_input("init_key names what is taken of init_from, which is not given");
+    fail_input("init_key names an entry of init_from, which is not given");
   options.output = setup.output;
   options.resume = setup.resume;
   options.init_from = setup.init_from;

@@ -151,7 +151,7 @@ std::vector<std::string> cut_event_files(const std::string& folder, int64_t step
   }
   if (!others.empty())
     notes.push_back(fmt::format(
-        "{}/{}{}: not of this program, and stays as it is", folder, *std::ranges::min_element(others),
+        "{}/{}{}: not written by this program, and stays as it is", folder, *std::ranges::min_element(others),
         others.size() == 1 ? "" : fmt::format(" and {} more event files", others.size() - 1)));
   return notes;
 }

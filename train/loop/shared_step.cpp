@@ -75,9 +75,10 @@ void TrainingRun::check_same_run() {
   const int64_t images = std::strtoll(info_.images.c_str(), nullptr, 10), batch = config_.data().batch_size();
   const int64_t rest = config_.data().drop_last() || images == 0 ? 0 : images % batch;
   if (batch < group_.size() || (rest > 0 && rest < group_.size()))
-    fail_input("data.batch_size: {} images a batch{} for {} ranks, expected at least one each", batch,
-               rest > 0 ? fmt::format(" and {} in the last of an epoch (data.drop_last: false)", rest) : "",
-               group_.size());
+    fail_input(
+        "data.batch_size: {} images per batch{} for {} ranks, expected at least one per rank", batch,
+        rest > 0 ? fmt::format(" and {} in the last batch of an epoch (data.drop_last: false)", rest) : "",
+        group_.size());
   const std::vector<std::string> own{program_checksum(), info_.config, info_.images,
                                      fmt::format("{} (to end after step {})", info_.step, stop_step_)};
   const std::vector<std::string> all =
@@ -87,13 +88,13 @@ void TrainingRun::check_same_run() {
     const std::vector<std::string> other = fields_of(all[static_cast<size_t>(r)]);
     if (other == first) continue;
     if (other.size() != first.size() || other[0] != first[0])
-      fail_input("rank {} runs another program than rank 0, expected the same file on all machines", r);
+      fail_input("rank {} runs a different program from rank 0, expected the same file on all machines", r);
     if (other[1] != first[1])
       fail_input(
-          "rank {} has another configuration than rank 0: {}", r,
+          "rank {} has a different configuration from rank 0: {}", r,
           config_changes(parse_config(first[1], "rank 0"), parse_config(other[1], "rank")).at(0).to_string());
     if (other[2] != first[2])
-      fail_input("rank {} has other training images ({}) than rank 0 ({})", r, other[2], first[2]);
+      fail_input("rank {} has different training images ({}) from rank 0 ({})", r, other[2], first[2]);
     fail_input(
         "rank {} continues after step {}, rank 0 after step {}: expected a run folder that all ranks share",
         r, other[3], first[3]);
@@ -113,7 +114,7 @@ void TrainingRun::check_same_weights() {
   const std::vector<std::string> all = group_.exchange(checksum_text(sum.value()));
   for (size_t r = 1; r < all.size(); ++r)
     if (all[r] != all[0])
-      fail_input("rank {} starts with other weights than rank 0, expected the same files", r);
+      fail_input("rank {} starts with different weights from rank 0, expected the same files", r);
 }
 
 // Shares the size of each batch and what its images count for: all ranks divide the losses by the same

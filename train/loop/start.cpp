@@ -30,7 +30,7 @@ std::optional<FileConventions> conventions_in(const WeightsFile& file, const std
         parse_config(file.metadata().at("saccade.config"), file.path() + ": its configuration"));
     if (!model_types().find(own.model().type()).reads(part)) return std::nullopt;
     return FileConventions{model_args(own).get_section(part).get_string("conventions"),
-                           "a checkpoint with these conventions"};
+                           "a checkpoint with other conventions"};
   }
   const OfficialWeights weights = official_weights(file);
   const std::string field = fmt::format("model.{}.conventions", part);
@@ -120,7 +120,7 @@ std::string TrainingRun::best_metric() const {
   const std::string& wanted = config_.train().best_metric();
   if (names.empty()) {
     if (!wanted.empty() || config_.train().patience() > 0)
-      fail_input("train.{}: nothing is evaluated, expected a data.val",
+      fail_input("train.{}: nothing is evaluated, expected data.val",
                  wanted.empty() ? "patience" : "best_metric");
     return "";
   }
@@ -138,9 +138,9 @@ void TrainingRun::describe() {
   const int64_t all = model_.parameter_count(), trained = model_.parameter_count(true);
   line += fmt::format("{} with {} parameters{}; ", config_.model().type(), all,
                       trained == all ? "" : fmt::format(", {} of them trained", trained));
-  line += fmt::format("{} of {} an epoch", count_of(plan_.batches_per_epoch, "batch", "batches"),
+  line += fmt::format("{} of {} per epoch", count_of(plan_.batches_per_epoch, "batch", "batches"),
                       config_.data().batch_size());
-  if (plan_.accumulate > 1) line += fmt::format(", {} a step", plan_.accumulate);
+  if (plan_.accumulate > 1) line += fmt::format(", {} per step", plan_.accumulate);
   if (plan_.total_steps < TrainingPlan::kNoLimit) line += "; " + count_of(plan_.total_steps, "step", "steps");
   line += fmt::format("; learning rate {:g} ({}, {})", config_.optimizer().learning_rate(),
                       config_.optimizer().type(), config_.schedule().type());
@@ -202,7 +202,7 @@ void TrainingRun::resume(const ResumePoint& from, const std::vector<ConfigChange
   log_.message(fmt::format("resuming {} after step {}", options_.output, info_.step));
   if (info_.step >= plan_.total_steps)
     log_.message(
-        fmt::format("all of its {} steps are done; train.epochs and train.max_steps say how many there are",
+        fmt::format("all of its {} steps are done; a larger train.epochs or train.max_steps continues it",
                     plan_.total_steps));
   for (const ConfigChange& c : new_changes(changes)) log_.message("changed " + c.to_string());
   folder_.restore_best();

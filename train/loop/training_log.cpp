@@ -104,7 +104,8 @@ TrainingPlan make_plan(const Config& c, int64_t batches_per_epoch) {
     fail_input("train: one of epochs, max_steps and max_minutes must be set, or the training never ends");
   if (plan.total_steps == TrainingPlan::kNoLimit &&
       schedules().find(c.schedule().type(), "schedule.type").needs_end)
-    fail_input("schedule.type: {} needs train.epochs or train.max_steps, for its end", c.schedule().type());
+    fail_input("schedule.type: {} needs train.epochs or train.max_steps to know its end",
+               c.schedule().type());
   return plan;
 }
 

@@ -50,7 +50,7 @@ Html confusion_table(const ConfusionMatrix& matrix, bool has_background) {
   }
   out += html("</tbody></table></div>\n");
   if (classes > kMaxClasses)
-    out += note(fmt::format("The {} classes with the most objects, of {}.", kMaxClasses, classes));
+    out += note(fmt::format("The {} classes with the most objects, out of {}.", kMaxClasses, classes));
 
   std::vector<std::tuple<int64_t, size_t, size_t>>
       confusions;  // counts are negative, so that the largest comes first

@@ -31,9 +31,9 @@ void add_outcomes(Page& page, const std::vector<ComparedRun>& runs) {
   std::vector<TableColumn> columns{{"Run", false},
                                    {"Model", false},
                                    {"Best", true, "the metric by which the best weights were chosen"},
-                                   {"Last", true, "the same at the last evaluation"}};
+                                   {"Last", true, "the same metric at the last evaluation"}};
   for (const std::string& metric : metric_names) columns.push_back({metric, true, "at the last evaluation"});
-  columns.insert(columns.end(), {{"Loss", true, "the last logged"},
+  columns.insert(columns.end(), {{"Loss", true, "the last logged value"},
                                  {"Steps"},
                                  {"Epochs"},
                                  {"Time"},
@@ -103,9 +103,9 @@ class ComparisonCharts {
     return true;
   }
   void show(Page& page) const {
-    page.add(charts_.empty() ? note("Nothing was logged yet.") : grid("charts", charts_));
+    page.add(charts_.empty() ? note("Nothing has been logged yet.") : grid("charts", charts_));
     if (over_epochs_)
-      page.add(note("Over epochs, because the steps of the runs have different numbers of images."));
+      page.add(note("Plotted over epochs, because the runs have different numbers of images per step."));
   }
 
  private:
@@ -169,7 +169,7 @@ void add_differences(Page& page, const std::vector<ComparedRun>& runs) {
       if (is_new) order.push_back(change.field);
       it->second[i] = change.to;
     }
-  if (order.empty()) return page.add(note("They are the same."));
+  if (order.empty()) return page.add(note("The configurations are the same."));
   std::vector<TableColumn> columns{{"Field", false}};
   for (const ComparedRun& run : runs) columns.push_back({run.name, false});
   std::vector<std::vector<Html>> rows;

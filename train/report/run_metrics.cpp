@@ -139,7 +139,7 @@ void add_run_section(Page& page, const RunMetrics& run, const std::vector<Metric
                      const std::string& main_metric) {
   page.section("Training");
   if (run.train.empty() && run.eval.empty()) {
-    page.add(note("Nothing was logged yet."));
+    page.add(note("Nothing has been logged yet."));
     return;
   }
   std::vector<Html> charts;
@@ -148,7 +148,7 @@ void add_run_section(Page& page, const RunMetrics& run, const std::vector<Metric
     chart.x_label = "step";
     chart.marks = run.resumed;
     if (series.size() > kMaxSeries) {
-      chart.subtitle += fmt::format("{}{} of {} {}, the first by name", chart.subtitle.empty() ? "" : ", ",
+      chart.subtitle += fmt::format("{}the first {} of {} {} by name", chart.subtitle.empty() ? "" : ", ",
                                     kMaxSeries, series.size(), things);
       series.resize(kMaxSeries);
     }

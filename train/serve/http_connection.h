@@ -135,19 +135,19 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
         failure == asio::error::eof)
       close();
     else if (failure == asio::error::operation_aborted && why_cancelled_ == State::kTimedOut)
-      answer_ourselves(error_answer(408, fmt::format("the request was not whole after {} s",
+      answer_ourselves(error_answer(408, fmt::format("the request was incomplete after {} s",
                                                      shared_.options.timeout.count() / 1000.0)));
     else if (failure == asio::error::operation_aborted && why_cancelled_ == State::kStopped)
-      answer_ourselves(busy_answer("the service is being stopped"));
+      answer_ourselves(busy_answer("the service is stopping"));
     else if (failure == http::error::body_limit)
       answer_ourselves(
           error_answer(413, fmt::format("the body has more than {} bytes", shared_.options.max_bytes)));
     else if (failure == http::error::header_limit)
-      answer_ourselves(error_answer(431, fmt::format("the head has more than {} bytes", kMaxHead)));
+      answer_ourselves(error_answer(431, fmt::format("the header has more than {} bytes", kMaxHead)));
     else if (failure == http::error::partial_message)
       answer_ourselves(error_answer(400, "the request is cut off"));
     else if (failure.category() == http::make_error_code(http::error::bad_method).category())
-      answer_ourselves(error_answer(400, fmt::format("this is no HTTP/1.1: {}", failure.message())));
+      answer_ourselves(error_answer(400, fmt::format("this is not HTTP/1.1: {}", failure.message())));
     else
       close();
     return true;
@@ -179,7 +179,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   std::optional<ServiceAnswer> refuse_framing() const {
     const auto& message = parser_->get();
     if (const size_t hosts = message.count(http::field::host); speaks_1_1_ ? hosts != 1 : hosts > 1)
-      return error_answer(400, fmt::format("the head has {} fields \"Host\", expected one", hosts));
+      return error_answer(400, fmt::format("the header has {} \"Host\" fields, expected one", hosts));
     const std::string coding = lower_case(field(http::field::transfer_encoding));
     if (message.count(http::field::transfer_encoding) == 0 || (coding == "chunked" && speaks_1_1_))
       return std::nullopt;

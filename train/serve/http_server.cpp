@@ -7,8 +7,7 @@ namespace saccade {
 
 class HttpServer::Impl {};
 HttpServer::HttpServer(const HttpServerOptions&, HttpHandler&) {
-  fail_input(
-      "saccade serve: this program was built without it, as Boost's headers (libboost-dev) were missing");
+  fail_input("saccade serve: this program was built without it, for lack of Boost's headers (libboost-dev)");
 }
 HttpServer::~HttpServer() = default;
 std::string HttpServer::address() const { return ""; }
@@ -37,7 +36,7 @@ asio::ip::address address_of(const std::string& host) {
   const asio::ip::address address = asio::ip::make_address(host, failure);
   if (failure)
     fail_input(
-        "--host: \"{}\" is no address, expected one of this machine as 127.0.0.1, 0.0.0.0 (all) or ::1",
+        "--host: \"{}\" is not an IP address, expected one of this machine: 127.0.0.1, 0.0.0.0 (all), ::1 ...",
         shortened(host));
   return address;
 }
@@ -53,7 +52,7 @@ class HttpServer::Impl {
     Failure failure;
     auto tried = [&](Failure result) {
       if (result)
-        fail_input("--port {}: nobody can listen on {}: {}", options.port, text_of(place), result.message());
+        fail_input("--port {}: cannot listen on {}: {}", options.port, text_of(place), result.message());
     };
     tried((acceptor_.open(place.protocol(), failure), failure));
     tried((acceptor_.set_option(tcp::acceptor::reuse_address(true), failure), failure));

@@ -36,7 +36,7 @@ std::string decoded(std::string_view text, bool plus_is_space) {
       const int high = i + 2 < text.size() ? hex_digit(text[i + 1]) : -1,
                 low = i + 2 < text.size() ? hex_digit(text[i + 2]) : -1;
       if (high < 0 || low < 0)
-        bad_request(fmt::format("the address: {}: % without two digits", printable(text)));
+        bad_request(fmt::format("the address: {}: % without two hexadecimal digits", printable(text)));
       out += static_cast<char>(high * 16 + low);
       i += 2;
     } else {
@@ -209,7 +209,8 @@ FormData parse_form(std::string_view body, std::string_view boundary) {
   bool has_file = false;
   // Text before the first boundary is ignored; the first boundary may be at the very beginning.
   size_t at = body.starts_with(std::string_view(mark).substr(2)) ? mark.size() - 2 : body.find(mark);
-  if (at == std::string_view::npos) bad_request("multipart/form-data: the boundary is nowhere in the body");
+  if (at == std::string_view::npos)
+    bad_request("multipart/form-data: the boundary does not appear in the body");
   if (!body.starts_with(std::string_view(mark).substr(2))) at += mark.size();
   for (;;) {
     std::string_view rest = body.substr(at);
@@ -228,7 +229,7 @@ FormData parse_form(std::string_view body, std::string_view boundary) {
       has_file = true;
       form.file = content;
     } else if (head.name == "file" || head.name == "image") {
-      bad_request(fmt::format("{}: is no file (with curl: -F {}=@photo.jpg)", *head.name, *head.name));
+      bad_request(fmt::format("{}: is not a file (with curl: -F {}=@photo.jpg)", *head.name, *head.name));
     } else {
       add_field(form.fields, *head.name, std::string(content));
     }
@@ -240,7 +241,7 @@ FormData parse_form(std::string_view body, std::string_view boundary) {
 
 void check_content(const ServiceRequest& head) {
   if (!head.content_encoding.empty() && lower_case(head.content_encoding) != "identity")
-    throw HttpError(415, fmt::format("Content-Encoding: {}, expected the image as it is",
+    throw HttpError(415, fmt::format("Content-Encoding: {}, expected an image without an encoding",
                                      printable(head.content_encoding)));
   const std::string type = media_type(head.content_type);
   if (type.empty() || type.starts_with("image/") || type == "application/octet-stream" ||

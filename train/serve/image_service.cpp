@@ -97,7 +97,7 @@ std::optional<ServiceAnswer> ImageService::refuse(const ServiceRequest& head) {
     const HttpTarget target = parse_target(head.target);
     const Route* route = std::ranges::find(kRoutes, target.path, &Route::path);
     if (route == std::end(kRoutes))
-      throw HttpError(404, fmt::format("{}: is not here, expected one of {}", target.path,
+      throw HttpError(404, fmt::format("{}: not found, expected one of {}", target.path,
                                        fmt::join(kRoutes | std::views::transform(&Route::path), ", ")));
     if (std::ranges::search(route->methods, head.method).empty()) {
       ServiceAnswer answer =
@@ -196,7 +196,7 @@ void ImageService::compute(std::chrono::milliseconds patience) {
   std::vector<JobPointer> jobs = queue_.take(options_.max_batch, patience);
   std::erase_if(jobs, [&](const JobPointer& job) {
     if (!*job->is_gone) return false;
-    finish(*job, error_answer(499, "the client is gone"));
+    finish(*job, error_answer(499, "the client has disconnected"));
     return true;
   });
   if (!jobs.empty()) run(jobs);

@@ -67,17 +67,17 @@ std::string ServeMetrics::text(size_t waiting, size_t places, size_t most) const
   std::string out = metric_head("saccade_requests_total", "counter", "Requests that were answered.");
   for (const auto& [status, count] : requests_)
     out += fmt::format("saccade_requests_total{{status=\"{}\"}} {}\n", status, count);
-  out += metric_head("saccade_images_total", "counter", "Images that the model has seen.");
+  out += metric_head("saccade_images_total", "counter", "Images that the model has processed.");
   out += fmt::format("saccade_images_total {}\n", images_);
-  out += gauge("saccade_queue_waiting", "Images that wait for the model.", waiting);
-  out += gauge("saccade_queue_places_taken", "Requests that are read whole and not answered.", places);
-  out += gauge("saccade_queue_places", "Requests that may be so at a time.", most);
-  out += metric_head("saccade_batch_size", "histogram", "Images that were computed together.");
+  out += gauge("saccade_queue_waiting", "Images waiting for the model.", waiting);
+  out += gauge("saccade_queue_places_taken", "Requests received completely and not yet answered.", places);
+  out += gauge("saccade_queue_places", "Limit of saccade_queue_places_taken.", most);
+  out += metric_head("saccade_batch_size", "histogram", "Images per batch.");
   out += batches_.text("saccade_batch_size");
-  out += metric_head("saccade_batch_seconds", "histogram", "Time of the model for a batch.");
+  out += metric_head("saccade_batch_seconds", "histogram", "Time the model takes for a batch.");
   out += computing_.text("saccade_batch_seconds");
   out += metric_head("saccade_answer_seconds", "histogram",
-                     "Time from the whole request to the answer about an image.");
+                     "Time from receiving the whole request to answering it.");
   out += answers_.text("saccade_answer_seconds");
   return out;
 }

@@ -104,7 +104,7 @@ class VideoReader::Decoder {
                                   info_.size.height));
     if (times_.steps_back() > 0)
       parts.push_back(fmt::format(
-          "time stamps go back at frame {}{}, as in joined recordings; times continue after the frame before",
+          "time stamps go back at frame {}{}, as in joined recordings; times continue from the frame before",
           times_.first_step_back(),
           times_.steps_back() > 1 ? fmt::format(" and at {} more", times_.steps_back() - 1) : ""));
     if (!end_problem_.empty()) parts.push_back("it ends early" + end_problem_);
@@ -137,7 +137,7 @@ class VideoReader::Decoder {
         fail_input("{}: {}", name_, error.what());
       }
       device = f.av_find_input_format("video4linux2");
-      if (!device) fail_input("{}: this FFmpeg reads no cameras (video4linux2)", name_);
+      if (!device) fail_input("{}: this FFmpeg cannot read cameras (video4linux2)", name_);
     } else {
       options.set("rtsp_transport", "tcp");  // lost datagrams would damage pictures
       options.set("format_whitelist", std::string(kContainers) + ",live_flv,rtsp,rtp,sdp");
@@ -168,10 +168,10 @@ class VideoReader::Decoder {
     check(f.avformat_find_stream_info(format_, nullptr));
     const AVCodec* codec = nullptr;
     const int index = f.av_find_best_stream(format_, AVMEDIA_TYPE_VIDEO, -1, -1, nullptr, 0);
-    if (index < 0) fail_input("{}: has no pictures that can be decoded, expected a video", name_);
+    if (index < 0) fail_input("{}: has no video stream that can be decoded, expected a video", name_);
     stream_ = format_->streams[index];
     if (stream_->disposition & AV_DISPOSITION_ATTACHED_PIC)
-      fail_input("{}: has a cover, but no moving pictures, expected a video", name_);
+      fail_input("{}: has a cover image, but no video stream, expected a video", name_);
     for (unsigned i = 0; i < format_->nb_streams; ++i)
       if (static_cast<int>(i) != index) format_->streams[i]->discard = AVDISCARD_ALL;
     info_.codec = f.avcodec_get_name(stream_->codecpar->codec_id);
@@ -304,7 +304,7 @@ class VideoReader::Decoder {
 
   std::string reason(int code) const {
     if (code == AVERROR_EXIT || code == AVERROR(ETIMEDOUT))
-      return fmt::format("nothing came for {} seconds", kSilence.count());
+      return fmt::format("nothing arrived for {} seconds", kSilence.count());
     return ffmpeg_error(code);
   }
 
@@ -315,7 +315,7 @@ class VideoReader::Decoder {
     if (source_ != VideoSource::kFile) fail_input("{}: cannot be opened: {}", name_, reason(code));
     if (code == AVERROR_INVALIDDATA || code == AVERROR(EINVAL))  // no container, or none of the accepted ones
       fail_input(
-          "{}: is no video that can be read, or its end is missing; expected MP4, MKV, WebM, AVI or the like",
+          "{}: is not a readable video, or its end is missing; expected MP4, MKV, WebM, AVI or the like",
           name_);
     fail_input("{}: cannot be read: {}", name_, ffmpeg_error(code));
   }

@@ -73,7 +73,7 @@ class VideoWriter::Encoder {
 
   void open(const VideoInfo& info, int threads) {
     const Ffmpeg& f = ffmpeg();
-    std::string problem = "no encoder for MP4 is part of this FFmpeg";
+    std::string problem = "this FFmpeg has no encoder for MP4";
     for (const auto& [encoder, codec] :
          {Choice{"libx264", "h264"}, Choice{"libopenh264", "h264"}, Choice{"mpeg4", "mpeg4"}}) {
       const AVCodec* found = f.avcodec_find_encoder_by_name(encoder);

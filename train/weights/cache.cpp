@@ -42,11 +42,11 @@ std::string weights_folder() {
   } else {
     const std::string home = variable(used = "HOME");
     if (home.empty())
-      fail_input("no folder for weights: HOME is not set, expected SACCADE_CACHE with the name of a folder");
+      fail_input("no folder for weights: HOME is not set, expected SACCADE_CACHE with the path of a folder");
     folder = fs::path(home) / ".cache" / "saccade";
   }
   if (!folder.is_absolute())
-    fail_input("{}: \"{}\", expected the absolute name of a folder", used, folder.string());
+    fail_input("{}: \"{}\", expected the absolute path of a folder", used, folder.string());
   return (folder / "weights").string();
 }
 
@@ -60,7 +60,7 @@ std::string CachedWeights::recorded_sum() const {
   if (!fs::exists(sum_path(), error)) return "";
   const std::string text = read_text(sum_path(), kTextFile), sum = text.substr(0, kSumDigits);
   if (sum.size() != kSumDigits || sum.find_first_not_of("0123456789abcdef") != std::string::npos)
-    fail_input("{}: holds no sum of SHA-256; remove it, and the next fetch writes it again", sum_path());
+    fail_input("{}: holds no SHA-256 checksum; remove it, and the next fetch writes it again", sum_path());
   return sum;
 }
 
@@ -76,7 +76,7 @@ std::string CachedWeights::sum_fault(const std::string& sum) const {
     return fmt::format("its SHA-256 is {}, expected {}{}", sum, weights_.sha256(),
                        weights_.sha256().size() < kSumDigits ? "..." : "");
   if (const std::string first = recorded_sum(); !first.empty() && first != sum)
-    return fmt::format("its SHA-256 is {}, at the first fetch it was {} ({})", sum, first, sum_path());
+    return fmt::format("its SHA-256 is {}, but was {} at the first fetch ({})", sum, first, sum_path());
   return "";
 }
 

@@ -69,21 +69,22 @@ class Download {
       : weights_(weights), cached_(cached), settings_(settings), quiet_(quiet) {
     part_.emplace(cached, weights.url());
     resumed_ = part_->size() > 0;
-    if (resumed_) say(fmt::format("{}: {} are here from before", weights.name(), megabytes(part_->size())));
+    if (resumed_) say(fmt::format("{}: {} already downloaded", weights.name(), megabytes(part_->size())));
   }
 
   void run() {
     fetch_whole();
     std::string sum = part_->sum(), fault = fault_of(sum);
     if (!fault.empty() && resumed_) {
-      say(fmt::format("{}: assembled from parts, {}; downloading all of it again", weights_.name(), fault));
+      say(fmt::format("{}: assembled from parts, but {}; downloading all of it again", weights_.name(),
+                      fault));
       start_anew();
       fetch_whole();
       sum = part_->sum();
       fault = fault_of(sum);
     }
     line_.finish();
-    if (!fault.empty()) refuse(fmt::format("came whole, but {}; it was removed", fault));
+    if (!fault.empty()) refuse(fmt::format("arrived complete, but {}; it was removed", fault));
     if (!weights_.has_sha256()) check_format();
     const bool known = weights_.has_sha256() || !cached_.recorded_sum().empty();
     cached_.record_sum(sum);
@@ -91,8 +92,8 @@ class Download {
     say(fmt::format("{}: {} in {}, SHA-256 {} {}", weights_.name(), megabytes(part_->size()), cached_.path(),
                     sum,
                     known                 ? "as expected"
-                    : stated_sum_.empty() ? "learnt at this first fetch"
-                                          : "as the server states it, learnt at this first fetch"));
+                    : stated_sum_.empty() ? "recorded at this first fetch"
+                                          : "as the server states it, recorded at this first fetch"));
   }
 
  private:
@@ -131,8 +132,8 @@ class Download {
         if (now >= before + kWorthWhile) tries = 1;
         if (tries >= settings_.tries || (!failure.may_pass() && now == 0)) {
           const std::string kept =
-              now > 0     ? fmt::format(", after {} tries; {} are kept, and the next fetch continues there",
-                                        tries, progress(now))
+              now > 0 ? fmt::format(", after {} tries; {} are kept, and the next fetch continues from there",
+                                    tries, progress(now))
               : tries > 1 ? fmt::format(", after {} tries", tries)
                           : "";
           give_up(one_line(failure.what()) + kept);
@@ -195,21 +196,21 @@ class Download {
     const bool goes_on = head.status == 206;
     const int64_t total = goes_on ? range.total : head.number("content-length");
     const std::string tag = head.header("etag");
-    if (goes_on && part_->size() == 0) give_up("sends a part of the file where all of it was asked for");
+    if (goes_on && part_->size() == 0) give_up("sends a part of the file, although all of it was requested");
     if (goes_on &&
         (range.begin != static_cast<int64_t>(part_->size()) ||
          (part_->total() >= 0 && total >= 0 && part_->total() != total) ||
          (tag.starts_with('"') && part_->validator().starts_with('"') && tag != part_->validator()))) {
       start_anew();
-      throw HttpFailure("the server continues with another file than it began with", true);
+      throw HttpFailure("the server continues with a different file", true);
     }
     if (!goes_on && is_web_page(head, bytes))
-      refuse("answers with a web page and not with the file (a login, or a proxy?)");
+      refuse("sends a web page instead of the file (a login or proxy page?)");
     if (total >= 0 && weights_.has_bytes() && static_cast<uint64_t>(total) != weights_.bytes())
-      refuse(fmt::format("has {} bytes there, expected {}", total, weights_.bytes()));
+      refuse(fmt::format("has {} bytes, expected {}", total, weights_.bytes()));
     if (!goes_on) {
       if (part_->size() > 0)
-        say(fmt::format("{}: has changed at the server, or it sends no parts: from the beginning",
+        say(fmt::format("{}: has changed on the server, or the server sends no parts; starting again",
                         weights_.name()));
       part_->restart(validator_of(head), total);
       resumed_ = false;
@@ -227,7 +228,7 @@ class Download {
     const uint64_t needed =
         static_cast<uint64_t>(part_->total()) - std::min<uint64_t>(part_->size(), part_->total());
     if (needed > space.available)
-      fail("{}: has {} free, and {} needs {}; SACCADE_CACHE names another folder", folder.string(),
+      fail("{}: has {} free, but {} needs {}; set SACCADE_CACHE to another folder", folder.string(),
            megabytes(space.available), weights_.name(), megabytes(needed));
   }
 
@@ -244,16 +245,16 @@ class Download {
     if (status == 416 && part_->size() > 0) {
       if (content_range(answer).total == static_cast<int64_t>(part_->size()) && part_->total() >= 0) return;
       start_anew();
-      throw HttpFailure("the server has no more of the file than is here", true);
+      throw HttpFailure("the server has no more of the file than is already here", true);
     }
     if (status == 408 || status == 429 || status >= 500) {
       constexpr int64_t kLongestWait = 60;
       wait_ = static_cast<double>(std::clamp<int64_t>(answer.number("retry-after"), 0, kLongestWait));
       throw HttpFailure(
-          fmt::format("the server {} ({})", status == 429 ? "asks for patience" : "fails", status), true);
+          fmt::format("the server {} ({})", status == 429 ? "asks to slow down" : "fails", status), true);
     }
     if (status == 404 || status == 410) give_up(fmt::format("the server has no such file ({})", status));
-    if (status == 401 || status == 403) give_up(fmt::format("the server refuses to give it ({})", status));
+    if (status == 401 || status == 403) give_up(fmt::format("the server refuses to send it ({})", status));
     give_up(fmt::format("the server answers with status {}", status));
   }
 
@@ -274,7 +275,7 @@ class Download {
     } catch (const InputError& error) {
       fault = error.what();
     }
-    if (!fault.empty()) refuse(fmt::format("is no file of weights ({})", one_line(fault)));
+    if (!fault.empty()) refuse(fmt::format("is not a weights file ({})", one_line(fault)));
   }
 
   const PublishedWeights& weights_;

@@ -28,7 +28,7 @@ void make_weights_folder(const std::string& path) {
   std::error_code error;
   fs::create_directories(path, error);
   if (error || !fs::is_directory(path))
-    fail_input("{}: cannot create the folder of weights: {}; SACCADE_CACHE names another", path,
+    fail_input("{}: cannot create the weights folder: {}; set SACCADE_CACHE to another one", path,
                error ? error.message() : "it is a file");
 }
 
@@ -77,20 +77,19 @@ const PublishedWeights& chosen_weights(const std::string& flag, const std::strin
   const bool is_data =
       std::ranges::any_of(published_weights(), [&](const PublishedWeights& w) { return w.data() == text; });
   if (is_data && model.empty())
-    fail_input("{}: \"{}\" needs --model for the choice of weights; or give a name of saccade weights list",
+    fail_input("{}: \"{}\" needs --model to choose the weights; or give a name from saccade weights list",
                flag, text);
   if (is_data)
     fail_input(
-        "{}: no published weights of {} on \"{}\" are known here, {} (saccade weights list)", flag, model,
-        text,
-        of_model.empty() ? "nor any others of it" : fmt::format("but on {}", fmt::join(of_model, ", ")));
+        "{}: no published weights of {} on \"{}\" are known, {} (saccade weights list)", flag, model, text,
+        of_model.empty() ? "nor any others of it" : fmt::format("only on {}", fmt::join(of_model, ", ")));
   std::vector<std::string> of_recipe;
   for (const PublishedWeights* w : weights_of_recipe(text)) of_recipe.push_back(w->name());
   if (!of_recipe.empty())
-    fail_input("{}: \"{}\" is a recipe, whose published weights are {}", flag, text,
+    fail_input("{}: \"{}\" is a recipe; its published weights are {}", flag, text,
                fmt::join(of_recipe, ", "));
   fail_input(
-      "{}: there is no file and there are no published weights \"{}\", did you mean \"{}\"? (saccade weights list)",
+      "{}: no file or published weights have the name \"{}\", did you mean \"{}\"? (saccade weights list)",
       flag, shortened(text), names.empty() ? "" : nearest_name(text, names));
 }
 
@@ -125,7 +124,7 @@ std::string fetch_weights(const PublishedWeights& weights, const FetchSettings& 
   FileLock lock(cached.lock_path());
   bool waited = false;
   for (std::string owner; !(owner = lock.take()).empty(); waited = true) {
-    if (!waited && !quiet) line.message(fmt::format("{}: {} fetches it; waiting", weights.name(), owner));
+    if (!waited && !quiet) line.message(fmt::format("{}: {} is fetching it; waiting", weights.name(), owner));
     check_interrupt();
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }
@@ -140,13 +139,13 @@ std::string fetch_weights(const PublishedWeights& weights, const FetchSettings& 
 std::string weights_file(const std::string& flag, const std::string& text, const std::string& model,
                          bool quiet) {
   if (std::string inside = weights_in(text); !inside.empty()) {
-    if (!quiet) Progress().message(fmt::format("{} {}: {} is taken", flag, text, inside));
+    if (!quiet) Progress().message(fmt::format("{} {}: using {}", flag, text, inside));
     return inside;
   }
   if (!is_like_a_name(text)) return text;
   std::error_code error;
   if (fs::exists(text, error) && !fs::is_directory(text, error)) {
-    if (!quiet) Progress().message(fmt::format("{} {}: the file of this name is taken", flag, text));
+    if (!quiet) Progress().message(fmt::format("{} {}: using the file of this name", flag, text));
     return text;
   }
   const bool is_known = std::ranges::any_of(

@@ -208,7 +208,7 @@ HttpAnswer http_get(const HttpRequest& asked, const HttpBody& body) {
   if (transfer.thrown) std::rethrow_exception(transfer.thrown);
   check_interrupt();
   if (transfer.stalled)
-    throw HttpFailure(fmt::format("nothing, or next to nothing, came for {:.0f} s", asked.timeout_seconds),
+    throw HttpFailure(fmt::format("nothing, or almost nothing, arrived for {:.0f} s", asked.timeout_seconds),
                       true);
   if (code != CURLE_OK && !transfer.stopped) {
     const std::string reason = request.reason[0] ? request.reason : curl().curl_easy_strerror(code);
@@ -223,7 +223,7 @@ HttpAnswer http_get(const HttpRequest& asked, const HttpBody& body) {
 bool can_fetch() { return false; }
 
 HttpAnswer http_get(const HttpRequest& asked, const HttpBody&) {
-  fail("{}: this program was built without libcurl4-openssl-dev and downloads nothing",
+  fail("{}: this program was built without libcurl4-openssl-dev and cannot download",
        without_passwords(asked.url));
 }
 #endif

@@ -26,7 +26,7 @@ PartFile::PartFile(const CachedWeights& cached, const std::string& url)
   struct stat info {};
   if (file_ < 0 || ::fstat(file_, &info) != 0)
     fail_input("{}: cannot write the file: {}", path, std::strerror(errno));
-  if (!S_ISREG(info.st_mode)) fail_input("{}: is no file, expected the part of one", path);
+  if (!S_ISREG(info.st_mode)) fail_input("{}: is not a file, expected part of a download", path);
   std::error_code error;
   if (info.st_size > 0 && std::filesystem::exists(cached.part_origin(), error)) {
     const std::vector<std::string> lines = split(read_text(cached.part_origin(), kTextFile), '\n');
@@ -50,7 +50,7 @@ PartFile::~PartFile() {
 
 void PartFile::stop(const char* what) const {
   fail(
-      "{}: cannot {} the file: {}; what has arrived is kept ({}), so that `saccade weights fetch` continues there",
+      "{}: cannot {} the file: {}; what has arrived is kept ({}), and `saccade weights fetch` continues from there",
       cached_.part(), what, std::strerror(errno), megabytes(size_));
 }
 

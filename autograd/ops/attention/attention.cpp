@@ -70,7 +70,7 @@ Var attention(const Var& query, const Var& key, const Var& value, const Tensor& 
   SACCADE_CHECK(value.rank() == 3 && value.dim(0) == N && value.dim(1) == S,
                 "[attention] value, got {}, expected [{}, {}, Ev]", value.shape(), N, S);
   SACCADE_CHECK(H > 0 && E % H == 0 && value.dim(2) % H == 0,
-                "[attention] {} heads, expected a divisor of the channels {} and {}", H, E, value.dim(2));
+                "[attention] {} heads, expected a divisor of both {} and {} channels", H, E, value.dim(2));
   SACCADE_CHECK(options.dropout >= 0 && options.dropout < 1, "[attention] dropout, got {}, expected [0, 1)",
                 options.dropout);
   SACCADE_CHECK(!key_padding_mask.defined() ||

@@ -55,10 +55,9 @@ Var neighbourhood_attention(const Var& qkv, const Var& table, const Tensor& mask
       qkv.rank() == 4 && heads > 0 && qkv.dim(3) % (3 * heads) == 0,
       "[neighbourhood_attention] qkv, got {} with {} heads, expected [N, H, W, 3C], C divisible by the heads",
       qkv.shape(), heads);
-  SACCADE_CHECK(
-      window > 0 && window % 2 == 1 && qkv.dim(1) >= window && qkv.dim(2) >= window,
-      "[neighbourhood_attention] a window of {} in a map of {} x {}, expected an odd one that fits in",
-      window, qkv.dim(1), qkv.dim(2));
+  SACCADE_CHECK(window > 0 && window % 2 == 1 && qkv.dim(1) >= window && qkv.dim(2) >= window,
+                "[neighbourhood_attention] a window of {} in a map of {} x {}, expected an odd one that fits",
+                window, qkv.dim(1), qkv.dim(2));
   SACCADE_CHECK(!table.defined() || table.shape() == (Shape{heads, side, side}),
                 "[neighbourhood_attention] table, got {}, expected [{}, {}, {}]", table.shape(), heads, side,
                 side);

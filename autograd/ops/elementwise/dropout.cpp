@@ -35,7 +35,7 @@ template <bool kPath>
 Var drop(const Var& x, double p, bool training) {
   constexpr const char* name = Dropout<kPath>::kName;
   SACCADE_CHECK(p >= 0 && p <= 1, "[{}] probability {}, expected 0 <= p <= 1", name, p);
-  SACCADE_CHECK(!kPath || x.rank() >= 1, "[{}] input without axes, expected at least one", name);
+  SACCADE_CHECK(!kPath || x.rank() >= 1, "[{}] input is a scalar, expected at least one axis", name);
   return !training || p == 0 ? x : run_op(Dropout<kPath>{p}, {x});
 }
 

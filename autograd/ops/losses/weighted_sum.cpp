@@ -55,7 +55,8 @@ Var weighted_sum(const Vars& vectors, const std::vector<WeightedTerm>& terms, Te
     SACCADE_CHECK(v.rank() == 1, "[weighted_sum] vectors, got shape {}, expected [K]", v.shape());
   for (const WeightedTerm& t : terms)
     SACCADE_CHECK(t.vector < vectors.size() && t.element >= 0 && t.element < vectors[t.vector].dim(0),
-                  "[weighted_sum] term of number {} of vector {}, which is not there", t.element, t.vector);
+                  "[weighted_sum] a term uses number {} of vector {}, which does not exist", t.element,
+                  t.vector);
   return run_op(WeightedSum{terms, &parts}, vectors);
 }
 

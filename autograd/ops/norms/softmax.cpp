@@ -13,7 +13,7 @@ struct Softmax {
   static constexpr auto macs = no_macs;
 
   Tensor forward(Context& ctx, const Tensors& in) const {
-    SACCADE_CHECK(in[0].rank() >= 1, "[{}] input without axes, expected at least one", kName);
+    SACCADE_CHECK(in[0].rank() >= 1, "[{}] input is a scalar, expected at least one axis", kName);
     Tensor x = in[0].contiguous(), y = x.empty_like();
     if constexpr (kLog) {
       kernels::log_softmax(x, y);

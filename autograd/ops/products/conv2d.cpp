@@ -222,8 +222,8 @@ Var conv_transpose2d(const Var& x, const Var& weight, const Var& bias, int64_t s
                 "[conv_transpose2d] got x {} and weight {}, expected [N, H, W, C] and [C, C_out, R, S]",
                 x.shape(), weight.shape());
   SACCADE_CHECK(stride >= 1 && weight.dim(2) == stride && weight.dim(3) == stride,
-                "[conv_transpose2d] stride {} with weight {}, expected windows of the stride", stride,
-                weight.shape());
+                "[conv_transpose2d] stride {} with weight {}, expected windows as large as the stride",
+                stride, weight.shape());
   const int64_t N = x.dim(0), H = x.dim(1), W = x.dim(2), in = weight.dim(0), out = weight.dim(1);
   SACCADE_CHECK(!bias.defined() || bias.shape() == Shape{out},
                 "[conv_transpose2d] bias, got shape {}, expected [{}]", bias.shape(), out);

@@ -83,7 +83,7 @@ Var avg_pool2d(const Var& x, int64_t window) {
 
 Var adaptive_avg_pool2d(const Var& x, int64_t height, int64_t width) {
   SACCADE_CHECK(x.rank() == 4 && x.dim(1) > 0 && x.dim(2) > 0,
-                "[adaptive_avg_pool2d] x, got {}, expected [N, H, W, C] with cells", x.shape());
+                "[adaptive_avg_pool2d] x, got {}, expected [N, H, W, C] with H, W > 0", x.shape());
   SACCADE_CHECK(height >= 1 && width >= 1,
                 "[adaptive_avg_pool2d] got a size of {} x {}, expected at least 1 x 1", height, width);
   return run_op(AvgPool2d<true>{height, width, 0}, {x});

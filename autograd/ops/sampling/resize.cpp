@@ -33,7 +33,7 @@ template <Resampling kHow>
 Var resize(const Var& x, int64_t height, int64_t width) {
   constexpr const char* op = Resize<kHow>::kName;
   SACCADE_CHECK(x.rank() == 4 && x.dim(1) > 0 && x.dim(2) > 0,
-                "[{}] x, got {}, expected [N, H, W, C] with cells", op, x.shape());
+                "[{}] x, got {}, expected [N, H, W, C] with H, W > 0", op, x.shape());
   SACCADE_CHECK(height >= 1 && width >= 1, "[{}] got a size of {} x {}, expected at least 1 x 1", op, height,
                 width);
   if (x.dim(1) == height && x.dim(2) == width) return x;

@@ -48,7 +48,7 @@ Var roi_align(const Vars& levels, const Tensor& rois, const Tensor& level_of_roi
   constexpr int64_t kMaxLevels = kernels::RoiAlignParams::kMaxLevels;
   SACCADE_CHECK(
       !levels.empty() && std::ssize(levels) <= kMaxLevels && levels.size() == options.strides.size(),
-      "[{}] {} levels and {} strides, expected as many of both and at most {}", op, levels.size(),
+      "[{}] {} levels and {} strides, expected the same number of both, 1 to {}", op, levels.size(),
       options.strides.size(), kMaxLevels);
   for (const Var& level : levels)
     SACCADE_CHECK(level.rank() == 4 && level.dim(0) == levels[0].dim(0) && level.dim(3) == levels[0].dim(3) &&

@@ -30,7 +30,8 @@ struct Reduce {
       if (!summed || keep_dims) out.push_back(kept[a]);
     }
     if constexpr (kMean) {
-      SACCADE_CHECK(from.numel() > 0 || kept.numel() == 0, "[mean] of no elements, got shape {}", from);
+      SACCADE_CHECK(from.numel() > 0 || kept.numel() == 0, "[mean] got shape {}, which has no elements",
+                    from);
       scale = from.numel() > 0 ? static_cast<double>(kept.numel()) / static_cast<double>(from.numel()) : 1;
     }
     return sum_to(in[0], kept, scale).reshape(out);

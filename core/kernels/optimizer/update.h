@@ -149,7 +149,7 @@ std::vector<UpdateItem<typename Update::Rates, kStates>> update_items(std::span<
   std::vector<UpdateItem<typename Update::Rates, kStates>> out;
   for (OptimizerItem& item : items) {
     const int64_t n = item.value.numel();
-    SACCADE_CHECK(item.state.size() == kStates, "[optimizer] {} state tensors beside {} of other parameters",
+    SACCADE_CHECK(item.state.size() == kStates, "[optimizer] {} state tensors, but {} for other parameters",
                   item.state.size(), kStates);
     for (const Tensor* t : {&item.value, &item.grad}) check_list("optimizer", *t, n);
     UpdateItem<typename Update::Rates, kStates> whole{item.value.data<float>(),

@@ -96,7 +96,7 @@ void check_room_for_code() {
       mmap(nullptr, kRoom, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (room == MAP_FAILED)
     throw OutOfMemory(
-        fmt::format("less than {} MB of addresses or of data are left (ulimit -v, -d)", kRoom >> 20));
+        fmt::format("less than {} MB of address space or data is left (ulimit -v, -d)", kRoom >> 20));
   munmap(room, kRoom);
 }
 

@@ -148,8 +148,8 @@ class ThreadTeam {
     }
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
     if (!problem.empty())
-      fail("only {} of {} threads can be started ({}); expected fewer to be asked for", members_.size() + 1,
-           size, problem);
+      fail("only {} of {} threads can be started ({}); use fewer threads", members_.size() + 1, size,
+           problem);
   }
 
   // Runs a job on `job.size` started threads. The caller takes the parts that no helper has begun.
@@ -170,7 +170,7 @@ class ThreadTeam {
   // Waits until all threads of the loop have arrived.
   void barrier() {
     if (job_.independent) {
-      std::fputs("error: a loop that was said to be independent waits for its other threads\n", stderr);
+      std::fputs("error: a loop that was declared independent waits for its other threads\n", stderr);
       std::abort();
     }
     const uint32_t round = round_.get();

@@ -110,7 +110,7 @@ class CudaAllocator final : public Allocator {
     std::lock_guard lock(mutex_);
     const auto block = blocks_.find(p);
     if (block == blocks_.end()) {
-      std::fprintf(stderr, "saccade: memory of the GPU that is not in use was freed\n");
+      std::fprintf(stderr, "saccade: GPU memory that is not in use was freed\n");
       std::abort();
     }
     if (block->second.guarded && !cuda::recording_under_way()) check_guard(p, bytes);
@@ -217,7 +217,7 @@ class CudaAllocator final : public Allocator {
       held += fmt::format("{}{} {:.1f}", use ? ", " : "", kMemoryUses[use], mebibytes(active_by_use_[use]));
     throw OutOfMemory(fmt::format(
         "[allocator] out of GPU memory: asked for {:.1f} MiB ({}); {:.1f} MiB in live tensors ({}; at most "
-        "{:.1f} so far), {:.1f} of {:.1f} MiB of the GPU are free",
+        "{:.1f} so far), {:.1f} of {:.1f} MiB free on the GPU",
         mebibytes(static_cast<int64_t>(bytes)), kMemoryUses[static_cast<size_t>(execution().memory_use)],
         mebibytes(stats_.active_bytes), held, mebibytes(stats_.peak_bytes),
         mebibytes(static_cast<int64_t>(free)), mebibytes(static_cast<int64_t>(total))));

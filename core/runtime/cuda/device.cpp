@@ -41,20 +41,21 @@ std::string find_problem() {
   const CurrentGpu ours(Device::kCuda);  // for the calls below and the handles of libraries
   cudaDeviceProp properties;
   if (cudaError_t status = cudaGetDeviceProperties(&properties, 0); status != cudaSuccess)
-    return fmt::format("the NVIDIA GPU cannot be asked for its properties ({})", cudaGetErrorString(status));
+    return fmt::format("the properties of the NVIDIA GPU cannot be read ({})", cudaGetErrorString(status));
   if (properties.major * 10 + properties.minor < kOldestArchitecture)
     return fmt::format("{} has compute capability {}.{}, this program needs {}.{} or newer", properties.name,
                        properties.major, properties.minor, kOldestArchitecture / 10,
                        kOldestArchitecture % 10);
   if (int pools = 0;
       cudaDeviceGetAttribute(&pools, cudaDevAttrMemoryPoolsSupported, 0) != cudaSuccess || pools == 0)
-    return fmt::format("{} has no memory pools here (cudaMallocAsync), which this program needs",
+    return fmt::format("{} does not support memory pools (cudaMallocAsync) here, which this program needs",
                        properties.name);
   if (cudaError_t status = cuda::find_kernel_code(); status == cudaErrorNoKernelImageForDevice)
-    return fmt::format("{} has compute capability {}.{}, this program has code for {} only", properties.name,
+    return fmt::format("{} has compute capability {}.{}, this program only has code for {}", properties.name,
                        properties.major, properties.minor, kArchitectures);
   else if (status != cudaSuccess)
-    return fmt::format("{} takes no code ({})", properties.name, cudaGetErrorString(status));
+    return fmt::format("{} cannot load this program's code ({})", properties.name,
+                       cudaGetErrorString(status));
   try {
     cuda::load_cublaslt();
     cuda::cudnn();

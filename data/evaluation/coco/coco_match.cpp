@@ -241,8 +241,8 @@ void note_full_images(const Matches& matches, const std::vector<int64_t>& images
   }
   if (first == nullptr) return;
   notes.push_back(fmt::format(
-      "{}: only the best {} detections of an image and class count, as in pycocotools, but {} times there are more objects, as "
-      "{} in image {}: --max-detections counts more",
+      "{}: only the best {} detections per image and class count, as in pycocotools, but there are more objects {} times, e.g. "
+      "{} in image {}; --max-detections raises the limit",
       source, most, full, first->truth_end - first->truth_begin, images[first->image]));
 }
 

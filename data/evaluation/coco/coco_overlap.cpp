@@ -59,7 +59,7 @@ LackingMasks check_mask_sizes(const GroundTruth& truth, const std::string& name,
         !a.segmentation || (!may_be_empty && !a.iscrowd && has_no_pixel(*a.segmentation, size));
     if (is_lacking && !a.iscrowd && ++lacking.objects == 1)
       lacking.first = fmt::format("{} has no mask", place_of_mask(truth, a, *image->second, name));
-    if (size == ImageSize{}) fail("its image has no width and height, expected them, as masks count");
+    if (size == ImageSize{}) fail("its image has no width and height, which masks need");
     try {
       if (a.segmentation)
         a.segmentation->check(size);
@@ -138,7 +138,7 @@ class MaskOverlap final : public Overlap {
 std::string need_masks(const GroundTruth& truth, const std::string& name) {
   const LackingMasks lacking = check_mask_sizes(truth, name, true);
   if (lacking.objects > 0)
-    fail_input("{}; expected one of every object, as masks count ({})", lacking.first, kMakeCrowds);
+    fail_input("{}; expected one for every object, as masks are evaluated ({})", lacking.first, kMakeCrowds);
   if (lacking.crowds == 0) return {};
   return crowds_without_masks(lacking.crowds);
 }
@@ -150,20 +150,21 @@ std::vector<std::string> notes_on_masks_to_learn(const GroundTruth& truth, const
     fail_input("{}, nor has any other object; expected masks, which the model learns", lacking.first);
   if (lacking.objects > 0)
     notes.push_back(fmt::format(
-        "note: {}{}; of objects without one the model learns only boxes and classes ({})", lacking.first,
-        lacking.objects == 1 ? ""
-                             : fmt::format(", nor {} of the {} others", lacking.objects - 1, lacking.all - 1),
+        "note: {}{}; from objects without one the model learns only boxes and classes ({})", lacking.first,
+        lacking.objects == 1
+            ? ""
+            : fmt::format(", nor have {} of the {} others", lacking.objects - 1, lacking.all - 1),
         kMakeCrowds));
   if (lacking.crowds > 0)
     notes.push_back(
-        fmt::format("note: {}: {}, left out as all crowds", name, crowds_without_masks(lacking.crowds)));
+        fmt::format("note: {}: {}, left out like all crowds", name, crowds_without_masks(lacking.crowds)));
   return notes;
 }
 
 void need_masks(std::span<const Detection> detections, const std::string& source) {
   for (size_t i = 0; i < detections.size(); ++i)
     if (detections[i].mask == nullptr)
-      fail_at(i, detections, source, "has no segmentation, expected one, as masks count");
+      fail_at(i, detections, source, "has no segmentation, expected one, as masks are evaluated");
 }
 
 std::unique_ptr<Overlap> make_overlap(IouType type, const GroundTruth& truth,

@@ -55,9 +55,8 @@ ImageFinding check_image(const ImageInfo& image, const std::string& path,
                                 shown.height, said.width, said.height);
     if (found.orientation > 4 && turned(shown, found.orientation) == said) {
       found.kind = "turned";
-      found.problem +=
-          fmt::format(": they are of the picture as it is stored, but its EXIF orientation {} rotates it",
-                      found.orientation);
+      found.problem += fmt::format(
+          ": that is the size as stored, but EXIF orientation {} rotates the picture", found.orientation);
     }
   } catch (const InputError& e) {
     found.kind = std::string(e.what()).substr(std::min(path.size(), std::string(e.what()).size()));
@@ -121,8 +120,8 @@ void check_boxes(const GroundTruth& file, const std::vector<ImageFinding>& found
     };
     const auto size = sizes.find(a.image_id);
     if (w <= 0 || h <= 0)
-      report_box(fmt::format("the box [{}, {}, {}, {}] has {} size", x, y, w, h,
-                             w < 0 || h < 0 ? "a negative" : "no"));
+      report_box(fmt::format("the box [{}, {}, {}, {}] has {}", x, y, w, h,
+                             w < 0 || h < 0 ? "a negative size" : "no area"));
     else if (size != sizes.end() && reaches_outside(a.bbox, size->second))
       report_box(fmt::format("the box [{}, {}, {}, {}] reaches outside the image of {} x {} pixels", x, y, w,
                              h, size->second.width, size->second.height));
@@ -174,13 +173,13 @@ std::vector<std::string> remarks_on_names(const std::vector<Category>& categorie
     const auto [it, is_new] = alike.try_emplace(plain_name(c.name), c.name);
     if (is_new || it->second == c.name || remarks.size() > 20) continue;
     remarks.push_back(fmt::format(
-        "the categories \"{}\" and \"{}\" differ only in capitals, blanks, _ or -, but are two classes",
+        "the categories \"{}\" and \"{}\" differ only in case, spaces, _ or -, but are two classes",
         it->second, c.name));
   }
   for (const auto& [name, ids] : names) {
     if (name.empty()) remarks.push_back(fmt::format("category {} has an empty name", ids[0]));
     if (ids.size() > 1)
-      remarks.push_back(fmt::format("{} categories have the name \"{}\", the ids {} and {} among them",
+      remarks.push_back(fmt::format("{} categories have the name \"{}\", among them ids {} and {}",
                                     ids.size(), name, ids[0], ids[1]));
     if (remarks.size() > 20) break;
   }
@@ -211,7 +210,7 @@ namespace {
 void add_remarks_on_repeats(const GroundTruth& file, std::vector<std::string>& remarks) {
   auto box = [](const Annotation& a) { return std::tuple(a.image_id, a.category_id, a.bbox); };
   if (int64_t n = count_repeats(file.annotations, box); n > 0)
-    remarks.push_back(count_of(n, "box is", "boxes are") + " the same as another of the image and category");
+    remarks.push_back(count_of(n, "box repeats", "boxes repeat") + " another of the same image and category");
 }
 
 // Returns "640 x 480", or the range.
@@ -269,7 +268,7 @@ void add_summary(const GroundTruth& file, std::vector<std::string>& summary) {
                                 count_of(std::ssize(file.annotations), "box", "boxes"), crowds,
                                 count_of(std::ssize(file.categories), "category", "categories")));
   if (masks > 0)
-    summary.push_back(fmt::format("masks: of {} of the {} boxes", masks, file.annotations.size()));
+    summary.push_back(fmt::format("masks: {} of the {} boxes have one", masks, file.annotations.size()));
   std::vector<ImageInfo> sized = file.images;
   std::erase_if(sized, [](const ImageInfo& i) { return i.width <= 0; });
   using Side = double (*)(const ImageInfo&);
@@ -377,10 +376,11 @@ void check_label_images(const GroundTruth& truth, const DataPaths& paths, int th
     if (pixels[c.id] == 0) missing.push_back(fmt::format("\"{}\"", c.name));
   }
   report.summary = truth.told;
-  report.summary.push_back(fmt::format("{} pixels, {} of them of no class", all, pixels[-1]));
+  report.summary.push_back(fmt::format("{} pixels, {} of them without a class", all, pixels[-1]));
   report.summary.push_back("pixels by class: " + frequencies(named));
   report.remarks = remarks_on_names(truth.categories);
-  if (all == pixels[-1]) report.remarks.emplace_back("no pixel has a class to learn from or to judge by");
+  if (all == pixels[-1])
+    report.remarks.emplace_back("no pixel has a class, so there is nothing to learn or to evaluate");
   if (!missing.empty())
     report.remarks.push_back(fmt::format("{} of {} classes have no pixel: {}; each is a class of the model",
                                          missing.size(), truth.categories.size(), some_of(missing, 5)));

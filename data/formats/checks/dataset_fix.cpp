@@ -31,15 +31,14 @@ void tell(const Changes& c, std::vector<std::string>& told) {
     if (count > 0) told.push_back(count_of(count, one, many) + what);
   };
   add(c.unclear_images, "image is", "images are",
-      fmt::format(" left out, as {}, so that their boxes are ambiguous", c.unclear));
+      fmt::format(" left out: {}, so their boxes are ambiguous", c.unclear));
   add(c.bad_images, "image with a problem is", "images with a problem are", " left out");
-  add(c.joined_images, "image whose file another image has becomes",
-      "images whose file another image has become", " one with it");
+  add(c.joined_images, "image is", "images are", " merged into another with the same file");
   add(c.boxes_of_images, "box of these images is", "boxes of these images are", " left out");
   add(c.unknown, "box of an unknown image or category is", "boxes of unknown images or categories are",
       " left out");
-  add(c.without_size, "box is", "boxes are",
-      " left out, without a size inside of the image; their objects are background in " +
+  add(c.without_size, "box without area inside its image is", "boxes without area inside their image are",
+      " left out; their objects become background in " +
           count_of(std::ssize(c.with_fewer_objects), "image", "images"));
   add(c.doubles, "box appears twice and is kept", "boxes appear twice and are kept", " once");
   add(c.renumbered, "box whose id is used twice gets", "boxes whose id is used twice get", " a new id");
@@ -92,7 +91,7 @@ class Fixer {
         left_.categories.push_back(c);
       } else if (it->second != c.name) {
         told.push_back(
-            fmt::format("the category id {} belongs to \"{}\" and to \"{}\", so that its boxes are ambiguous",
+            fmt::format("the category id {} belongs to \"{}\" and to \"{}\", so its boxes are ambiguous",
                         c.id, it->second, c.name));
         return false;
       }
@@ -219,7 +218,7 @@ void check_file_names(const GroundTruth& truth, const std::string& name, const P
   const auto images = truth.images_by_id();
   for (const ImageInfo& image : truth.images)
     if (const auto it = repeats.find(image.id); it != repeats.end())
-      report(fmt::format("{}: its file \"{}\" is that of {}, too", truth.where(image, name), image.file_name,
+      report(fmt::format("{}: has the same file \"{}\" as {}", truth.where(image, name), image.file_name,
                          truth.name_of(*images.at(it->second))));
 }
 
@@ -239,7 +238,7 @@ std::string leave_out_empty_boxes(GroundTruth& truth) {
     return is_left;
   });
   if (left == 0) return "";
-  return fmt::format("{} of {} boxes have no area inside of their image and are left out, first {}", left,
+  return fmt::format("{} of {} boxes have no area inside their image and are left out, first {}", left,
                      truth.annotations.size() + left, first);
 }
 

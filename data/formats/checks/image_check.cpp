@@ -16,7 +16,7 @@ namespace saccade {
 
 std::string note_on_several_pictures(int64_t files, const std::string& first) {
   return fmt::format(
-      "{} more than one picture (frames of a GIF, pages of a TIFF), of which the first is taken, first {}",
+      "{} more than one picture (frames of a GIF, pages of a TIFF), of which only the first is read; e.g. {}",
       files == 1 ? "1 file holds" : fmt::format("{} files hold", files), first);
 }
 
@@ -81,8 +81,8 @@ ImageCheck check_image_files(const Dataset& images, const DataPaths& paths, doub
   auto is_turned = [](const Problem& p) { return p.is_turned; };
   if (const auto count_turned = std::ranges::count_if(found, is_turned); count_turned > 0)
     notes.push_back(fmt::format(
-        "warning: {}: {} image{} rotated by an EXIF orientation, but listed with the size of the picture as it "
-        "is stored; are the boxes, too? First {}; saccade data check names all",
+        "warning: {}: {} image{} rotated by an EXIF orientation, but listed with the size as stored; do the "
+        "boxes refer to that, too? First {}; saccade data check names all",
         images.name(), count_turned, count_turned == 1 ? " is" : "s are",
         images.image_path(std::ranges::find_if(found, is_turned) - found.begin())));
   auto has_other_size = [](const Problem& p) { return p.size.width > 0; };
@@ -91,7 +91,7 @@ ImageCheck check_image_files(const Dataset& images, const DataPaths& paths, doub
     const int64_t i = first - found.begin();
     const ImageSize said = images.size_of(i);
     notes.push_back(fmt::format(
-        "warning: {}: {} of the {} images {} another size than it says; are the boxes of that one? First {}, which has {} x {} "
+        "warning: {}: {} of the {} images {} another size than listed; do the boxes fit the listed one? First {}, which has {} x {} "
         "pixels, not {} x {}; saccade data check names all",
         images.name(), others, count, others == 1 ? "has" : "have", images.image_path(i), first->size.width,
         first->size.height, said.width, said.height));
@@ -99,8 +99,8 @@ ImageCheck check_image_files(const Dataset& images, const DataPaths& paths, doub
   if (const auto unseen = std::ranges::count_if(found, [](const Problem& p) { return p.is_unseen; });
       unseen > 0)
     notes.push_back(fmt::format(
-        "note: {}: {} of the {} images were not looked into, as that takes more than {} seconds; saccade data check looks "
-        "into all",
+        "note: {}: {} of the {} images were not examined, as that takes more than {} seconds; saccade data check "
+        "examines all",
         images.name(), unseen, count, seconds));
   auto has_more = [](const Problem& p) { return p.has_more; };
   if (const auto several = std::ranges::count_if(found, has_more); several > 0)

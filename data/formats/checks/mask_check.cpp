@@ -56,7 +56,7 @@ class MaskCheck {
     }
     if (elsewhere_ > 0)
       truth_.notes.push_back(
-          fmt::format("{} (they share less than half of what they cover), the first of {}",
+          fmt::format("{} (IoU below 0.5), the first of {}",
                       count_of(elsewhere_, "mask does not fit its box", "masks do not fit their boxes"),
                       first_elsewhere_));
     if (empty_ > 0)
@@ -162,9 +162,9 @@ void for_each_without_mask(GroundTruth& truth, F f) {
 
 void check_all_have_masks(GroundTruth truth, const std::string& name, const ProblemReport& report) {
   for_each_without_mask(truth, [&](const Annotation& a, const ImageInfo* image) {
-    report(fmt::format("{}: has no mask{}",
+    report(fmt::format("{}: has {}",
                        image ? place_of_mask(truth, a, *image, name) : truth.where(a, name, true),
-                       a.segmentation ? " of any pixel" : ""));
+                       a.segmentation ? "a mask without pixels" : "no mask"));
   });
 }
 

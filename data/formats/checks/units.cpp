@@ -79,9 +79,9 @@ std::string BoxUnits::about_parts() const {
 
 std::string BoxUnits::other_form() const {
   if (in_pixels_.are_corners())
-    return "the boxes look like [x1, y1, x2, y2], expected [x, y, width, height]: most reach outside of their image";
+    return "the boxes look like [x1, y1, x2, y2], expected [x, y, width, height]: most reach outside their image";
   if (in_pixels_.fits(in_pixels_.centred_corners, in_pixels_.outside, 0.2))
-    return "the boxes look like [x1, y1, x2, y2], expected [centre x, centre y, width, height]: many reach outside of their image";
+    return "the boxes look like [x1, y1, x2, y2], expected [centre x, centre y, width, height]: many reach outside their image";
   if (in_pixels_.fits(in_pixels_.sizes, in_pixels_.negative, 0.3))
     return "the boxes look like [x, y, width, height], expected [x1, y1, x2, y2]: many have a negative size";
   return "";
@@ -140,7 +140,7 @@ std::vector<std::string> remarks_on_boxes(const GroundTruth& truth, SeenSizes se
                                   boxes, truth.name_of(*first_large), kWhy));
   if (2 * small >= boxes && small > 0)
     remarks.push_back(fmt::format(
-        "{} of {} areas are less than a hundredth of their box, the first of {}; are they parts of the image? {}",
+        "{} of {} areas are less than a hundredth of their box, the first of {}; are they fractions of the image? {}",
         small, boxes, truth.name_of(*first_small), kWhy));
   return remarks;
 }
@@ -164,13 +164,13 @@ std::vector<std::string> notes_on_boxes(const GroundTruth& truth, SeenSizes seen
     if (reaches_outside(a.bbox, size) && outside++ == 0) first = &a;
   });
   if (empty > 0)
-    notes.push_back(fmt::format(
-        "{} of {} boxes have no area inside of their image: training leaves them out, metrics count "
-        "them as objects; the first is {}",
-        empty, truth.annotations.size(), truth.name_of(*first_empty)));
+    notes.push_back(
+        fmt::format("{} of {} boxes have no area inside their image: training leaves them out, metrics count "
+                    "them as objects; the first is {}",
+                    empty, truth.annotations.size(), truth.name_of(*first_empty)));
   if (outside > 0)
     notes.push_back(
-        fmt::format("{} of {} boxes reach outside of their image, where training cuts them; the first is {}",
+        fmt::format("{} of {} boxes reach outside their image, where training cuts them; the first is {}",
                     outside, truth.annotations.size(), truth.name_of(*first)));
   return notes;
 }

@@ -211,13 +211,13 @@ class Search {
           others.size(), folder_, others[0]));
     if (!links_.empty())
       lines.push_back(
-          fmt::format("{} in {} {} out of it and {} not looked into for more labelled data, first {} (to {})",
+          fmt::format("{} in {} {} out of it and {} not searched for more labelled data, first {} (to {})",
                       count_of(std::ssize(links_), "link to a folder", "links to folders"), folder_,
                       links_.size() == 1 ? "leads" : "lead", links_.size() == 1 ? "is" : "are",
                       name_of(links_[0]), real_path(links_[0])));
     if (!is_whole_)
       lines.push_back(
-          fmt::format("{} holds too much to look for all labelled data besides the splits", folder_));
+          fmt::format("{} is too large to search completely for labelled data besides the splits", folder_));
     return lines;
   }
 
@@ -294,7 +294,7 @@ void note_unnamed_images(GroundTruth& truth, const DataPaths& paths,
                                                                : list_tree(paths.images, seconds);
     if (!listing.is_whole) {
       truth.notes.push_back(
-          fmt::format("{} holds too much to look for images that are not named here within {} seconds",
+          fmt::format("{} is too large to search within {} seconds for images that are not listed",
                       paths.images, seconds));
       return;
     }
@@ -320,7 +320,7 @@ void note_unnamed_images(GroundTruth& truth, const DataPaths& paths,
     }
     if (const auto count = std::ssize(images); count > 0)
       truth.notes.push_back(
-          fmt::format("{} in {} {} not named and {} left out, first {}", count_of(count, "image", "images"),
+          fmt::format("{} in {} {} not listed and {} left out, first {}", count_of(count, "image", "images"),
                       paths.images, count == 1 ? "is" : "are", count == 1 ? "is" : "are", images.front()));
   } catch (const InputError&) {  // an unreadable folder contains nothing to report
   }

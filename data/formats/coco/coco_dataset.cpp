@@ -32,8 +32,8 @@ void find_files_of_others(GroundTruth& truth, const std::string& folder) {
   }
   if (spelled > 0)
     truth.notes.push_back(fmt::format(
-        "{} with its accents in another form of Unicode (NFC or NFD) than the name of its file, which is taken",
-        count_of(spelled, "image is named", "images are each named")));
+        "{} listed in another Unicode form (NFC or NFD) than in the folder, whose spelling is used",
+        count_of(spelled, "image name is", "image names are")));
   if (of_windows > 0)
     truth.notes.push_back(fmt::format("{} named with \"\\\", as on Windows; it is read as \"/\"",
                                       count_of(of_windows, "image is", "images are")));
@@ -85,7 +85,7 @@ std::string named_folder(const std::string& file) {
 // Adds a note on a list that was moved from where it was written.
 void note_missing_folder(const DataPaths& paths, DataSplits& splits) {
   if (const std::string folder = written_folder(paths.annotations); !folder.empty() && !is_folder(folder))
-    splits.notes.push_back(fmt::format("{}: its folder of images {} is not there; they are looked for in {}",
+    splits.notes.push_back(fmt::format("{}: its folder of images {} does not exist; {} is used instead",
                                        paths.annotations, folder, paths.images));
 }
 
@@ -128,7 +128,7 @@ std::string list_of_instances(const std::string& folder, const std::string& name
     std::erase_if(lists, [&](const std::string& file) { return !has_images(file); });
   if (lists.size() > 1)
     fail_input(
-        "{}/annotations: {} and {} may both be the {} images, expected one; data.train and data.val say which, path by path",
+        "{}/annotations: {} and {} may both list the {} images, expected one; give the paths in data.train and data.val",
         folder, lists[0], lists[1], name);
   return lists.empty() ? "" : lists[0];
 }
@@ -210,7 +210,7 @@ bool holds_boxes(const std::string& file) {
 
 [[maybe_unused]] const bool coco_registered = data_formats().add(
     {.name = "coco",
-     .summary = "COCO instances: one json file",
+     .summary = "COCO instances: one JSON file",
      .recognises = nullptr,
      .read = read_coco_format,
      .layout = "annotations/*.json, _annotations.coco.json, or labels.json or result.json next to the images",

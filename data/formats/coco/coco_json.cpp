@@ -115,34 +115,34 @@ std::array<double, 4> box_of(const Segmentation& segmentation) {
 }
 
 constexpr JsonField<FileImage> kImageFields[] = {
-    {"id", "an integer or a text",
+    {"id", "an integer or a string",
      [](JsonFile& json, JsonValue v, FileImage& image) { return read_id(json, v, *image.ids, image.id); }},
-    {"file_name", "a file's name",
+    {"file_name", "a file name",
      [](JsonFile& json, JsonValue v, FileImage& image) {
        return json.read(v, image.file_name) && !image.file_name.empty();
      },
      false},
-    {"width", "a positive count of pixels", read_side<&ImageInfo::width>, false},
-    {"height", "a positive count of pixels", read_side<&ImageInfo::height>, false},
-    {"coco_url", "a text",
+    {"width", "an integer from 1 to 1048576", read_side<&ImageInfo::width>, false},
+    {"height", "an integer from 1 to 1048576", read_side<&ImageInfo::height>, false},
+    {"coco_url", "a string",
      [](JsonFile& json, JsonValue v, FileImage& image) {
        json.read(v, image.url);
        return true;
      },
      false}};
 constexpr JsonField<FileAnnotation> kAnnotationFields[] = {
-    {"id", "an integer or a text",
+    {"id", "an integer or a string",
      [](JsonFile& json, JsonValue v, FileAnnotation& a) {
        if (read_integer(json, v, a.id)) return a.has_id = true;
        std::string unused;
        return json.read(v, unused);
      },
      false},
-    {"image_id", "an integer or a text",
+    {"image_id", "an integer or a string",
      [](JsonFile& json, JsonValue v, FileAnnotation& a) {
        return read_id(json, v, *a.image_ids, a.image_id);
      }},
-    {"category_id", "an integer or a text",
+    {"category_id", "an integer or a string",
      [](JsonFile& json, JsonValue v, FileAnnotation& a) {
        return read_id(json, v, *a.category_ids, a.category_id);
      }},
@@ -152,7 +152,7 @@ constexpr JsonField<FileAnnotation> kAnnotationFields[] = {
     {"iscrowd", "0 or 1", read_iscrowd, false},
     {"segmentation", "", read_mask, false}};
 constexpr JsonField<FileCategory> kCategoryFields[] = {
-    {"id", "an integer or a text",
+    {"id", "an integer or a string",
      [](JsonFile& json, JsonValue v, FileCategory& c) { return read_id(json, v, *c.ids, c.id); }},
     {"name", "a string", read_member<&Category::name>}};
 
@@ -168,7 +168,7 @@ std::unordered_map<int64_t, int64_t> number_words(const std::vector<T>& items, c
     last = std::max(last, known(item).value_or(0));
   }
   if (last > std::numeric_limits<int64_t>::max() - std::ssize(items))
-    fail_input("{}: the id {} leaves no numbers for the ids that are words", path, last);
+    fail_input("{}: the id {} leaves no numbers to replace the ids that are strings", path, last);
   for (const T& item : items)
     if (WordIds::is_word(item.id) && !numbers.contains(item.id)) {
       const std::optional<int64_t> number = known(item);
@@ -223,10 +223,10 @@ class CocoFile {
     if (own > 0 && take_known_categories(truth_, paths_.categories))
       note("names {} of the {} categories; the others have no objects here", own, truth_.categories.size());
     if (boxes_around_masks_ > 0)
-      note("{} no bbox, but the box around the polygons or runs",
+      note("{} no bbox; the box around the polygons or runs is used",
            count_of(boxes_around_masks_, "annotation has", "annotations have"));
     if (boxes_of_zeros_ > 0)
-      note("{} a bbox of zeros, and gets the box around the polygons or runs",
+      note("{} a bbox of zeros; the box around the polygons or runs is used",
            count_of(boxes_of_zeros_, "annotation has", "annotations have"));
     return std::move(truth_);
   }
@@ -293,7 +293,7 @@ class CocoFile {
       if (std::ranges::any_of(a.bbox, [](double v) { return !(std::abs(v) <= kFar); }))
         return fmt::format("field \"bbox\" is missing, and its polygons reach beyond {} pixels", kFar);
       if (!(a.bbox[2] > 0 && a.bbox[3] > 0))
-        return "field \"bbox\" is missing, and there is no polygon or run that it could be around";
+        return "field \"bbox\" is missing, and there are no polygons or runs to compute it from";
       ++(is_of_zeros ? boxes_of_zeros_ : boxes_around_masks_);
     }
     if (!paths_.wants.masks) a.segmentation.reset();
@@ -312,7 +312,7 @@ class CocoFile {
     if (last > std::numeric_limits<int64_t>::max() - std::ssize(without_id_)) last = 0;
     for (const size_t place : without_id_) truth_.annotations[place].id = ++last;
     if (!without_id_.empty())
-      note("{} a word for an id, or none; numbers up to {} replace it",
+      note("{} a string as id, or none; numbers up to {} are used instead",
            count_of(std::ssize(without_id_), "annotation has", "annotations have"), last);
   }
 
@@ -326,8 +326,8 @@ class CocoFile {
     for (Category& c : truth_.categories)
       if (WordIds::is_word(c.id)) c.id = numbers.at(c.id);
     apply(&Annotation::category_id, "category_id", "categories", category_ids_, numbers, report);
-    note("{} words for ids: numbers replace them",
-         count_of(std::ssize(numbers), "category has", "categories have"));
+    note("{}; numbers are used instead",
+         count_of(std::ssize(numbers), "category id is a string", "category ids are strings"));
   }
   void number_images(const ProblemReport& report) {
     const auto numbers = number_words(truth_.images, paths_.annotations,
@@ -338,8 +338,8 @@ class CocoFile {
         image.id = numbers.at(image.id);
       }
     apply(&Annotation::image_id, "image_id", "images", image_ids_, numbers, report);
-    note("{} words for ids: numbers replace them, in the order of the list",
-         count_of(std::ssize(numbers), "image has", "images have"));
+    note("{}; numbers in the order of the list are used instead",
+         count_of(std::ssize(numbers), "image id is a string", "image ids are strings"));
   }
   void apply(int64_t Annotation::*id, const char* field, const char* list, const WordIds& words,
              const std::unordered_map<int64_t, int64_t>& numbers, const ProblemReport& report) {

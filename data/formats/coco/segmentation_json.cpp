@@ -28,7 +28,7 @@ constexpr JsonField<Runs> kRunFields[] = {
      [](JsonFile& json, JsonValue v, Runs& runs) {
        return read_integers(json, v, runs.size) && runs.size.size() == 2;
      }},
-    {"counts", "a list of integers, or their text", [](JsonFile& json, JsonValue v, Runs& runs) {
+    {"counts", "a list of integers or a compressed string", [](JsonFile& json, JsonValue v, Runs& runs) {
        runs.is_text = json.read(v, runs.text);
        return runs.is_text || read_integers(json, v, runs.counts);
      }}};
@@ -61,8 +61,9 @@ std::shared_ptr<const Segmentation> read_segmentation(JsonFile& json, JsonValue 
   Runs runs;
   const JsonOutcome outcome = read_record(json, value, kRunFields, runs);
   if (!outcome.problem.empty()) {
-    fault = "mask: " + (outcome.problem == kNoObject ? "must be a list of polygons or an object of runs"
-                                                     : outcome.problem);
+    fault = "mask: " + (outcome.problem == kNoObject
+                            ? "must be a list of polygons or an object with \"size\" and \"counts\""
+                            : outcome.problem);
     return nullptr;
   }
   try {

@@ -140,7 +140,8 @@ Columns find_columns(const std::vector<std::string>& header, const std::string& 
     for (size_t k = 0; k < kColumns; ++k) {
       if (std::find(kColumnNames[k].begin(), kColumnNames[k].end(), name) == kColumnNames[k].end()) continue;
       if (columns[k])
-        fail_input("{}: line 1: \"{}\" and \"{}\" say the same", path, header[*columns[k]], header[i]);
+        fail_input("{}: line 1: \"{}\" and \"{}\" name the same column", path, header[*columns[k]],
+                   header[i]);
       columns[k] = i;
     }
   }
@@ -167,7 +168,7 @@ std::vector<std::string> listed_classes(const std::string& annotations) {
     const double number = fields.size() == 2 ? finite_number(fields[1]).value_or(-1) : -1;
     if (!problem.empty() || number < 0 || number > 65535 ||
         !names.try_emplace(static_cast<int64_t>(number), fields[0]).second)
-      fail_input("{}: line {}: expected the name of a class and its number, each once", table, csv.line());
+      fail_input("{}: line {}: expected a class name and a unique number from 0 to 65535", table, csv.line());
   }
   std::vector<std::string> sorted;
   for (const auto& [number, name] : names) sorted.push_back(name);
@@ -197,7 +198,7 @@ class CsvReader {
       if (!problem.empty()) report_(fmt::format("{}: line {}: {}", paths_.annotations, csv.line(), problem));
     }
     if (plain)
-      truth_.notes.push_back("there is no header, so the columns are taken as path,x1,y1,x2,y2,class");
+      truth_.notes.push_back("there is no header, so the columns are read as path,x1,y1,x2,y2,class");
     number();
     return std::move(truth_);
   }

@@ -90,9 +90,9 @@ DataSplits find_cvat_in_file(const std::string& path) {
   if (splits.is_empty())
     splits.train = paths;
   else if (others > 0)
-    splits.notes.push_back(fmt::format(
-        "{}: {} in a subset that is called train, val or test, and {} left out, first \"{}\"", path,
-        count_of(others, "image is not", "images are not"), others == 1 ? "is" : "are", other));
+    splits.notes.push_back(
+        fmt::format("{}: {} in a subset called train, val or test, and {} left out, first \"{}\"", path,
+                    count_of(others, "image is not", "images are not"), others == 1 ? "is" : "are", other));
   return splits;
 }
 

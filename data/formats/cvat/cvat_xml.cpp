@@ -47,7 +47,7 @@ std::vector<double> numbers_of(std::string_view text) {
 // Converts a count or a position in pixels. Throws InputError for fractions and for values that no image has.
 int64_t whole_pixels(double value) {
   if (!(std::abs(value) <= 1e9) || value != std::floor(value))
-    fail_input("mask: {} where a number of whole pixels is expected", value);
+    fail_input("mask: {}, expected a whole number of pixels up to 1e9", value);
   return static_cast<int64_t>(value);
 }
 
@@ -59,7 +59,7 @@ Mask mask_in(const std::array<double, 4>& window, const std::vector<double>& rle
   const int64_t left = whole_pixels(window[0]), top = whole_pixels(window[1]);
   const ImageSize size{whole_pixels(window[3]), whole_pixels(window[2])};
   if (size.height > image.height || size.width > image.width)
-    fail_input("mask: its {} x {} pixels are more than the {} x {} of its image", size.width, size.height,
+    fail_input("mask: {} x {} pixels do not fit in its image of {} x {}", size.width, size.height,
                image.width, image.height);
   // A Mask goes along columns, so these are the runs of the transposed picture.
   const Mask turned = Mask::from_counts({size.width, size.height}, counts);

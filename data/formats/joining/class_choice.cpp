@@ -91,7 +91,7 @@ void choose_classes(GroundTruth& truth, const ClassChoice& choice) {
   if (left > 0 && choice.empties_stay)
     lines.push_back(fmt::format("{} no object of these classes and {} without objects",
                                 count_of(left, "image has", "images have"),
-                                left == 1 ? "stays as image" : "stay as images"));
+                                left == 1 ? "stays as an image" : "stay as images"));
   truth.notes.insert(truth.notes.end(), lines.begin(), lines.end());
 }
 
@@ -124,7 +124,7 @@ std::vector<std::string> ChoiceCounts::lines(const char* what) const {
     }
   }
   if (!renamed.empty())
-    out.push_back(fmt::format("{} taken for others: {}", what, some_of(renamed, kListed)));
+    out.push_back(fmt::format("{} mapped to other classes: {}", what, some_of(renamed, kListed)));
   if (left.empty()) return out;
   std::ranges::stable_sort(left, std::ranges::greater(), &Count::count);
   std::vector<std::string> words;
@@ -132,7 +132,7 @@ std::vector<std::string> ChoiceCounts::lines(const char* what) const {
   const std::string classes = count_of(std::ssize(left), "class", "classes");
   if (!are_counted) {
     out.push_back(
-        fmt::format("pixels of {} count as pixels of no class: {}", classes, some_of(words, kListed)));
+        fmt::format("pixels of {} count as pixels without a class: {}", classes, some_of(words, kListed)));
     return out;
   }
   out.push_back(fmt::format("{} of {} {} left out, those of {}: {}", count, all_, what, classes,

@@ -107,7 +107,7 @@ GroundTruth join_folders(const DataPaths& paths, const ReadFolders& read) {
   all = part_of(std::move(all), {.annotations = "", .images = "", .most = paths.most});
   for (const std::string& note : notes) all.told.push_back(fmt::format("note: {}: {}", name, note));
   all.told.push_back(
-      fmt::format("{}: {} images of {} classes count", name, all.images.size(), all.categories.size()));
+      fmt::format("{}: {} images of {} classes are used", name, all.images.size(), all.categories.size()));
   return all;
 }
 

@@ -27,8 +27,8 @@ void tell_what_lacks(const std::vector<DataSplits>& found, const std::vector<std
     if (!(all.*names.split)) continue;
     for (size_t i = 0; i < found.size(); ++i)
       if (!(found[i].*names.split))
-        all.notes.push_back(fmt::format("{}: has no {} images; those of the other data sets count", places[i],
-                                        names.names[0]));
+        all.notes.push_back(fmt::format("{}: has no {} images; those of the other data sets are used",
+                                        places[i], names.names[0]));
   }
 }
 

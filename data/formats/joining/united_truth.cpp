@@ -26,7 +26,7 @@ class FreshIds {
   std::unordered_map<int64_t, int64_t> add(const std::vector<int64_t>& ids, const std::string& of) {
     const bool clashes = std::ranges::any_of(ids, [&](int64_t id) { return used_.contains(id); });
     if (clashes && last_ > std::numeric_limits<int64_t>::max() - std::ssize(ids))
-      fail_input("{}: the id {} of another data set leaves no numbers for its own", of, last_);
+      fail_input("{}: the id {} of another data set leaves no numbers for its own ids", of, last_);
     std::unordered_map<int64_t, int64_t> numbers;
     int64_t next = last_;
     for (const int64_t id : ids)
@@ -191,7 +191,7 @@ class Union {
       if (const auto it = ids_.find(c.name); it != ids_.end())
         known.emplace(c.id, it->second);
       else if (boxes.contains(c.id))
-        report_(fmt::format("{}: {} of its boxes are of the class \"{}\", which is not one of the {}",
+        report_(fmt::format("{}: {} of its boxes have the class \"{}\", which is not one of the {}",
                             part.name, boxes.at(c.id), c.name, known_classes(ids_)));
     return known;
   }

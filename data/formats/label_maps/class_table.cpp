@@ -118,8 +118,7 @@ ClassList read_object_info(const std::string& path) {
     if (line.text.starts_with("Idx")) continue;
     const size_t first = line.text.find('\t'), last = line.text.rfind('\t');
     if (first == std::string::npos)
-      fail_input("{}: line {}: expected a number, counts and a name with tabs between them", path,
-                 line.number);
+      fail_input("{}: line {}: expected a number, counts and a name, separated by tabs", path, line.number);
     list.classes.push_back({number_in(line.text.substr(0, first), 65535, path, line.number),
                             std::string(trimmed(line.text.substr(last + 1)))});
   }
@@ -131,14 +130,14 @@ ClassList read_value_table(const std::string& path) {
   ClassList list;
   const std::vector<TextLine> lines = text_lines(read_text(path, kTextFile));
   if (lines.empty() || !lower_case(lines[0].text).starts_with("pixel value"))
-    fail_input("{}: line 1: expected \"Pixel Value, Class\", the head of a list of the classes in label maps",
-               path);
+    fail_input(
+        "{}: line 1: expected \"Pixel Value, Class\", the header of a list of the classes in label maps",
+        path);
   for (size_t i = 1; i < lines.size(); ++i) {
     const std::string& text = lines[i].text;
     const size_t comma = text.find(',');
     if (comma == std::string::npos)
-      fail_input("{}: line {}: expected a value and a class with a comma between them", path,
-                 lines[i].number);
+      fail_input("{}: line {}: expected a value and a class, separated by a comma", path, lines[i].number);
     list.classes.push_back({number_in(text.substr(0, comma), 65535, path, lines[i].number),
                             std::string(trimmed(text.substr(comma + 1)))});
   }
@@ -194,7 +193,7 @@ void refuse_masks_of_255(const std::vector<std::string>& files) {
   for (size_t i = 0; i < files.size(); i += files.size() / kLookedAt + 1) some.push_back(files[i]);
   if (!are_two(some) || !are_two(files)) return;
   fail_input(
-      "{}: this and the other label maps have only the values 0 and 255, and 255 is no class by default; expected a labelmap.txt next to them that names both (background:0,0,0:: and object:255,255,255::), or data.label_maps.ignore=255 if only 0 is one",
+      "{}: this and the other label maps have only the values 0 and 255, and 255 is no class by default; expected a labelmap.txt next to them that names both (background:0,0,0:: and object:255,255,255::), or data.label_maps.ignore=255 if only 0 is a class",
       files.front());
 }
 
@@ -232,7 +231,7 @@ ClassTable class_table(const LabelMapOptions& options, const std::vector<std::st
                           : layout == LabelLayout::kCityscapesIds ? cityscapes_classes()
                                                                   : cityscapes_train_classes();
     for (const auto& [value, name] : classes) list.classes.push_back({value, name});
-    table.notes.push_back(fmt::format("the classes are those of {}, as no list says others",
+    table.notes.push_back(fmt::format("the classes are those of {}, as no list names others",
                                       layout == LabelLayout::kVoc ? "Pascal VOC" : "Cityscapes"));
   } else if (!known.empty()) {
     for (const Category& c : known) list.classes.push_back({static_cast<uint32_t>(c.id), c.name});
@@ -240,7 +239,7 @@ ClassTable class_table(const LabelMapOptions& options, const std::vector<std::st
     if (options.reduce_zero_label) ignored.push_back(0);
     list = values_of(files, ignored);
     table.notes.push_back(
-        "no list names the classes, so each value in the label maps is one, called by its number; a classes.txt or "
+        "no list names the classes, so each value in the label maps is a class named by its number; a classes.txt or "
         "data.label_maps.names gives them names");
   }
   if (!list.are_colors && list.classes.size() <= 2 && options.ignore.empty() && !options.reduce_zero_label &&

@@ -84,7 +84,7 @@ GroundTruth read_label_maps(const DataPaths& paths, const ProblemReport& report)
 
 [[maybe_unused]] const bool label_maps_registered = data_formats().add(
     {.name = "label_maps",
-     .summary = "label maps: a PNG file for each image, as ADE20K, Cityscapes, Pascal VOC and CVAT have them",
+     .summary = "label maps: a PNG file for each image, as in ADE20K, Cityscapes, Pascal VOC and CVAT",
      .recognises = are_label_maps,
      .read = read_label_maps,
      .layout =

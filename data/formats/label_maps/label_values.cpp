@@ -34,17 +34,17 @@ CountedValues read_label_values(const std::string& path, bool are_colors) {
       for (uint32_t c : stored.colors)
         if ((c >> 16) != (c & 255) || (c >> 8 & 255) != (c & 255))
           fail_input(
-              "{}: has colours (#{:06x}), but no list says which class has which; expected numbers or a palette, or a labelmap.txt",
+              "{}: has colours (#{:06x}), but no list gives their classes; expected numbers or a palette, or a labelmap.txt",
               path, c);
     translate(stored.colors, read.values, [&](uint32_t c) { return are_colors ? c : c & 255; });
   } else if (are_colors) {
     if (stored.palette.empty() && stored.bits == 16)
-      fail_input("{}: has numbers of 16 bits, expected the colours of the labelmap.txt", path);
+      fail_input("{}: has 16-bit values, expected the colours of the labelmap.txt", path);
     const uint32_t most = (1U << stored.bits) - 1;
     translate(stored.values, read.values, [&](uint32_t v) {
       if (stored.palette.empty()) return v * 255 / most * 0x010101U;
       if (v >= stored.palette.size())
-        fail_input("{}: damaged image (a pixel has colour {} of a palette of {})", path, v,
+        fail_input("{}: damaged image (a pixel has colour {}, but the palette has {})", path, v,
                    stored.palette.size());
       return stored.palette[v];
     });
@@ -78,7 +78,7 @@ std::string unknown_values(const std::string& path, const std::map<uint32_t, int
   }
   if (unknown == 0) return "";
   const char* kind = values.are_colors ? "colour" : "value";
-  return fmt::format("{}: {} the {}{} {}{}, which {} no class of the list and not ignored", path,
+  return fmt::format("{}: {} the {}{} {}{}, which {} neither a class of the list nor ignored", path,
                      count_of(pixels, "pixel has", "pixels have"), kind, unknown == 1 ? "" : "s", names,
                      unknown > kNamed ? ", ..." : "", unknown == 1 ? "is" : "are");
 }
@@ -87,7 +87,7 @@ LabelMap read_label_map(const std::string& path, ImageSize size, const LabelValu
                         const std::function<int64_t(int64_t category)>& label_of) {
   const CountedValues read = read_label_values(path, values.are_colors);
   if (read.size != size)
-    fail_input("{}: has {} x {} pixels, but its image {} x {}", path, read.size.width, read.size.height,
+    fail_input("{}: has {} x {} pixels, but its image has {} x {}", path, read.size.width, read.size.height,
                size.width, size.height);
   if (const std::string unknown = unknown_values(path, read.counts, values); !unknown.empty())
     fail_input("{}", unknown);
@@ -116,11 +116,11 @@ void draw_labels(GroundTruth& truth, const DataPaths& paths, const ProblemReport
     const std::string where = truth.where(*first, paths.annotations, true);
     if (lacking == all)
       report(fmt::format(
-          "{}: has no segmentation, nor has any other object, expected some, of which label maps are drawn",
+          "{}: has no segmentation, nor has any other object, expected masks to draw label maps from",
           where));
     truth.notes.push_back(fmt::format(
-        "{} of {} objects {} no mask, first {}: pixels in such a box and in no mask have no class", lacking,
-        all, lacking == 1 ? "has" : "have", truth.name_of(*first)));
+        "{} of {} objects {} no mask, first {}: pixels in such a box that no mask covers have no class",
+        lacking, all, lacking == 1 ? "has" : "have", truth.name_of(*first)));
   }
   truth.drawn_labels.emplace();
   const std::string& name = paths.label_maps.background;

@@ -34,7 +34,7 @@ struct CountedValues {
 CountedValues read_label_values(const std::string& path, bool are_colors);
 // Returns "7" or "#80c040".
 std::string value_text(uint32_t value, bool is_color);
-// Returns "FILE: 312 pixels have the value 77, which is no class of the list and not ignored" for values
+// Returns "FILE: 312 pixels have the value 77, which is neither a class of the list nor ignored" for values
 // without meaning; "" if there are none.
 std::string unknown_values(const std::string& path, const std::map<uint32_t, int64_t>& counts,
                            const LabelValues& values);

@@ -32,9 +32,9 @@ bool read_points(JsonFile& json, JsonValue value, LabelmeShape& shape) {
 }
 
 constexpr JsonField<LabelmeShape> kShapeFields[] = {
-    {"label", "a text", read_member<&LabelmeShape::label>},
+    {"label", "a string", read_member<&LabelmeShape::label>},
     {"points", "a list of [x, y]", read_points},
-    {"shape_type", "a text",
+    {"shape_type", "a string",
      [](JsonFile& json, JsonValue v, LabelmeShape& shape) {
        json.read(v,
                  shape.type);  // which is missing or null in old files
@@ -65,7 +65,7 @@ class LabelmeReader {
       if (!json_.elements(value, [&](JsonValue v) { add(v); }))
         fail_input("{}: \"shapes\" must be a list", json_.path());
     });
-    if (!has_shapes) fail_input("{}: has no \"shapes\", expected a file of LabelMe", json_.path());
+    if (!has_shapes) fail_input("{}: has no \"shapes\", expected a LabelMe file", json_.path());
     return std::move(file_);
   }
 

@@ -92,8 +92,8 @@ void note_unread_lists(const DataPaths& paths, GroundTruth& truth) {
         for (const std::string& name : split.names)
           if (const std::string list = joined(joined(root, lists), name + ".txt"); is_file(list)) {
             truth.notes.push_back(
-                fmt::format("all annotations in the folder are taken, whatever {} says, which takes a split "
-                            "in its place",
+                fmt::format("all annotations in the folder are used, although {} lists a split; give that "
+                            "list instead of the folder to read only the split",
                             list));
             return;
           }
@@ -144,7 +144,7 @@ void add_image_sets(const std::string& folder, const std::string& images, DataSp
     const std::vector<std::string> names = list_files(lists, ".txt");
     if (others.empty() && !names.empty())
       others = fmt::format(
-          "{}: none of its {} is called train, trainval, val, test or default (first {}), so all annotations are taken",
+          "{}: none of its {} is called train, trainval, val, test or default (first {}), so all annotations are used",
           lists, count_of(std::ssize(names), "list", "lists"), names.front());
   }
   if (!others.empty()) splits.notes.push_back(std::move(others));

@@ -51,7 +51,7 @@ YoloImages images_of_paths(const DataPaths& paths, const YoloYaml& set) {
                                                  : set.splits.begin()->first;
   const std::vector<YoloSource> sources = sources_of(set, paths.annotations, split);
   if (sources.empty())
-    fail_input("{}: the labels of YOLO are found by their images, expected the folder of the images",
+    fail_input("{}: YOLO labels are found by their images, expected the folder of the images",
                paths.annotations);
   const std::string root = paths.images.empty() ? common_root(sources, set, paths.annotations) : paths.images;
   return images_of(sources, root, set, paths.annotations);
@@ -84,8 +84,8 @@ void note_pairs(const std::vector<LabelledImage>& found, const YoloImages& image
           fmt::format("{} ({}, {})", found[i].path, images.images[other->second].name, images.images[i].name);
   }
   if (sharing > 0)
-    truth.notes.push_back(fmt::format("{} the label file of another image, too, first {}",
-                                      count_of(sharing, "image has", "images have"), shared));
+    truth.notes.push_back(fmt::format("{} the label file of another image, first {}",
+                                      count_of(sharing, "image shares", "images share"), shared));
   const std::vector<std::string> alone = labels_without_image(images, used);
   if (!alone.empty())
     truth.notes.push_back(fmt::format("{} to no image, first {}",

@@ -50,7 +50,7 @@ class LineReader {
     const bool is_polygon = pose_words == 0 && words.size() >= 7 && words.size() % 2 == 1;
     if (pose_words > 0 && words.size() != kBoxWords && words.size() != pose_words)
       return fmt::format(
-          "expected a class, a box of 4 numbers and {} key points of {} (kpt_shape); found {} words",
+          "expected a class, a box of 4 numbers and {} key points of {} numbers (kpt_shape); found {} words",
           set_.key_points, set_.key_point_numbers, words.size());
     if (pose_words == 0 && words.size() != kBoxWords && !is_polygon)
       return fmt::format("expected a class and 4 numbers, or the corners of a polygon; found {} words",
@@ -64,7 +64,10 @@ class LineReader {
       const auto value = finite_number(words[i]);
       const bool is_key_point = !is_polygon && i >= kBoxWords;
       if (!value || (!is_key_point && (*value < -1 || *value > 2)))
-        return fmt::format("expected a part of the image from 0 to 1, found \"{}\"", words[i].substr(0, 40));
+        return fmt::format(
+            "expected {}, found \"{}\"",
+            is_key_point ? "a number" : "a fraction of the image from -1 to 2 (0 to 1 is inside)",
+            words[i].substr(0, 40));
       values.push_back(*value);
     }
     count(values, is_polygon);
@@ -132,7 +135,7 @@ std::string LabelKinds::note() const {
           "{} lines of labels have {} words and look like key points, but are read as polygons; \"kpt_shape: [{}, {}]\" in "
           "data.yaml says that the first four numbers are the box",
           polygons, words, (words - kBoxWords) / (k + 2), k + 2);
-  return fmt::format("{} of the {} lines of labels are {}; the upright box around each is taken", polygons,
+  return fmt::format("{} of the {} lines of labels are {}; the upright box around each is used", polygons,
                      lines, is_even && words == kOrientedWords ? "oriented boxes" : "polygons");
 }
 

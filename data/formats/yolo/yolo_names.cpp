@@ -70,7 +70,7 @@ std::vector<std::string> read_names(YamlDocument& yaml, int index) {
   if (node.type == YAML_SEQUENCE_NODE) {
     for (const int i : yaml.elements(node)) {
       const auto name = yaml.text(i);
-      if (!name) yaml.fail_at(i, "the name of a class must be a word");
+      if (!name) yaml.fail_at(i, "a class name must be a string");
       names.push_back(*name);
     }
     return names;
@@ -85,7 +85,7 @@ std::vector<std::string> read_names(YamlDocument& yaml, int index) {
         number && *number >= 0 && *number < static_cast<double>(count) ? static_cast<size_t>(*number) : count;
     if (at == count || static_cast<double>(at) != *number || found[at])
       yaml.fail_at(p.key, fmt::format("names: expected each of the numbers 0 to {} once", count - 1));
-    if (!name) yaml.fail_at(p.value, "the name of a class must be a word");
+    if (!name) yaml.fail_at(p.value, "a class name must be a string");
     found[at] = *name;
   }
   for (const auto& name : found) names.push_back(*name);
@@ -99,7 +99,8 @@ std::vector<YoloEntry> read_entries(YamlDocument& yaml, const std::string& split
   auto add = [&](int at) {
     const auto text = yaml.text(at);
     if (!text)
-      yaml.fail_at(at, fmt::format("{}: expected a folder of images, a list of them or several", split));
+      yaml.fail_at(
+          at, fmt::format("{}: expected a folder of images, a list of images, or several of these", split));
     if (!text->empty() && *text != "null" && *text != "~") entries.push_back({*text, yaml.line(at)});
   };
   if (node.type == YAML_SEQUENCE_NODE)
@@ -130,7 +131,7 @@ void take_others(const std::map<std::string, std::vector<YoloEntry>>& others, co
         out.notes.push_back(
             fmt::format("line {}: {}: is ignored, because {} exists", entries[0].line, key, name));
     } else if (is_folder(place) ? holds_image(place) : place.ends_with(".txt")) {
-      out.notes.push_back(fmt::format("line {}: {}: is none of train, val and test, and is ignored",
+      out.notes.push_back(fmt::format("line {}: {}: is not train, val or test, and is ignored",
                                       entries[0].line, shortened(key)));
     }
   }
@@ -211,8 +212,7 @@ YoloYaml read_darknet_data(const std::string& path) {
     const size_t equals = line.text.find('=');
     if (line.text.starts_with('#') || line.text.starts_with(';')) continue;
     if (equals == std::string::npos)
-      fail_input("{}: line {}: expected a key, = and a value, found \"{}\"", path, line.number,
-                 shortened(line.text));
+      fail_input("{}: line {}: expected key = value, found \"{}\"", path, line.number, shortened(line.text));
     const std::string key(trimmed(std::string_view(line.text).substr(0, equals))),
         value(trimmed(std::string_view(line.text).substr(equals + 1)));
     if (value.empty()) continue;
@@ -225,7 +225,7 @@ YoloYaml read_darknet_data(const std::string& path) {
         out.splits[split] = {{value, line.number}};
       }
   }
-  if (names.empty()) fail_input("{}: has no \"names\", the file of the classes", path);
+  if (names.empty()) fail_input("{}: has no \"names\", the file with the class names", path);
   const std::string found = existing_place(path, "", names);
   if (found.empty()) fail_input("{}: names: \"{}\": no such file", path, names);
   out.names = read_class_list(found);

@@ -120,7 +120,7 @@ const Register kRoiAlign(Row{
       [] {
         roi_zeros({2, 4}, DType::kF32, 2, {7, {4, 8}});
       },
-      R"(\[roi_align\] 1 levels and 2 strides, expected as many of both and at most 8)"},
+      R"(\[roi_align\] 1 levels and 2 strides, expected the same number of both, 1 to 8)"},
      {"rois",
       [] {
         roi_zeros({2, 5}, DType::kF32, 2, {7, {4}});

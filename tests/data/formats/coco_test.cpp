@@ -204,7 +204,7 @@ TEST(CocoCheck, ListsEverythingThatIsWrong) {
   for (const auto& p : problems) all += p + ";";
   for (const char* part :
        {"annotation 6: field \"bbox\"", "annotation 1: the id is used 2 times", "annotation 5: image_id 70",
-        "annotation 5: category_id 91", "annotation 2 (image 7): the box [1, 2, 0, 4] has no size",
+        "annotation 5: category_id 91", "annotation 2 (image 7): the box [1, 2, 0, 4] has no area",
         "annotation 3 (image 7): the box [1, 2, 3, -4] has a negative size", "annotation 4 (image 7)",
         "image -3: "}) {
     EXPECT_NE(all.find(part), std::string::npos) << part << "\n" << all;
@@ -344,7 +344,7 @@ TEST(CocoCheck, TellsWhatIsRarelyMeant) {
               R"({"id":0,"name":"cells"},{"id":1,"name":"a"},{"id":2,"name":"a"},{"id":3,"name":""})");
   for (const char* part :
        {"3 of 4 categories have no annotation: 0 (\"cells\")", "2 categories have the name \"a\"",
-        "category 3 has an empty name", "1 box is the same as another",
+        "category 3 has an empty name", "1 box repeats another",
         "2 images, 1 without boxes; 2 boxes, 0 of them crowds; 4 categories",
         "images: 20 wide and 10 high pixels", "boxes: 3 wide and 4 high pixels",
         "boxes by category: \"a\" 2"})
@@ -368,8 +368,8 @@ TEST(CocoCheck, ImagesOfOneFileAreProblemsAndBecomeOne) {
   const DatasetReport report = check_dataset({.annotations = dir / "a.json"}, &left);
   const std::vector<std::string> problems = report.problems.lines();
   ASSERT_EQ(report.problems.count(), 2);
-  expect_says(problems[0], {"a.json: image 4: its file \"a.png\" is that of image 3, too"});
-  expect_says(problems[1], {"a.json: image 9: its file \"a.png\" is that of image 3, too"});
+  expect_says(problems[0], {"a.json: image 4: has the same file \"a.png\" as image 3"});
+  expect_says(problems[1], {"a.json: image 9: has the same file \"a.png\" as image 3"});
   ASSERT_EQ(left.images.size(), 2u);
   ASSERT_EQ(left.annotations.size(), 3u);
   EXPECT_EQ(left.annotations[1].id, 3);

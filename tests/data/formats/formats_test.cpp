@@ -93,7 +93,7 @@ TEST(ClassList, IsReadAndChecked) {
   EXPECT_NE(input_error([&] { read_class_list(dir / "twice.txt"); }).find("the class \"cat\" appears twice"),
             std::string::npos);
   write_below(dir, "none.txt", "\n");
-  EXPECT_NE(input_error([&] { read_class_list(dir / "none.txt"); }).find("has no names of classes"),
+  EXPECT_NE(input_error([&] { read_class_list(dir / "none.txt"); }).find("has no class names"),
             std::string::npos);
 }
 
@@ -201,13 +201,13 @@ TEST(Layouts, AreFound) {
   TestFolder dir;
   EXPECT_NE(input_error([&] {
               find_splits(dir.path());
-            }).find("no data set is found in the folder, expected one as coco ("),
+            }).find("no data set found in the folder, expected one of these layouts: coco ("),
             std::string::npos);
   EXPECT_NE(input_error([&] { find_splits(dir / "none"); }).find("no such folder"), std::string::npos);
   write_bytes(dir / "compose.yaml", "services: []\n");
   write_bytes(dir / "train.csv", "");
   write_bytes(dir / "train.json", "");
-  EXPECT_NE(input_error([&] { find_splits(dir.path()); }).find("holds a data set as coco and one as csv"),
+  EXPECT_NE(input_error([&] { find_splits(dir.path()); }).find("holds data sets in the formats coco and csv"),
             std::string::npos);
 }
 
@@ -253,7 +253,7 @@ TEST(Layouts, ValidationImagesAreDrawnByNameAndSeed) {
 
   write_bytes(dir / "annotations.json", "");
   DataSplits splits = find_splits(dir.path());
-  EXPECT_NE(draw_validation(splits, 0.1, 5).find("10 % of the training images, drawn by seed 5"),
+  EXPECT_NE(draw_validation(splits, 0.1, 5).find("10 % of the training images, drawn with seed 5"),
             std::string::npos);
   EXPECT_EQ(splits.val->annotations, splits.train->annotations);
   EXPECT_EQ(draw_validation(splits, 0.1, 5), "") << "there is one now";

@@ -57,12 +57,13 @@ TEST(Classes, AreChosenAlikeInEveryFormat) {
        "dog=1 cat=2",
        "cat=11 dog=12",
        {"1 of 4 boxes left out, those of 1 class: \"bus\" 1",
-        "1 image has no object of these classes and stays as image without objects"}},
+        "1 image has no object of these classes and stays as an image without objects"}},
       {{.map = {{"cat", "pet"}, {"dog", "pet"}, {"bus", ""}}},
        "a.png: pet pet | b.png: pet | c.png:",
        "pet=1",
        "pet=11",
-       {"boxes taken for others: \"cat\" 1 as \"pet\", \"dog\" 2 as \"pet\"", "those of 1 class: \"bus\" 1"}},
+       {"boxes mapped to other classes: \"cat\" 1 as \"pet\", \"dog\" 2 as \"pet\"",
+        "those of 1 class: \"bus\" 1"}},
       {{.map = {{"cat", "dog"}}, .only = {"dog"}},
        "a.png: dog dog | b.png: dog | c.png:",
        "dog=1",
@@ -105,8 +106,10 @@ TEST(Classes, NotesOnAMapAreOfTheWholeSet) {
       (*paths)->choice = {.map = {{"dog", "pet"}}};
       notes += joined_notes(read_ground_truth(**paths));
     }
-    EXPECT_NE(notes.find("boxes taken for others: \"dog\" 2 as \"pet\""), notes.npos) << format << notes;
-    EXPECT_EQ(notes.find("taken for others"), notes.rfind("taken for others")) << format << notes;
+    EXPECT_NE(notes.find("boxes mapped to other classes: \"dog\" 2 as \"pet\""), notes.npos)
+        << format << notes;
+    EXPECT_EQ(notes.find("mapped to other classes"), notes.rfind("mapped to other classes"))
+        << format << notes;
   }
 }
 
@@ -178,7 +181,7 @@ TEST(Union, OfEveryTwoFormatsIsByNames) {
       }
       std::string remarks;
       for (const std::string& remark : remarks_on_classes(truth)) remarks += remark;
-      EXPECT_NE(remarks.find("differ only in capitals, blanks, _ or -"), std::string::npos) << remarks;
+      EXPECT_NE(remarks.find("differ only in case, spaces, _ or -"), std::string::npos) << remarks;
       EXPECT_EQ(check_dataset(paths).problems.count(), 0);
       // With a choice of classes, its order counts where no list has ids.
       DataPaths chosen = paths;
@@ -233,7 +236,7 @@ TEST(Union, OnlyKnownClassesCount) {
   paths.categories = {{7, "cat"}};
   EXPECT_NE(input_error([&] {
               read_ground_truth(paths);
-            }).find("1 of its boxes are of the class \"dog\", which is not one of the 1 that are known"),
+            }).find("1 of its boxes have the class \"dog\", which is not one of the 1 that are known"),
             std::string::npos);
   paths.choice.only = {"cat"};
   const GroundTruth truth = read_ground_truth(paths);
@@ -269,7 +272,7 @@ TEST(Union, OfThePlacesThatHaveASplit) {
   EXPECT_EQ(read_ground_truth(*splits.train).images.size(), 4u);
   EXPECT_EQ(read_ground_truth(*splits.val).images.size(), 1u);
   ASSERT_EQ(splits.notes.size(), 1u);
-  EXPECT_NE(splits.notes[0].find("A: has no val images; those of the other data sets count"),
+  EXPECT_NE(splits.notes[0].find("A: has no val images; those of the other data sets are used"),
             std::string::npos);
 }
 

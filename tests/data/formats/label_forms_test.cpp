@@ -106,7 +106,7 @@ TEST_F(LabelForms, YoloHasPolygonsWhereAllObjectsDo) {
   truth.annotations[0].bbox = {10.25, 4, 10.25, 8.75};
   truth.annotations[0].segmentation = some_polygon();
   EXPECT_EQ(write("yolo", truth).notes,
-            std::vector<std::string>{"train: 1 area of an object is left out: YOLO has none, those of the "
+            std::vector<std::string>{"train: 1 area of an object is left out: YOLO has none, so those of the "
                                      "boxes count"});
   expect_same(read(), truth, 0);
   const GroundTruth masks = open_dataset(with_masks(*find_splits(dir_ / "out").train))->ground_truth();
@@ -170,7 +170,7 @@ TEST_F(LabelForms, YoloHasRunsAsPolygons) {
   const LabelFiles files = write("yolo", truth);
   ASSERT_EQ(files.notes.size(), 1u);
   EXPECT_NE(files.notes[0].find("2 masks are left out"), std::string::npos) << files.notes[0];
-  EXPECT_NE(files.notes[0].find("which is not so of annotation 70"), std::string::npos) << files.notes[0];
+  EXPECT_NE(files.notes[0].find("but annotation 70 has none"), std::string::npos) << files.notes[0];
 }
 
 TEST_F(LabelForms, WhatYoloLacksIsSaid) {
@@ -184,7 +184,7 @@ TEST_F(LabelForms, WhatYoloLacksIsSaid) {
   EXPECT_EQ(read().annotations.size(), 2u);
   const LabelList list{.truth = truth};
   EXPECT_EQ(label_forms().find("cvat").write({&list, 1}).notes,
-            std::vector<std::string>{"1 crowd is written as an object: CVAT has none"});
+            std::vector<std::string>{"1 crowd is written like any object: CVAT has no crowds"});
 }
 
 TEST_F(LabelForms, AreasThatAreNotThoseOfBoxesAreSaidToBeLost) {
@@ -215,7 +215,7 @@ TEST_F(LabelForms, ImagesThatWouldShareLabelsAreRefused) {
     const LabelList list{.truth = truth};
     EXPECT_NE(input_error([&] {
                 label_forms().find(form).write({&list, 1});
-              }).find(std::string("1.png and 1.jpg: would share one label file as ") + form),
+              }).find(std::string("1.png and 1.jpg: would share the ") + form + " label file "),
               std::string::npos);
   }
   truth.images[2].file_name = "../../1.jpg";

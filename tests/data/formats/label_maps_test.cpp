@@ -189,8 +189,8 @@ TEST_F(LabelMaps, OfSomeClasses) {
   const MapValues labels = set->label_map_of(0, kMapSize).values;
   EXPECT_EQ(MapValues(labels.begin(), labels.begin() + 4), (MapValues{0, 1, 1, LabelMap::kIgnored}));
   EXPECT_EQ(set->ground_truth().notes,
-            (std::vector<std::string>{"pixels taken for others: \"ship\" as \"sea\"",
-                                      "pixels of 1 class count as pixels of no class: \"buoy\""}));
+            (std::vector<std::string>{"pixels mapped to other classes: \"ship\" as \"sea\"",
+                                      "pixels of 1 class count as pixels without a class: \"buoy\""}));
 }
 
 // Maps such as those of Cityscapes' test split are no fault, but training and evaluation refuse them.
@@ -201,7 +201,8 @@ TEST_F(LabelMaps, WithoutALabelAreTold) {
   const auto is_told = [&] {
     const DatasetReport report = check_dataset(*find().train);
     EXPECT_EQ(report.problems.lines(), std::vector<std::string>());
-    return std::ranges::count(report.remarks, "no pixel has a class to learn from or to judge by");
+    return std::ranges::count(report.remarks,
+                              "no pixel has a class, so there is nothing to learn or to evaluate");
   };
   EXPECT_EQ(is_told(), 1);
   write_map(folder / "masks/b.png", {255, 1});
@@ -282,7 +283,7 @@ TEST_F(LabelMaps, AreCheckedFileByFile) {
   std::string text;
   for (const std::string& line : problems(names)) text += line + "\n";
   for (const char* part :
-       {"masks/a.png: 200 pixels have the values 77, 78, which are no class of the list and not ignored",
+       {"masks/a.png: 200 pixels have the values 77, 78, which are neither a class of the list nor ignored",
         "masks/b.png: has 4 x 3 pixels, but its image ", "images/b.png has 20 x 20",
         "masks/c.png: damaged image", "images/d.png: has no label map, expected ",
         "masks/e.png: has no image, expected e in "})
@@ -352,7 +353,7 @@ TEST_F(LabelMaps, OtherFilesAndTurnedOnesAreRefused) {
     expect_label_error([&] { (void)read_stored_pixels(folder / "masks/a.png"); }, part);
   };
   refused(read_bytes(std::string(SACCADE_SOURCE_DIR) + "/tests/golden/images/turned6.jpg"),
-          "a.png: not a PNG file, expected a label map as one");
+          "a.png: not a PNG file, expected a label map as PNG");
   // An EXIF chunk behind the header: big-endian, one entry, orientation 6, and its checksum.
   using namespace std::string_literals;
   const std::string exif = "eXIfMM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0\0\0\0\0"s;
@@ -376,9 +377,8 @@ TEST_F(LabelMaps, WhatIsPassedOverIsTold) {
   const DatasetReport report = check_dataset(*splits.train);
   const std::string told =
       fmt::format("{} {}", fmt::join(report.summary, "\n"), fmt::join(report.remarks, "\n"));
-  for (const std::string& part :
-       {"1 image in " + (folder / "images/train") + " is of a type that is not read",
-        std::string("\"Road\" and \"road\" differ only in capitals")})
+  for (const std::string& part : {"1 image in " + (folder / "images/train") + " is of an unsupported type",
+                                  std::string("\"Road\" and \"road\" differ only in case")})
     EXPECT_NE(told.find(part), std::string::npos) << told;
   pair("JPEGImages/d.png", "SegmentationClass/d.png", {0});
   write_text(folder / "ImageSets/Segmentation/train.txt", "d\n");

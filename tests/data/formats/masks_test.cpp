@@ -99,8 +99,8 @@ TEST(CocoMasks, FaultsAreNamedAndBoxesStay) {
       {"[[0,0,3,0,3,[1]]]", "mask: polygon 1 must be a list of finite numbers"},
       {"[0,0,3,0,3,3]", "mask: polygon 1 must be a list of finite numbers"},
       {R"([{"size":[4,6],"counts":"0h0"}])", "mask: polygon 1 must be a list of finite numbers"},
-      {"\"0h0\"", "mask: must be a list of polygons or an object of runs"},
-      {"7", "mask: must be a list of polygons or an object of runs"},
+      {"\"0h0\"", "mask: must be a list of polygons or an object with \"size\" and \"counts\""},
+      {"7", "mask: must be a list of polygons or an object with \"size\" and \"counts\""},
       {"{}", "mask: field \"size\" is missing"},
       {R"({"size":[4,6]})", "mask: field \"counts\" is missing"},
       {R"({"counts":[24]})", "mask: field \"size\" is missing"},
@@ -320,13 +320,13 @@ TEST(Masks, FaultsAreNamedInEveryFormat) {
       {{{"annotations.xml", cvat_shapes(cvat_mask("1, x", kWindow))}, {"images/1.png", ""}},
        "annotations.xml: line 1: mask: expected run lengths like rle=\"3, 5, 7\""},
       {{{"annotations.xml", cvat_shapes(cvat_mask("5.5, 0.5", kWindow))}, {"images/1.png", ""}},
-       "annotations.xml: line 1: mask: 5.5 where a number of whole pixels is expected"},
+       "annotations.xml: line 1: mask: 5.5, expected a whole number of pixels up to 1e9"},
       {{{"annotations.xml", cvat_shapes(cvat_mask("6", R"(left="3" top="4" width="1e300" height="2")"))},
         {"images/1.png", ""}},
-       "annotations.xml: line 1: mask: 1e+300 where a number of whole pixels is expected"},
+       "annotations.xml: line 1: mask: 1e+300, expected a whole number of pixels up to 1e9"},
       {{{"annotations.xml", cvat_shapes(cvat_mask("6", R"(left="3" top="4" width="1e9" height="1e9")"))},
         {"images/1.png", ""}},
-       "annotations.xml: line 1: mask: its 1000000000 x 1000000000 pixels are more than the 40 x 20 of its image"},
+       "annotations.xml: line 1: mask: 1000000000 x 1000000000 pixels do not fit in its image of 40 x 20"},
   };
   for (const auto& [files, expected] : rows) {
     TestFolder dir;

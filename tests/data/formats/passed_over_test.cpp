@@ -115,7 +115,7 @@ TEST(PassedOver, ListsAndKeysBesideThoseOfTheSplitsAreNamed) {
                      {"b.txt", "images/2.png\n"}}),
        {"yolo train: images/1.png(1) | val: images/2.png(1)\n",
         "data.yaml: line 3: valid: is ignored, because val exists",
-        "data.yaml: line 5: extra: is none of train, val and test, and is ignored"}},
+        "data.yaml: line 5: extra: is not train, val or test, and is ignored"}},
       {both(images, {{"obj.data", "train = a.txt\nvalidation = b.txt\nnames = obj.names\n"},
                      {"obj.names", "nut\n"},
                      {"a.txt", "images/1.png\n"},
@@ -244,7 +244,7 @@ TEST(PassedOver, WhatIsReadThroughLinksOrByAnotherFlagIsRead) {
   fs::create_directory_symlink("../store/val", dir / "a/val");
   EXPECT_EQ(says({dir / "a"}), "");
   fs::create_directory_symlink("../store", dir / "a/more");
-  EXPECT_EQ(says({dir / "a"}).find("1 link to a folder in a leads out of it and is not looked into"), 0u)
+  EXPECT_EQ(says({dir / "a"}).find("1 link to a folder in a leads out of it and is not searched"), 0u)
       << says({dir / "a"});
 }
 
@@ -253,7 +253,7 @@ TEST(PassedOver, FoldersOfDataSetsAreNamed) {
   make(dir, {{"VOC2007/Annotations/1.xml", voc_of()}, {"VOC2007/JPEGImages/1.png", ""}});
   EXPECT_EQ(test::read_all(dir),
             "error: " + dir.path() +
-                ": no data set is found in the folder itself, but one in VOC2007, expected --data VOC2007");
+                ": no data set found in the folder itself, but one in VOC2007, expected --data VOC2007");
 }
 
 TEST(PassedOver, ClassFoldersBesideTheSplitsAreNamed) {
@@ -278,10 +278,10 @@ TEST(PassedOver, ImagesThatShareLabelsOrHaveNoEnding) {
              {"images/LICENSE", "free"}});
   std::filesystem::copy_file(dir / "images/a.png", dir / "images/bare");
   const std::string text = test::read_all(dir);
-  EXPECT_NE(text.find("1 image has the label file of another image, too, first labels/a.txt (a.bmp, a.png)"),
+  EXPECT_NE(text.find("1 image shares the label file of another image, first labels/a.txt (a.bmp, a.png)"),
             std::string::npos)
       << text;
-  EXPECT_NE(text.find("1 image in images has no ending like .jpg and is left out, first bare"),
+  EXPECT_NE(text.find("1 image in images has no extension like .jpg and is left out, first bare"),
             std::string::npos)
       << text;
   // An image that a list names counts.
@@ -303,7 +303,7 @@ TEST(PassedOver, AccentsOfOtherSystems) {
     const std::string png = disk + ".png";
     check_reading({
         {{{"annotations.json", coco_of(said + ".png")}, {"images/" + png, ""}},
-         {"coco train: " + png + "\n", "1 image is named with its accents in another form of Unicode"}},
+         {"coco train: " + png + "\n", "1 image name is listed in another Unicode form"}},
         {{{"annotations.csv", kTable + said + ".png,nut,1,1,3,3\n"}, {png, ""}},
          {"csv train: " + png + "(1)"}},
         {{{"annotations.xml", cvat_of(said + ".png")}, {"images/" + png, ""}},

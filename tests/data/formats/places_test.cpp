@@ -79,9 +79,9 @@ const std::vector<PlaceRow> kPlaceRows{
       {"images/1.png", ""},
       {"images/2.png", "no picture"},
       {"labels/1.txt", "0 0.5 0.5 0.25 0.5\n\n0 0.5 0.5 0 0.5\n0 1 0.5 0.5 0.5\n"}},
-     {"~labels/1.txt: line 3: the box [20, 5, 0, 10] has no size",
+     {"~labels/1.txt: line 3: the box [20, 5, 0, 10] has no area",
       "~labels/1.txt: line 4: the box [30, 5, 20, 10] reaches outside the image of 40 x 20 pixels",
-      "~data.yaml: ~images/2.png: not an image in a format that is read: JPEG, PNG, BMP, WebP, GIF and TIFF"},
+      "~data.yaml: ~images/2.png: not an image in a supported format: JPEG, PNG, BMP, WebP, GIF and TIFF"},
      "the first is ~labels/1.txt: line 4"},
     {{{"data.yaml", "names: [nut]\ntrain: list.txt\n"},
       {"list.txt", "images/1.png\n\nimages/none.png\n"},
@@ -93,7 +93,7 @@ const std::vector<PlaceRow> kPlaceRows{
       {"Annotations/2.xml", voc_file(voc_object(1, 5))},
       {"JPEGImages/1.png", ""}},
      {"~Annotations/1.xml: line 4: the box [30, 1, 20, 8] reaches outside the image of 40 x 20 pixels",
-      "~Annotations/1.xml: line 5: the box [7, 1, 0, 8] has no size",
+      "~Annotations/1.xml: line 5: the box [7, 1, 0, 8] has no area",
       "~Annotations/2.xml: ~JPEGImages/2.jpg: no such file"},
      "the first is ~Annotations/1.xml: line 4"},
     {{{"annotations.csv",
@@ -110,7 +110,7 @@ const std::vector<PlaceRow> kPlaceRows{
         {"label":"nut","points":[[30,1],[50,9]],"shape_type":"rectangle"},
         {"label":"nut","points":[[3,3],[3,3]],"shape_type":"rectangle"}]})"}},
      {"~1.json: shape 2: the box [30, 1, 20, 8] reaches outside the image of 41 x 20 pixels",
-      "~1.json: shape 3: the box [3, 3, 0, 0] has no size",
+      "~1.json: shape 3: the box [3, 3, 0, 0] has no area",
       "~1.json: ~1.png has 40 x 20 pixels, the annotations say 41 x 20"},
      "the first is ~1.json: shape 2"},
     {{{"annotations.xml",
@@ -120,9 +120,9 @@ const std::vector<PlaceRow> kPlaceRows{
        "<image name=\"none.png\"/>\n<image name=\"1.png\"/>\n</annotations>\n"},
       {"images/1.png", ""}},
      {"~annotations.xml: line 3: the box [30, 1, 20, 8] reaches outside the image of 40 x 20 pixels",
-      "~annotations.xml: line 4: the box [5, 1, 0, 8] has no size",
+      "~annotations.xml: line 4: the box [5, 1, 0, 8] has no area",
       "~annotations.xml: line 6: ~images/none.png: no such file",
-      "~annotations.xml: line 7: its file \"1.png\" is that of ~annotations.xml: line 2, too"},
+      "~annotations.xml: line 7: has the same file \"1.png\" as ~annotations.xml: line 2"},
      ""}};
 
 TEST(Places, ChecksNameTheFileAndTheLine) {
@@ -146,7 +146,7 @@ TEST(Places, AreThoseOfEachOfSeveralSets) {
                                      {.annotations = dir / "b/b.json", .images = dir / "b"}});
   const std::vector<std::string> lines = check_dataset(all).problems.lines();
   for (const char* name : {"a/a.json", "b/b.json"})
-    EXPECT_EQ(std::ranges::count(lines, dir / name + ": annotation 7: the box [1, 1, 0, 4] has no size"), 1)
+    EXPECT_EQ(std::ranges::count(lines, dir / name + ": annotation 7: the box [1, 1, 0, 4] has no area"), 1)
         << fmt::format("{}", fmt::join(lines, "\n"));
 }
 

@@ -45,7 +45,7 @@ TEST(YoloReader, TakesWhatDataYamlNames) {
                   {"train.txt", "\xEF\xBB\xBF./images/b/3.png\r\n\r\nimages\\a\\1.png \r\n"},
                   {"lists/val.txt", "images/c/4.png\n"}}),
        {"yolo train: images/b/3.png(1) images/a/1.png(1) | val: images/c/4.png(1)\n",
-        "is not named and is left out, first images/a/2.png"}},
+        "is not listed and is left out, first images/a/2.png"}},
       {both(set, {{"set.yml", kNames + "train: [one.txt, images/c]\nval: images/a\n"},
                   {"one.txt", "images/b/3.png\nimages/c/4.png\n"}}),
        {"yolo train: images/b/3.png(1) images/c/4.png(1) | val: 1.png(1) 2.png(1)",
@@ -87,7 +87,7 @@ TEST(YoloReader, TakesWhatDataYamlNames) {
             {"obj_train_data/x.png", ""},
             {"obj_train_data/x.txt", kBox}}),
        {"yolo train: obj_train_data/x.png(1) | val: images/b/3.png(1)\n",
-        "are not named and are left out, first images/a/1.png"}},
+        "are not listed and are left out, first images/a/1.png"}},
       {both(set,
             {{"obj.data", "train = data/train.txt\nnames = data/obj.names\n"}, {"obj.names", "bolt\nnut\n"}}),
        {"error: obj.data: line 1: train: \"data/train.txt\": no such folder or list of images"}},
@@ -131,7 +131,7 @@ TEST(YoloReader, SaysWhatItPassesOver) {
         "(expected labels/3.txt)",
         "note: data.yaml: 1 label file belongs to no image, first labels/3.png.txt"}},
       {both(labelled({"1"}), {{"data.yaml", yaml}, {"images/2.heic", "x"}, {"images/3.jxl", "x"}}),
-       {"yolo train: 1.png(1)\nnote: data.yaml: 2 images in images are of a type that is not read (expected JPEG, PNG, BMP, WebP, GIF and TIFF) and left out, first 2.heic"}},
+       {"yolo train: 1.png(1)\nnote: data.yaml: 2 images in images are of an unsupported type (expected JPEG, PNG, BMP, WebP, GIF and TIFF) and left out, first 2.heic"}},
       {both(labelled({"1"}), {{"data.yaml", yaml}, {"images/2.png", ""}, {"labels/2.TXT", kBox}}),
        {"yolo train: 1.png(1) 2.png(1)"}},
       // Labels are next to some of the images, and in a separate folder of labels.
@@ -169,7 +169,7 @@ TEST(YoloReader, KeyPointsAndOrientedBoxes) {
             "16,8,8,4 ");
   check_reading(
       {{both(one, {{"data.yaml", yaml + "kpt_shape: [2, 3]\n"}, {"labels/1.txt", kBox + points2}}),
-        {"error: labels/1.txt: line 2: expected a class, a box of 4 numbers and 2 key points of 3 (kpt_shape); found 9 words"}},
+        {"error: labels/1.txt: line 2: expected a class, a box of 4 numbers and 2 key points of 3 numbers (kpt_shape); found 9 words"}},
        {both(one, {{"data.yaml", yaml + "kpt_shape: 17\n"}}),
         {"error: data.yaml: line 3: kpt_shape: expected the count", "[17, 3]"}}});
   EXPECT_NE(
@@ -179,7 +179,7 @@ TEST(YoloReader, KeyPointsAndOrientedBoxes) {
       std::string::npos);
   EXPECT_EQ(
       boxes(both(one, {{"data.yaml", yaml}, {"labels/1.txt", "0 0.1 0.1 0.5 0.1 0.5 0.5 0.1 0.5\n" + kBox}})),
-      "4,2,16,8 10,5,20,10 note: data.yaml: 1 of the 2 lines of labels are oriented boxes; the upright box around each is taken");
+      "4,2,16,8 10,5,20,10 note: data.yaml: 1 of the 2 lines of labels are oriented boxes; the upright box around each is used");
 }
 
 std::string xml(const std::string& file, const std::string& objects) {
@@ -218,7 +218,7 @@ TEST(VocReader, TakesWhatImageSetsName) {
        {"voc train: 1.png(1) | val: 2.png(1)"}},
       {both(voc({"1"}), {{"ImageSets/Main/mine.txt", "1\n"}}),
        {"voc train: 1.png(1)\nImageSets/Main: none of its 1 list is called train, trainval, val, test or default (first mine.txt), so all "
-        "annotations are taken"}},
+        "annotations are used"}},
       {both(voc({"1"}), {{"ImageSets/Main/train.txt", "1\n../1\n"}}),
        {"error: ImageSets/Main/train.txt: line 2: expected the name of an annotation, found \"../1\""}},
       {both(voc({"1"}), {{"ImageSets/Main/train.txt", "1\n7\n"}}),
@@ -226,14 +226,14 @@ TEST(VocReader, TakesWhatImageSetsName) {
        ""},
       {both(voc({"1"}), {{"JPEGImages/2.png", ""}, {"JPEGImages/3.heic", "x"}}),
        {"note: Annotations: 1 image in JPEGImages has no XML file in Annotations and is left out, first 2.png",
-        "1 image in JPEGImages is of a type"}},
+        "1 image in JPEGImages is of an unsupported type"}},
       // All files contain the name of the first image.
       {{{"a/", ""},
         {"Annotations/1.xml", xml("1.png", object("cat"))},
         {"Annotations/2.xml", xml("1.png", object("cat"))},
         {"JPEGImages/1.png", ""},
         {"JPEGImages/2.png", ""}},
-       {"voc train: 1.png(1) 2.png(1)\nnote: Annotations: 1 XML file names another image than the one of its own name, which is taken, first "
+       {"voc train: 1.png(1) 2.png(1)\nnote: Annotations: 1 XML file names another image than the one with its own name, which is used, first "
         "Annotations/2.xml (<filename> 1.png)"}},
       {{{"train/Annotations/1.xml", xml("1.png", object("cat"))}, {"train/images/1.png", ""}},
        {"voc train: 1.png(1)"}},
@@ -287,7 +287,7 @@ TEST(Splits, OfOtherNamesAreFound) {
         {"train2017/2.png", ""},
         {"val2017/3.png", ""}},
        {"coco train: train2017/1.png(1) | val: train2017/2.png(1)\n", "1 image in ",
-        " is not named and is left out, first val2017/3.png"}},
+        " is not listed and is left out, first val2017/3.png"}},
       {{{"annotations/lvis_v1_train.json", coco(own)}, {"images/train2017/1.png", ""}},
        {"coco train: 1.png(1)"}},
       {{{"lvis_v1_train.json", coco(own)}, {"train2017/1.png", ""}}, {"coco train: 1.png(1)"}},
@@ -391,7 +391,7 @@ TEST(Splits, WhatIsNotTakenIsSaid) {
   const std::string written =
       R"({"info":{"description":"written by saccade from b","image_folder":"gone"},)" + list.substr(1);
   EXPECT_EQ(notes_of({{"train.json", written}, {"images/a.png", ""}}),
-            "train.json: its folder of images gone is not there; they are looked for in images");
+            "train.json: its folder of images gone does not exist; images is used instead");
 }
 
 TEST(YoloReader, LinksThatLeadNowhereAreSaid) {
@@ -423,7 +423,7 @@ TEST(VocReader, AFolderBesideListsSaysSo) {
   for (const char* place : {"Annotations", ""}) {
     const GroundTruth truth = read_ground_truth({dir / place, dir / "JPEGImages"});
     EXPECT_NE(fmt::format("{}", fmt::join(truth.notes, "\n"))
-                  .find("all annotations in the folder are taken, whatever"),
+                  .find("all annotations in the folder are used, although"),
               std::string::npos)
         << place;
   }
@@ -450,7 +450,7 @@ TEST(VocReader, DifficultObjectsAreIgnoredLikeCrowds) {
   EXPECT_FALSE(set->ground_truth().annotations[1].iscrowd);
   EXPECT_EQ(set->labels_of(0), (std::vector<int64_t>{1}));
   ASSERT_EQ(notes.size(), 1u);
-  EXPECT_NE(notes[0].find("1 object is marked as difficult, left out in training and ignored in evaluation"),
+  EXPECT_NE(notes[0].find("1 object is marked as difficult, left out of training and ignored in evaluation"),
             std::string::npos);
 }
 
@@ -483,14 +483,14 @@ TEST(CsvReader, TakesTablesAsTheyCome) {
         {"classes.csv", "bolt,0\nnut,1\n"},
         {"images/a.png", ""},
         {"images/b.png", ""}},
-       {"csv train: images/a.png(1) images/b.png\nnote: annotations.csv: there is no header, so the columns are taken as "
+       {"csv train: images/a.png(1) images/b.png\nnote: annotations.csv: there is no header, so the columns are read as "
         "path,x1,y1,x2,y2,class"}},
       {{{"annotations.csv", "images/a.png,1,2,9,12,nut,40,20\n"}, {"images/a.png", ""}},
        {"csv train: images/a.png(1)\n", "no header"}},
       {{{"annotations.csv", "images/a.png,1,2,9,12,nut\n"},
         {"classes.csv", "bolt,0\nnut,0\n"},
         {"images/a.png", ""}},
-       {"error: classes.csv: line 2: expected the name of a class and its number, each once"}},
+       {"error: classes.csv: line 2: expected a class name and a unique number from 0 to 65535"}},
       {{{"annotations.csv", "a.png,nut,1,2,9,12\n"}, {"a.png", ""}},
        {"error: annotations.csv: line 1: no column \"file_name\"", "header"}},
   });
@@ -547,7 +547,7 @@ TEST(CocoReader, LayoutsOfLabelStudioAndFiftyOne) {
       {{{"annotations/instances_train2014.json", coco("1.png")},
         {"annotations/instances_train2017.json", coco("1.png")},
         {"images/1.png", ""}},
-       {"error: ", "instances_train2014.json and instances_train2017.json may both be the train images"}},
+       {"error: ", "instances_train2014.json and instances_train2017.json may both list the train images"}},
       {{{"annotations/instances_train2014.json", coco("1.png")},
         {"annotations/instances_train2017.json", coco("1.png")},
         {"train2017/1.png", ""}},

@@ -345,7 +345,7 @@ TEST(RetinaNet, RefusesBackbonesOfOtherStrides) {
     return input_error([&] { test::build_detector(args, kDenseClasses); });
   };
   EXPECT_EQ(refused("dilation", true),
-            "model.backbone.dilation: true leaves the last map a stride of 16, expected false");
+            "model.backbone.dilation: true leaves the last map at stride 16, expected false");
   for (const std::vector<int64_t>& outputs : {std::vector<int64_t>{1, 2, 3}, {3, 4}, {1, 3, 4}})
     EXPECT_TRUE(refused("outputs", outputs).starts_with("model.backbone.outputs: stages ")) << outputs[0];
   EXPECT_EQ(refused("outputs", std::vector<int64_t>{1, 2, 3, 4}), "no error");

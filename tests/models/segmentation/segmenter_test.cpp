@@ -158,7 +158,7 @@ TEST(Segmenter, RefusesWhatDoesNotFit) {
   };
   const Row rows[] = {
       {"uper_net", "model.uper_net.auxiliary_map=5",
-       "model.uper_net.auxiliary_map: 5, but the backbone gives 4 maps"},
+       "model.uper_net.auxiliary_map: 5, but the backbone has 4 maps"},
       {"uper_net", "model.uper_net.pool_sizes=1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17",
        "model.uper_net.pool_sizes: 17 numbers, expected at most 16"},
       {"uper_net", "criterion.class_weights=1,2",
@@ -172,7 +172,7 @@ TEST(Segmenter, RefusesWhatDoesNotFit) {
   const std::string dilation = "model.backbone.dilation=true";
   const Var image(pixel_noise({1, 64, 64, 3}, 1));
   EXPECT_EQ(input_error([&] { build_segmenter("semantic_fpn", {dilation})->forward(image); }),
-            "model.backbone: a map of 4 x 4 cells above one of 4 x 4, expected half of it");
+            "model.backbone: a map of 4 x 4 cells above one of 4 x 4, expected half its size");
   EXPECT_EQ(build_segmenter("uper_net", {dilation})->forward(image).logits.dim(1), 16);
 }
 

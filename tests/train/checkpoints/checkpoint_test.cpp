@@ -71,7 +71,7 @@ TEST(Checkpoint, InformationSurvives) {
   save_checkpoint(folder / "negative", net, info);
   EXPECT_NE(input_error([&] {
               read_checkpoint_info(SafetensorsReader(folder / "negative"));
-            }).find("counted as -1"),
+            }).find("number of averages is -1"),
             std::string::npos);
   write_safetensors(folder / "plain", {{"a", Tensor::zeros({1})}}, {});
   EXPECT_NE(input_error([&] {
@@ -117,7 +117,7 @@ TEST(InitFrom, ReportsWhatItDid) {
                                 "official names",
                                 "loaded: 3 tensors: backbone.0.body.conv1.weight, class_embed.0.weight, "
                                 "class_embed.1.weight",
-                                "in the file only, skipped: 1 tensor: old.bias",
+                                "only in the file, skipped: 1 tensor: old.bias",
                                 "not in the file, initialised: 1 tensor: new.bias"}));
   // A bare backbone, in half precision.
   Tensor conv = Tensor::full({2, 3}, 0.5, DType::kBF16);
@@ -189,7 +189,7 @@ TEST(InitFrom, HeadsTakeTheRowsOfClassesOfTheSameNames) {
                 rows[row] < 0 ? before[2 * row + c] : theirs[2 * static_cast<size_t>(rows[row]) + c]);
   EXPECT_EQ(report.reinitialized.size(), 2U);
   EXPECT_EQ(report.notes.back(),
-            "their rows of classes that the file knows by name are taken: 3 of 4 (bus, Cat, dog)");
+            "their rows for classes with the same name in the file are copied: 3 of 4 (bus, Cat, dog)");
 }
 
 TEST(InitFrom, ResizesPositionsOfOtherImages) {
@@ -245,7 +245,7 @@ TEST(InitFrom, AnyNameOfASharedTensorFillsIt) {
   }
   write_safetensors(folder / "d",
                     {{backbone, conv}, {"class_embed.0.weight", head}, {"class_embed.1.weight", other}}, {});
-  EXPECT_NE(input_error([&] { init_from(folder / "d", net); }).find("differ, but are one in the model"),
+  EXPECT_NE(input_error([&] { init_from(folder / "d", net); }).find("differ, but the model shares them"),
             std::string::npos);
 }
 

@@ -93,7 +93,7 @@ TEST(ForeignWeights, OfWeightsAndAveragesItIsSaidWhichAreTaken) {
       write_safetensors(folder / "both.safetensors", weights, {});
       const Converted r = convert(folder / "both.safetensors", folder / "out.safetensors", kSmallRtDetr);
       ASSERT_EQ(r.status, 0) << r.err;
-      EXPECT_NE(r.out.find(is_whole ? "it holds weights and their averages: the averages are taken, \""
+      EXPECT_NE(r.out.find(is_whole ? "it holds weights and their averages: the averages are used, \""
                                     : "it holds weights and averages of some of them: the averages, \""),
                 std::string::npos)
           << r.out;
@@ -111,7 +111,7 @@ TEST(ForeignWeights, OfAFolderItIsSaidWhichAreTaken) {
     const std::string place = folder / name.substr(0, name.find('/'));
     const Converted r = convert(place, folder / "out.safetensors", kSmallRtDetr);
     ASSERT_EQ(r.status, 0) << r.err;
-    EXPECT_NE(r.out.find(place + ": " + (folder / name) + " is taken"), std::string::npos) << r.out;
+    EXPECT_NE(r.out.find(place + ": using " + (folder / name)), std::string::npos) << r.out;
     EXPECT_EQ(read_bytes(folder / "one.safetensors"), read_bytes(folder / "out.safetensors"));
   }
   const Converted none = convert(folder.path(), folder / "none.safetensors");
@@ -145,7 +145,7 @@ TEST(ForeignWeights, EightyOutputsAreCocos) {
   write_safetensors(folder / "in.safetensors", tensors_of(kHuggingFaceRtDetr, "", 80), {});
   const Converted r = convert(folder / "in.safetensors", folder / "out.safetensors", kSmallRtDetr);
   ASSERT_EQ(r.status, 0) << r.err;
-  EXPECT_NE(r.out.find("80 outputs: taken for COCO's classes"), std::string::npos) << r.out;
+  EXPECT_NE(r.out.find("80 outputs: assumed to be COCO's classes"), std::string::npos) << r.out;
   const CheckpointInfo info = read_checkpoint_info(SafetensorsReader(folder / "out.safetensors"));
   ASSERT_EQ(info.class_names.size(), 80u);
   EXPECT_EQ(info.class_names[0], "person");
@@ -186,7 +186,7 @@ TEST(ForeignWeights, AreDescribedByTheirConfigJson) {
             "discrete");
   for (const auto& [field, part] : std::vector<std::pair<std::string, std::string>>{
            {"\"decoder_method\": \"nearest\"",
-            "config.json: decoder_method is nearest, which is not there here, expected default"},
+            "config.json: decoder_method is nearest, which is not supported, expected default"},
            {"\"layer_norm_eps\": 0.001", "config.json: layer_norm_eps is 0.001"},
            {"\"activation_function\": \"relu\"", "config.json: activation_function is relu"},
            {"\"normalize_before\": true", "config.json: normalize_before is true"},
@@ -208,9 +208,9 @@ TEST(ForeignWeights, ABackbonesConfigJsonIsHeldAgainstWhatIsComputed) {
                              folder / "model.safetensors");
   for (const auto& [field, part] : std::vector<std::pair<std::string, std::string>>{
            {"\"hidden_act\": \"relu\"",
-            "backbone_config.hidden_act is relu, which is not there here, expected gelu"},
+            "backbone_config.hidden_act is relu, which is not supported, expected gelu"},
            {"\"layer_norm_eps\": 0.001",
-            "layer_norm_eps is 0.001, which is not there here, expected at most"}}) {
+            "layer_norm_eps is 0.001, which is not supported, expected at most"}}) {
     write_bytes(
         folder / "config.json",
         "{\"model_type\": \"rf_detr\", \"layer_norm_eps\": 1e-05, \"backbone_config\": {\"num_attention_heads\": 2, " +

@@ -177,7 +177,7 @@ TEST(WeightNames, WhatDoesNotFitIsAnError) {
   for (FakeFile* f : {&missing, &sizes, &twice}) f->put("class_labels_classifier.weight", {2, 4});
   missing.put(layer + "q_proj.weight", {4, 4});
   missing.put(layer + "v_proj.weight", {4, 4});
-  EXPECT_NE(names_error(missing).find("needs query, key and value, there are 2"), std::string::npos);
+  EXPECT_NE(names_error(missing).find("needs query, key and value, but has only 2"), std::string::npos);
   sizes.put(layer + "q_proj.weight", {4, 4});
   sizes.put(layer + "k_proj.weight", {4, 5});
   sizes.put(layer + "v_proj.weight", {4, 4});
@@ -186,7 +186,7 @@ TEST(WeightNames, WhatDoesNotFitIsAnError) {
   FakeFile key_alone;
   key_alone.put("pvt.encoder.patch_embeddings.0.position_embeddings", {1, 4, 8});
   key_alone.put("pvt.encoder.block.0.0.attention.self.key.weight", {8, 8});
-  EXPECT_NE(names_error(key_alone).find("\"block1.0.attn.kv.weight\" needs key and value, there are 1"),
+  EXPECT_NE(names_error(key_alone).find("\"block1.0.attn.kv.weight\" needs key and value, but has only 1"),
             std::string::npos);
   twice.put("class_embed.weight", {2, 4});
   EXPECT_NE(names_error(twice).find("two tensors are \"class_embed.weight\""), std::string::npos);

@@ -123,7 +123,7 @@ TEST_F(ReportRuns, LabelErrorsAreListedAndCorrected) {
   const std::string page = read_bytes(dir_ / "page.html");
   for (const char* part : {"Label errors", "Missing: found", "Wrong class: found", "Wrong box: found"})
     EXPECT_NE(page.find(part), std::string::npos) << part;
-  EXPECT_EQ(page.find("Not found: nothing"), std::string::npos);
+  EXPECT_EQ(page.find("Not found: labelled"), std::string::npos);
 
   simdjson::dom::parser parser;
   simdjson::dom::element list;
@@ -234,7 +234,7 @@ TEST_F(ReportRuns, SeveralAreInOnePage) {
   ASSERT_EQ(done.status, 0) << done.text;
   const std::string page = read_bytes(dir_ / "all.html");
   for (const char* part : {"0.750 (step 10)", "0.500 (step 10)", "data.batch_size", "optimizer.learning_rate",
-                           "Over epochs", "deformable_detr"})
+                           "Plotted over epochs", "deformable_detr"})
     EXPECT_NE(page.find(part), std::string::npos) << part;
   EXPECT_EQ(page.find("hidden_dim"), std::string::npos) << "fields that are the same";
   EXPECT_EQ(page.find("http:"), std::string::npos);
@@ -247,7 +247,7 @@ TEST_F(ReportRuns, SeveralAreInOnePage) {
   write_bytes(dir_ / "wide/metrics.jsonl", "");
   ASSERT_EQ(report({dir_ / "wide", dir_ / "fast", "--output", dir_ / "two.html"}).status, 0);
   ASSERT_EQ(report({dir_ / "run", dir_ / "fast", "--output", dir_ / "steps.html"}).status, 0);
-  EXPECT_EQ(read_bytes(dir_ / "steps.html").find("Over epochs"), std::string::npos);
+  EXPECT_EQ(read_bytes(dir_ / "steps.html").find("Plotted over epochs"), std::string::npos);
 }
 
 TEST_F(ReportRuns, WhatCannotBeComparedIsSaid) {
@@ -272,7 +272,7 @@ TEST_F(ReportRuns, WhatCannotBeComparedIsSaid) {
             "--curves-only: evaluates nothing, expected no"},
            {{run, "--label-errors", dir_ / "x"}, "nothing was evaluated"},
            {{run, "--to", "yolo"}, "--label-errors"},
-           {{run, "--suspicion", "1.5"}, "--suspicion: \"1.5\" does not fit"},
+           {{run, "--suspicion", "1.5"}, "--suspicion: \"1.5\" is not valid"},
            {{run, "--label-errors", dir_ / "x", "--to", "csv"}, "--to"}}) {
     const Reported refused = report(words);
     EXPECT_EQ(refused.status, 2) << said;

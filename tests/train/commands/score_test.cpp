@@ -101,7 +101,7 @@ TEST(Score, CsvHasTheClassesOfTheTraining) {
   write_detections(dir / "d.json", detections);
   EXPECT_EQ(scored({"--data", dir.path(), "--detections", dir / "d.json"}, dir).AP, 1);
   const Scored alone = scored({"--annotations", dir / "val.csv", "--detections", dir / "d.json"}, dir);
-  EXPECT_NE(alone.out.find("its classes are numbered by their own names"), std::string::npos) << alone.out;
+  EXPECT_NE(alone.out.find("its classes are numbered from its own names"), std::string::npos) << alone.out;
   // With names in the file nothing else is needed.
   write_detections(dir / "d.json", detections, &truth);
   const Scored named = scored({"--annotations", dir / "val.csv", "--detections", dir / "d.json"}, dir);
@@ -109,7 +109,7 @@ TEST(Score, CsvHasTheClassesOfTheTraining) {
   EXPECT_NE(named.out.find("1 of 3 entries left out: their category (\"dog\") is not in the annotations"),
             std::string::npos)
       << named.out;
-  EXPECT_NE(named.out.find("1 of 3 entries are of other category ids"), std::string::npos) << named.out;
+  EXPECT_NE(named.out.find("in 1 of 3 entries, category_id is not the id"), std::string::npos) << named.out;
 }
 
 constexpr const char* kTruth =
@@ -135,18 +135,18 @@ TEST(Score, ImagesAndCategoriesAreFoundByTheirNames) {
            ""},
           {R"([{"image_id":1,"file_name":"0001.jpg","category_id":2,)" + box_1 +
                R"(},{"image_id":"b","file_name":"b.jpg","category_id":5,)" + box_2 + "}]",
-           "1 of 2 entries are of other image ids"},
+           "in 1 of 2 entries, image_id is not the id"},
           {R"([{"image_id":7,"file_name":"x\\0001.jpg","category_id":2,)" + box_1 +
                R"(},{"image_id":8,"file_name":"old/c.jpg","category_id":5,)" + box_2 + "}]",
-           "1 of 2 entries name files that the annotations do not have, as \"old/c.jpg\"; their image_id counts"},
+           "1 of 2 entries name files that are not in the annotations, e.g. \"old/c.jpg\"; their image_id counts"},
           {R"([{"file_name":"0001.jpg","category":"nut","category_id":0,)" + box_1 +
                R"(},{"file_name":"b.jpg","category":"bolt","category_id":1,)" + box_2 + "}]",
-           "2 of 2 entries are of other category ids"},
+           "in 2 of 2 entries, category_id is not the id"},
           // FiftyOne and others write a dictionary with lists of its own.
           {R"({"images":[{"id":1,"file_name":"0001.jpg"},{"id":2,"file_name":"b.jpg"}],"categories":[{"id":0,"name":"bolt"},{"id":1,"name":"nut"}],
               "annotations":[{"id":1,"image_id":1,"category_id":1,)" +
                box_1 + R"(},{"id":2,"image_id":2,"category_id":0,)" + box_2 + "}]}",
-           "2 of 2 entries are of other image ids"}}) {
+           "in 2 of 2 entries, image_id is not the id"}}) {
     write_bytes(dir / "d.json", c.detections);
     const Scored s = scored({"--annotations", dir / "a.json", "--detections", dir / "d.json"}, dir);
     EXPECT_EQ(s.AP, 1) << c.detections << s.error;
@@ -163,10 +163,10 @@ TEST(Score, DetectionsOfOtherImagesAreNoFigures) {
   const std::string box = R"("bbox":[1,1,20,20],"score":0.9)";
   write_bytes(dir / "d.json", R"([{"image_id":7,"file_name":"other.jpg","category_id":2,)" + box + "}]");
   const Scored other = scored({"--annotations", dir / "a.json", "--detections", dir / "d.json"}, dir);
-  EXPECT_NE(other.error.find(
-                "d.json: none of the files that its entries name is one of the annotations' (the first is "
-                "\"other.jpg\")"),
-            std::string::npos)
+  EXPECT_NE(
+      other.error.find("d.json: none of the files that its entries name is in the annotations (the first is "
+                       "\"other.jpg\")"),
+      std::string::npos)
       << other.error;
   write_bytes(dir / "d.json", R"([{"image_id":7,"category":"screw","category_id":2,)" + box + "}]");
   const Scored named = scored({"--annotations", dir / "a.json", "--detections", dir / "d.json"}, dir);
@@ -199,7 +199,7 @@ TEST(Score, MoreThanAHundredObjectsAreCountedOrTold) {
   write_detections(dir / "d.json", truth_as_detections(truth));
   const Scored hundred = scored({"--annotations", dir / "a.json", "--detections", dir / "d.json"}, dir);
   EXPECT_LT(hundred.AP, 0.7);
-  EXPECT_NE(hundred.out.find("only the best 100 detections of an image and class count"), std::string::npos);
+  EXPECT_NE(hundred.out.find("only the best 100 detections per image and class count"), std::string::npos);
   EXPECT_NE(hundred.out.find("as 150 in image 1"), std::string::npos) << hundred.out;
   const Scored more = scored(
       {"--annotations", dir / "a.json", "--detections", dir / "d.json", "--max-detections", "500"}, dir);

@@ -187,7 +187,7 @@ TEST(Presets, FieldsOfTheOtherFamilyMayStandAtTheirDefaults) {
   EXPECT_EQ(checked(detr + "transformer { levels: 1 } deformable_detr { box_refine: false }"), "no error");
   EXPECT_EQ(checked(detr + "rt_detr { hybrid_encoder { dim: 256 } } deformable_detr { }"), "no error");
   EXPECT_EQ(checked(detr + "transformer { levels: 4 }"),
-            "model.transformer.levels: 4 is not read by DETR, expected 1");
+            "model.transformer.levels: 4 is not used by DETR, expected 1");
   EXPECT_EQ(checked("detr { pre_norm: false position_encoding: \"sine\" }"), "no error");
   EXPECT_EQ(checked(detr + "deformable_detr { box_refine: true }"),
             "model.deformable_detr: is set, but model.type \"detr\" does not read it, expected only "
@@ -256,7 +256,7 @@ TEST(MovedFields, StandOnceInAFile) {
   EXPECT_EQ(c.model().rt_detr().hybrid_encoder().dim(), 12);
   EXPECT_EQ(c.model().rt_detr().hybrid_encoder().ffn_dim(), 34);
   EXPECT_EQ(input_error([&] { apply_set(c, "model.transformer.eval_layers=many"); }),
-            "--set model.rt_detr.eval_layers: \"many\" does not fit, expected a whole number");
+            "--set model.rt_detr.eval_layers: \"many\" is not valid, expected a whole number");
   std::vector<std::string> notes;
   parse_config("model { transformer { box_refine: true two_stage: true } }", "F", &notes);
   EXPECT_EQ(notes, std::vector<std::string>{

@@ -121,19 +121,19 @@ TEST(Config, BadSetsNameTheNearestPath) {
       {"optimizer.lr=1", "no field \"lr\" in optimizer, did you mean \"optimizer.learning_rate\"?"},
       {"batch_size=1", "use --batch N instead"},
       {"data.height=1", "no field \"height\" in data, did you mean \"data.augment.height\"?"},
-      {"data.batch_size=four", "--set data.batch_size: \"four\" does not fit, expected a whole number"},
+      {"data.batch_size=four", "--set data.batch_size: \"four\" is not valid, expected a whole number"},
       {"data.batch_size=", "expected a whole number"},
       {"data.batch_size=1 2", "expected a whole number"},
-      {"seed=-1", "not negative"},
+      {"seed=-1", "non-negative"},
       {"deterministic=perhaps", "expected true or false"},
       {"precision=fp16", "expected one of f32, tf32, bf16, auto"},
       {"data=3", "is a group of fields"},
       {"train={max_stepps: 4}", "--set train: no field \"max_stepps\" in Train, did you mean \"max_steps\"?"},
       {"train={max_steps: many}", "--set train: expected integer, got: many"},
-      {"seed.x=3", "it has no fields of its own"},
+      {"seed.x=3", "so it has no fields of its own"},
       {"optimizer.group.0.lr_mult=1", "which has 0 elements"},
       {"model.backbone.arg=3", "is a group of fields"},
-      {"data.augment.short_sides=1,two", "\"two\" does not fit"},
+      {"data.augment.short_sides=1,two", "\"two\" is not valid"},
       {"data.batch_size", "expected path.to.field=value"},
       {"=4", "expected path.to.field=value"},
       {".=4", "no field"},
@@ -153,9 +153,8 @@ TEST(Config, BracesSayWhatTheyTakeAway) {
   EXPECT_TRUE(notes.empty());
   apply_set(config, "train={ema_decay: 0.9}", &notes);
   ASSERT_EQ(notes.size(), 1u);
-  EXPECT_EQ(
-      notes[0],
-      "note: --set train: replaces all of it; 2 fields that were set before are not: train.max_steps, ...");
+  EXPECT_EQ(notes[0],
+            "note: --set train: replaces the whole group; 2 fields are no longer set: train.max_steps, ...");
 }
 
 TEST(Config, BadValuesNameTheField) {
@@ -171,7 +170,7 @@ TEST(Config, BadValuesNameTheField) {
       {"optimizer.group={regex: \"(\"}", "optimizer.group.0.regex: \"(\" is not a regular expression"},
       {"optimizer.group={regex: \"a\" lr_mult: -1}", "optimizer.group.0.lr_mult: -1"},
       {"schedule.type=linear", "expected one of constant, cosine, "},
-      {"schedule.drop_epochs=40,30", "expected rising values"},
+      {"schedule.drop_epochs=40,30", "expected increasing values"},
       {"data.mean=0.5", "data.mean: 1 values, expected 3"},
       {"data.std=0,1,1", "data.std.0: 0 is out of range"},
       {"data.val_height=64", "data.val_width = 0"},
@@ -183,9 +182,9 @@ TEST(Config, BadValuesNameTheField) {
       {"data.augment.crop_area_min=0.5", "data.augment.crop_area_min: 0.5 without height and width"},
       {"data.augment.crop_ratio_min=3", "data.augment.crop_ratio_min: 3 exceeds crop_ratio_max"},
       {"data.val_crop_pct=0.9", "data.val_crop_pct: 0.9 without data.val_height"},
-      {"data.augment.batch_mixup=0.5", "data.augment.batch_mixup: changes batches without padding, expected"},
+      {"data.augment.batch_mixup=0.5", "data.augment.batch_mixup: needs batches without padding, expected"},
       {"data.augment.multi_scale_heights=64,96",
-       "data.augment.multi_scale_heights: changes batches without padding, expected"},
+       "data.augment.multi_scale_heights: needs batches without padding, expected"},
       {"data.augment={height: 64 width: 64 scale_max: 2 multi_scale_heights: 32}",
        "data.augment.multi_scale_heights: changes"},
       {"data.augment={height: 1 width: 60000 multi_scale_heights: [1, 65536]}",

@@ -51,7 +51,7 @@ TEST_F(PredictLabels, HaveAnEntryForEveryImage) {
   EXPECT_EQ(count(text_of("labels_voc/voc/Annotations/000001.xml"), "<score>"), 2);
   fs::copy_file(scratch() / "shapes/images/000001.png", scratch() / "000001.jpg");
   expect_refused(kAnyScore + "labels_two --to yolo 000001.jpg shapes/images/000001.png",
-                 "would share one label file as yolo");
+                 "would share the yolo label file");
 }
 
 TEST_F(PredictLabels, PicturesAsAsked) {

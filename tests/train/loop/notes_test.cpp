@@ -58,8 +58,8 @@ TEST_F(NotesOfTraining, EvaluationSaysWhatIsOddAboutItsSet) {
   EXPECT_EQ(odd.status, 0) << odd.err;
   for (const char* part :
        {"4 of its 4 images are in the training set too, first 000001.png: metrics on them say little",
-        "1 class has objects here, but the model lacks it, whose metrics are 0: \"washer\" 1",
-        "the categories \"washer\" and \"Washer\" differ only in capitals"})
+        "1 class has objects here, but the model lacks it (metrics of 0): \"washer\" 1",
+        "the categories \"washer\" and \"Washer\" differ only in case"})
     EXPECT_EQ(lines_with(odd.out, part), 1U) << part << "\n" << odd.out;
   const Result reported = run("report run --output odd/r.html" + set);
   EXPECT_EQ(reported.status, 0) << reported.err;

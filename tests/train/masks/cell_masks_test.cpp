@@ -174,7 +174,7 @@ train { epochs: 0 max_steps: 60 log_every: 1 eval_every_epochs: 0 }
   ASSERT_EQ(run_command({"train", "--config", folder / "config.textproto", "--output", folder / "unmasked",
                          "--max-steps", "1", "--set", "data.val.annotations=" + unmasked}),
             0);
-  EXPECT_NE(testing::internal::GetCapturedStdout().find("metrics are of boxes only"), std::string::npos);
+  EXPECT_NE(testing::internal::GetCapturedStdout().find("metrics are for boxes only"), std::string::npos);
   EXPECT_EQ(logged_numbers(folder / "unmasked", "AP").size(), 1U);
   EXPECT_TRUE(logged_numbers(folder / "unmasked", "segm_AP").empty());
   EXPECT_EQ(run_command({"train", "--config", folder / "config.textproto", "--output", folder / "none",

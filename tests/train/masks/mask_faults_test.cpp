@@ -79,10 +79,10 @@ TEST(MaskFaults, ObjectsWithoutAMaskTeachTheirBoxes) {
   const Said trained = said_by(train_masked(folder, "list.json", "run"));
   EXPECT_EQ(trained.status, 0);
   EXPECT_TRUE(
-      trained.has("list.json: annotation 20 (image 2, 2.png) has no mask; of objects without one the model "
+      trained.has("list.json: annotation 20 (image 2, 2.png) has no mask; from objects without one the model "
                   "learns only boxes and classes (saccade data check --masks --fix OUT"))
       << trained.out;
-  EXPECT_TRUE(trained.has("metrics are of boxes only")) << trained.out;
+  EXPECT_TRUE(trained.has("metrics are for boxes only")) << trained.out;
 
   const std::vector<std::string> check{"data",     "check",           "--annotations", folder / "list.json",
                                        "--images", folder / "images", "--masks"};
@@ -96,7 +96,7 @@ TEST(MaskFaults, ObjectsWithoutAMaskTeachTheirBoxes) {
   EXPECT_TRUE(fixed.has("1 object without a mask becomes a crowd")) << fixed.out;
   const Said again = said_by(train_masked(folder, "fixed.json", "again"));
   EXPECT_EQ(again.status, 0);
-  EXPECT_TRUE(again.has("1 crowd without a mask, left out as all crowds")) << again.out;
+  EXPECT_TRUE(again.has("1 crowd without a mask, left out like all crowds")) << again.out;
   EXPECT_EQ(logged_numbers(folder / "again", "segm_AP").size(), 1U);
 
   write_masked(folder, "none.json", {"", "", ""});
@@ -111,7 +111,7 @@ TEST(MaskFaults, EmptyMasksAreNoneAndOthersMayNotFit) {
   write_masked(folder, "list.json", {kFittingMask, kEmptyMask, kMaskElsewhere});
   const Said trained = said_by(train_masked(folder, "list.json", "run"));
   EXPECT_EQ(trained.status, 0);
-  EXPECT_TRUE(trained.has("annotation 20 (image 2, 2.png) has no mask; of objects without one"))
+  EXPECT_TRUE(trained.has("annotation 20 (image 2, 2.png) has no mask; from objects without one"))
       << trained.out;
   // The note comes in addition to those of all sets.
   EXPECT_TRUE(trained.has("note: " + (folder / "list.json") + ": 1 mask does not fit its box"))
@@ -119,7 +119,7 @@ TEST(MaskFaults, EmptyMasksAreNoneAndOthersMayNotFit) {
   const Said checked = said_by(
       {"data", "check", "--annotations", folder / "list.json", "--images", folder / "images", "--masks"});
   EXPECT_EQ(checked.status, 2);
-  EXPECT_TRUE(checked.has("annotation 20 (image 2, 2.png): has no mask of any pixel")) << checked.out;
+  EXPECT_TRUE(checked.has("annotation 20 (image 2, 2.png): has a mask without pixels")) << checked.out;
   EXPECT_TRUE(checked.has("1 mask does not fit its box")) << checked.out;
   EXPECT_TRUE(checked.has("the first of annotation 30")) << checked.out;
 }
@@ -136,7 +136,7 @@ TEST(MaskFaults, LabelMapsOfObjectsWithoutAMask) {
   ASSERT_EQ(converted.status, 0) << converted.error;
   EXPECT_TRUE(converted.has("1 of 3 objects has no mask, first annotation 20")) << converted.out;
   const Said checked = said_by({"data", "check", "--data", folder / "maps"});
-  EXPECT_TRUE(checked.has("5760 pixels, 600 of them of no class")) << checked.out << checked.error;
+  EXPECT_TRUE(checked.has("5760 pixels, 600 of them without a class")) << checked.out << checked.error;
   write_masked(folder, "none.json", {"", "", ""});
   EXPECT_TRUE(convert("none.json", "none")
                   .has("annotation 10 (image 1): has no segmentation, nor has any other object"));
@@ -164,17 +164,17 @@ TEST(MaskFaults, FlagsAndFigures) {
   EXPECT_TRUE(
       said_by({"eval", "--checkpoint", checkpoint, "--annotations", folder / "list.json", "--images",
                folder / "images", "--set", none})
-          .has("nothing is found in any image: no score is greater than model.rcnn.score_threshold, 0.999"));
+          .has("nothing was found in any image: no score exceeds model.rcnn.score_threshold (0.999)"));
   const auto predict = [&](std::initializer_list<std::string> more) {
     std::vector<std::string> words{"predict",  "--checkpoint", checkpoint,
                                    "--output", folder / "out", folder / "images"};
     words.insert(words.end(), more.begin(), more.end());
     return said_by(words);
   };
-  EXPECT_TRUE(predict({"--set", none}).has("the model leaves out scores up to 0.999 itself"));
+  EXPECT_TRUE(predict({"--set", none}).has("the model itself drops scores up to 0.999"));
   EXPECT_TRUE(predict({"--set", none, "--threshold", "0.9995"})
-                  .has("no score is greater than model.rcnn.score_threshold, 0.999"));
-  EXPECT_TRUE(predict({"--threshold", "0.01"}).has("the model leaves out scores up to 0.05 itself"));
+                  .has("no score exceeds model.rcnn.score_threshold (0.999)"));
+  EXPECT_TRUE(predict({"--threshold", "0.01"}).has("the model itself drops scores up to 0.05"));
 
   // A field of another task is set.
   EXPECT_TRUE(
@@ -192,7 +192,7 @@ TEST(MaskFaults, FlagsAndFigures) {
   write_bytes(folder / "out/crops/1_2.png", "mine");
   const auto before = crops();
   const Said fewer = predict({"--set", all, "--threshold", "0", "--crop", "--max", "1"});
-  EXPECT_TRUE(fewer.has(fmt::format("{} crops of an earlier run removed", before - 4))) << fewer.out;
+  EXPECT_TRUE(fewer.has(fmt::format("removed {} crops of an earlier run", before - 4))) << fewer.out;
   EXPECT_EQ(crops(), 4);
   EXPECT_EQ(read_bytes(folder / "out/crops/1_2.png"), "mine");
 
@@ -267,7 +267,7 @@ TEST(MaskFaults, AModelThatLacksATensorIsNamed) {
     EXPECT_TRUE(said.has(fmt::format("but it lacks 1 of {} tensors ({})", tensors.size() + 1, lacks)))
         << said.error;
     EXPECT_TRUE(
-        said.has(std::string("nearly a model as that of --model ") + std::string(recipe).substr(0, 9)))
+        said.has(std::string("nearly a model like that of --model ") + std::string(recipe).substr(0, 9)))
         << said.error;
   }
 }
@@ -285,7 +285,7 @@ TEST(MaskFaults, AModelThatFitsNowhereIsNamed) {
   words.insert(words.end(), {"--init-from", folder / "x.safetensors"});
   const Said said = said_by(words);
   EXPECT_EQ(said.status, 2);
-  EXPECT_TRUE(said.has("the file is a model as that of --model faster_rcnn_r50")) << said.error;
+  EXPECT_TRUE(said.has("the file is a model like that of --model faster_rcnn_r50")) << said.error;
 }
 
 }  // namespace

@@ -83,7 +83,7 @@ TEST(RcnnData, CrowdsNeedNoMask) {
   const int status = run_command(train_squares(folder, "list.json", "run"));
   const std::string said = testing::internal::GetCapturedStdout() + testing::internal::GetCapturedStderr();
   ASSERT_EQ(status, 0) << said;
-  for (const char* what : {"left out as all crowds", "detections in the box are ignored"})
+  for (const char* what : {"left out like all crowds", "detections in the box are ignored"})
     EXPECT_NE(said.find(what), std::string::npos) << said;
   EXPECT_EQ(logged_numbers(folder / "run", "segm_AP").size(), 1U);
 }

@@ -113,7 +113,7 @@ TEST(DataOfLabelMaps, CheckReportAndConvertEachLayout) {
     ASSERT_EQ(run_command({"data", "report", "--data", dir / "in", "--output", dir / "page.html"}), 0);
     const std::string page = read_bytes(dir / "page.html");
     for (const char* part :
-         {"Without a class", "Median fraction", "For each class, the images in which it covers most."})
+         {"Without a class", "Median fraction", "For each class, the images in which it covers the most."})
       EXPECT_NE(page.find(part), std::string::npos) << part;
     EXPECT_EQ(page.find("Odd boxes"), std::string::npos);
     EXPECT_EQ(page.find("--fix"), std::string::npos);

@@ -129,15 +129,15 @@ TEST_F(HttpFront, RefusesWhatIsNoRequest) {
   };
   for (
       const Row& row : {
-          Row{"\x16\x03\x01\x02" + megabyte, 400, "no HTTP/1.1"},
-          Row{"GET /\r\n\r\n", 400, "no HTTP/1.1"},
-          Row{"GET / HTTP/9.9\r\n\r\n", 400, "no HTTP/1.1"},
-          Row{"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n", 400, "no HTTP/1.1"},
+          Row{"\x16\x03\x01\x02" + megabyte, 400, "not HTTP/1.1"},
+          Row{"GET /\r\n\r\n", 400, "not HTTP/1.1"},
+          Row{"GET / HTTP/9.9\r\n\r\n", 400, "not HTTP/1.1"},
+          Row{"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n", 400, "not HTTP/1.1"},
           Row{"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab", 400,
-              "no HTTP/1.1"},
+              "not HTTP/1.1"},
           Row{"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999999999999999\r\n\r\n", 400,
-              "no HTTP/1.1"},
-          Row{"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 400, "no HTTP/1.1"},
+              "not HTTP/1.1"},
+          Row{"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 400, "not HTTP/1.1"},
           Row{"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", 501,
               "Transfer-Encoding: gzip, chunked, expected chunked"},
           Row{"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n",
@@ -148,10 +148,10 @@ TEST_F(HttpFront, RefusesWhatIsNoRequest) {
           Row{"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n",
               400, ""},
           Row{"POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400, "chunked and HTTP/1.1"},
-          Row{"GET / HTTP/1.1\r\n\r\n", 400, "the head has 0 fields \\\"Host\\\", expected one"},
-          Row{"GET / HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n", 400, "has 2 fields"},
-          Row{"GET / HTTP/1.1\r\nHost : x\r\n\r\n", 400, "no HTTP/1.1"},
-          Row{long_head, 431, "the head has more than 16384 bytes"},
+          Row{"GET / HTTP/1.1\r\n\r\n", 400, "the header has 0 \\\"Host\\\" fields, expected one"},
+          Row{"GET / HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n", 400, "has 2 \\\"Host\\\" fields"},
+          Row{"GET / HTTP/1.1\r\nHost : x\r\n\r\n", 400, "not HTTP/1.1"},
+          Row{long_head, 431, "the header has more than 16384 bytes"},
           Row{http_post("/", "image/png", megabyte), 413, "the body has more than 1000 bytes"},
           Row{"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk + chunk, 413,
               "more than 1000"},
@@ -190,7 +190,7 @@ TEST_F(HttpFront, WaitsForNobodyForLong) {
     EXPECT_EQ(RawClient(port()).ask(http_get("/")).status, 200);  // meanwhile
     const HttpReply reply = slow.receive();
     EXPECT_EQ(reply.status, 408) << reply.body;
-    EXPECT_EQ(reply.body, "{\"error\": \"the request was not whole after 0.2 s\"}\n");
+    EXPECT_EQ(reply.body, "{\"error\": \"the request was incomplete after 0.2 s\"}\n");
     EXPECT_LT(std::chrono::steady_clock::now() - start, milliseconds(1500));
     dripping.join();
   }
@@ -268,7 +268,7 @@ TEST_F(HttpFront, StopsWithAnswers) {
   EXPECT_TRUE(idle.is_ended());
   const HttpReply refused = half.receive();
   EXPECT_EQ(refused.status, 503) << refused.body;
-  EXPECT_NE(refused.body.find("is being stopped"), std::string::npos) << refused.body;
+  EXPECT_NE(refused.body.find("is stopping"), std::string::npos) << refused.body;
   EXPECT_FALSE(RawClient(port()).is_connected());
   handler_.answer_later();
   const HttpReply reply = served.receive();
@@ -283,10 +283,10 @@ TEST_F(HttpFront, ListensWhereItCan) {
     return input_error([&] { HttpServer(options, handler_); });
   };
   EXPECT_EQ(refused({.port = port()}),
-            fmt::format("--port {0}: nobody can listen on 127.0.0.1:{0}: Address already in use", port()));
-  EXPECT_NE(refused({.host = "example.org"}).find("--host: \"example.org\" is no address"),
+            fmt::format("--port {0}: cannot listen on 127.0.0.1:{0}: Address already in use", port()));
+  EXPECT_NE(refused({.host = "example.org"}).find("--host: \"example.org\" is not an IP address"),
             std::string::npos);
-  EXPECT_NE(refused({.host = "192.0.2.1", .port = 0}).find("nobody can listen on 192.0.2.1:0"),
+  EXPECT_NE(refused({.host = "192.0.2.1", .port = 0}).find("cannot listen on 192.0.2.1:0"),
             std::string::npos);
   const HttpServer everywhere({.host = "0.0.0.0", .port = 0}, handler_);
   EXPECT_FALSE(everywhere.is_loopback());

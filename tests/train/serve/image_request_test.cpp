@@ -43,8 +43,8 @@ TEST(ImageRequests, Addresses) {
         std::pair{"", "400 the address does not begin with /"},
         std::pair{"ftp://host/predict", "400 the address does not begin with /"},
         std::pair{"http:///predict", "400 the address has no host"},
-        std::pair{"/%4", "400 the address: /%4: % without two digits"},
-        std::pair{"/?a=%zz", "400 the address: %zz: % without two digits"},
+        std::pair{"/%4", "400 the address: /%4: % without two hexadecimal digits"},
+        std::pair{"/?a=%zz", "400 the address: %zz: % without two hexadecimal digits"},
         std::pair{"/?a=1&a=2", "400 a: is given twice"},
         std::pair{"/?threshold", "400 threshold: has no value, expected NAME=VALUE"}})
     EXPECT_EQ(http_error([&] { parse_target(bad); }), error);
@@ -80,9 +80,9 @@ TEST(ImageRequests, Forms) {
            std::pair{file + file + "--B--", "has several files, expected one image"},
            std::pair{std::string("--B\n\n\nx\n--B--"), "a part has no name"},
            std::pair{std::string("--B\nContent-Disposition: form-data; name=file\n\nx\n--B--"),
-                     "file: is no file"},
+                     "file: is not a file"},
            std::pair{std::string("--B--"), "has no file"},
-           std::pair{std::string("nothing"), "the boundary is nowhere"},
+           std::pair{std::string("nothing"), "the boundary does not appear"},
        })
     EXPECT_NE(http_error([&] { parse_form(with_newlines(body), "B"); }).find(error), std::string::npos)
         << body;

@@ -170,21 +170,21 @@ TEST_F(Serve, SaysWhatIsWrong) {
     std::string target, bytes, type, answer;
   };
   for (const Row& row : {
-           Row{"/predict", noise, "image/jpeg", "400 the image: not an image in a format that is read"},
+           Row{"/predict", noise, "image/jpeg", "400 the image: not an image in a supported format"},
            Row{"/predict", image.substr(0, image.size() / 2), "image/png", "400 the image: "},
            Row{"/predict", "", "image/png", "400 the body is empty"},
            Row{"/predict", read_bytes((scratch() / "large.png").string()), "image/png",
                "413 the image: 100 x 60 pixels, expected at most 5000 in all"},
            Row{"/predict", image, "text/plain", "415 Content-Type: text/plain"},
            Row{"/predict", image, "multipart/form-data; boundary=x",
-               "400 multipart/form-data: the boundary is nowhere"},
+               "400 multipart/form-data: the boundary does not appear"},
            Row{"/predict?classes=nothing", image, "image/png",
-               "400 classes: the model has no class \\\"nothing\\\", expected some of "},
+               "400 classes: the model has no class \\\"nothing\\\", expected one of "},
            Row{"/predict?threshold=-1", image, "image/png", "400 threshold: "},
            Row{"/predict?format=label_map", image, "image/png",
                "400 format: \\\"label_map\\\", expected json, png, jpg"},
            Row{"/elsewhere", image, "image/png",
-               "404 /elsewhere: is not here, expected one of /, /health, /metrics, /predict"},
+               "404 /elsewhere: not found, expected one of /, /health, /metrics, /predict"},
            Row{"/health", image, "image/png", "405 POST /health: expected GET, HEAD"},
        }) {
     const ServiceAnswer answer = served.ask(row.target, row.bytes, row.type);
@@ -393,9 +393,8 @@ TEST_F(Serve, LosesNothingOfManyClients) {
   // A second one finds the port taken.
   const Result second = run("serve " + kCheckpoint + " --port " + std::to_string(port));
   EXPECT_EQ(second.status, 2);
-  EXPECT_EQ(
-      second.err,
-      fmt::format("error: --port {0}: nobody can listen on 127.0.0.1:{0}: Address already in use\n", port));
+  EXPECT_EQ(second.err,
+            fmt::format("error: --port {0}: cannot listen on 127.0.0.1:{0}: Address already in use\n", port));
   // If it is stopped while it is busy, it answers earlier requests.
   std::vector<std::unique_ptr<RawClient>> busy;
   for (int c = 0; c < kClients; ++c) {

@@ -70,7 +70,7 @@ TEST(DataFlags, ClassesAreThoseOfATraining) {
                                     "},{\"image_id\":1,\"bbox\":[1,1,9,9],\"score\":0.8,\"category_id\":3}]");
     const std::string said = told(with_map(
         {"score", "--annotations", list, "--detections", dir / "d.json", "--json", dir / "figures.json"}));
-    expect_part(said, "1 of 2 entries are of classes that data.class_map takes for others");
+    expect_part(said, "1 of 2 entries have classes that data.class_map maps to others");
     expect_part(read_bytes(dir / "figures.json"), "\"AP\": 1,");
   }
   // The truth may know a class that the map removes, as that of a model does; a class that others become
@@ -97,7 +97,7 @@ TEST(DataFlags, ListsOfAnEarlierConversionAreNamed) {
   EXPECT_EQ(told({"data", "convert", dir / "yolo/both.yaml", dir / "out"}).find("existed before"),
             std::string::npos);
   expect_part(told({"data", "convert", dir / "yolo/data.yaml", dir / "out"}),
-              "out/val.json: existed before and stays; --data " + dir / "out uses it for the val images");
+              "out/val.json: existed before and is kept; --data " + dir / "out uses it for the val images");
 }
 
 TEST(DataFlags, WhatIsWrittenSaysHowToTrainOnIt) {
@@ -108,7 +108,7 @@ TEST(DataFlags, WhatIsWrittenSaysHowToTrainOnIt) {
     return open_dataset(*found.train)->num_images();
   };
   std::string said = told({"data", "convert", dir / "yolo", dir / "coco"});
-  expect_part(said, "train.json: 1 of 4 boxes have no area inside of their image and are left out, first " +
+  expect_part(said, "train.json: 1 of 4 boxes have no area inside their image and are left out, first " +
                         dir / "yolo/labels/2.txt: line 2");
   expect_part(said, "to train on it: saccade train --data " + dir / "coco --model rt_detr_r18\n");
   EXPECT_EQ(takes(dir / "coco"), 2);
@@ -143,10 +143,10 @@ TEST(DataFlags, OfListsOfSeveralSetsTheFoldersOfTheirImagesCount) {
   fs::copy(dir / "yolo", dir / "more/yolo", fs::copy_options::recursive);
   write_png(Image(20, 40), dir / "more/other.png");
   told({"data", "convert", dir / "yolo", dir / "out", "--data", dir / "more/yolo"});
-  EXPECT_EQ(told({"data", "check", "--data", dir / "out"}).find("not named"), std::string::npos);
+  EXPECT_EQ(told({"data", "check", "--data", dir / "out"}).find("not listed"), std::string::npos);
   write_png(Image(20, 40), dir / "more/yolo/images/new.png");
   expect_part(told({"data", "check", "--data", dir / "out"}),
-              "1 image in " + dir.path() + " is not named and is left out, first more/yolo/images/new.png");
+              "1 image in " + dir.path() + " is not listed and is left out, first more/yolo/images/new.png");
 }
 
 // Classes are swapped by the names that detections have, and by their ids.
@@ -175,7 +175,7 @@ TEST(DataFlags, CheckAndTrainingAgree) {
   std::string list = read_bytes(dir / "list.json");
   list.replace(list.find("}],"), 3, R"(},{"id":2,"file_name":"1.png","width":40,"height":20}],)");
   write_bytes(dir / "twice.json", list);
-  const std::string problem = "twice.json: image 2: its file \"1.png\" is that of image 1, too";
+  const std::string problem = "twice.json: image 2: has the same file \"1.png\" as image 1";
   expect_part(
       told({"data", "check", "--annotations", dir / "twice.json", "--images", dir / "yolo/images"}, 2),
       problem);
@@ -198,17 +198,16 @@ TEST(DataFlags, CheckAndTrainingAgree) {
                 "<ymax>9</ymax></bndbox></object></annotation>");
   }
   const std::string said = told({"data", "check", "--data", dir / "root"});
-  expect_part(said, "root has no training images, without which train refuses it");
+  expect_part(said, "root has no training images, so train refuses it");
   expect_part(said, "root/1.xml holds labelled data but is not one of the splits, and is left out");
   expect_part(told(with({"--data", dir / "root"}), 2),
-              "no training images are found in the folder; " + dir / "root/1.xml holds labelled data");
+              "no training images found in the folder; " + dir / "root/1.xml holds labelled data");
   // A folder of data sets.
   fs::create_directories(dir / "kit");
   fs::rename(dir / "root", dir / "kit/VOC2007");
   for (const std::vector<std::string>& words :
        {std::vector<std::string>{"data", "check", "--data", dir / "kit"}, with({"--data", dir / "kit"})})
-    expect_part(told(words, 2),
-                "no data set is found in the folder itself, but one in " + dir / "kit/VOC2007");
+    expect_part(told(words, 2), "no data set found in the folder itself, but one in " + dir / "kit/VOC2007");
 }
 
 // The list may have only the images that training drew for validation.

@@ -95,7 +95,7 @@ TEST(Recipes, OtherSizesThatStillCountAreSaid) {
   };
   EXPECT_NE(warnings({}).find("batches are 480 to 800 pixels high (data.augment.multi_scale_heights)"),
             std::string::npos);
-  EXPECT_NE(warnings({}).find("evaluation is at 640 x 640 pixels still"), std::string::npos);
+  EXPECT_NE(warnings({}).find("evaluation is still at 640 x 640 pixels"), std::string::npos);
   EXPECT_EQ(warnings({"data.augment.multi_scale_heights=[]", "data.val_height=320", "data.val_width=320"}),
             "");
 }
@@ -106,7 +106,7 @@ TEST(Recipes, WarningsOfAFile) {
   apply_set(edited, "data.batch_size=2");
   const std::vector<std::string> warnings = config_warnings(read, edited, false);
   ASSERT_EQ(warnings.size(), 2u);
-  EXPECT_NE(warnings[0].find("2 images a step, where the recipe has 16, with the same"), std::string::npos)
+  EXPECT_NE(warnings[0].find("2 images per step, where the recipe has 16, but the same"), std::string::npos)
       << warnings[0];
   EXPECT_NE(warnings[0].find("1.25e-05"), std::string::npos) << warnings[0];
   EXPECT_NE(warnings[1].find("random weights"), std::string::npos) << warnings[1];
@@ -267,7 +267,7 @@ TEST(TrainModel, NeedsNoConfiguration) {
   };
   auto [status, out] = train({});
   EXPECT_EQ(status, 0) << out;
-  EXPECT_NE(out.find("the run is runs/quickstart-1"), std::string::npos) << out;
+  EXPECT_NE(out.find("run folder: runs/quickstart-1"), std::string::npos) << out;
   const Config recipe = parse_config(find_recipe("quickstart", "").text, "quickstart");
   const int batch = recipe.data().batch_size();
   for (const std::string& note :
@@ -291,7 +291,7 @@ TEST(TrainModel, NeedsNoConfiguration) {
   std::tie(status, out) = train({"--init-from", "runs/quickstart-1/checkpoints/last.safetensors"});
   EXPECT_EQ(status, 0) << out;
   EXPECT_NE(out.find("class heads, re-initialised"), std::string::npos) << out;
-  EXPECT_NE(out.find("their rows of classes that the file knows by name are taken: 5 of 6 (square, "),
+  EXPECT_NE(out.find("their rows for classes with the same name in the file are copied: 5 of 6 (square, "),
             std::string::npos)
       << out;
   EXPECT_NE(run_command({"train", "--data", "data", "--model", "quickstart", "--resume", "--output", "x"}),

@@ -126,7 +126,8 @@ TEST_F(PredictVideo, WhatMakesNoSenseIsRefused) {
     expect_refused(kBestTwo + "refused " + flags, part);
   expect_refused(kFollowTwo + "refused shapes/images", "--track: none of the inputs is a video");
   expect_refused(kFollowTwo + "refused --to mot square.mp4 shapes/images", "000001.png is not a video");
-  expect_refused(kFollowTwo + "refused --threshold 0.3 square.mp4", "--threshold: with --track");
+  expect_refused(kFollowTwo + "refused --threshold 0.3 square.mp4",
+                 "--threshold: does not apply with --track");
   EXPECT_FALSE(fs::exists(scratch() / "refused"));
 }
 
@@ -136,18 +137,19 @@ TEST_F(PredictVideo, OneThatCannotBeReadIsReported) {
   fs::create_directories(scratch() / "folder.mp4");
   const std::string whole = written_file("square.mp4");
   write_bytes((scratch() / "half.mp4").string(), whole.substr(0, whole.size() / 2));
-  for (const auto& [name, part] : {std::pair<std::string, std::string>{"text.mp4", "text.mp4: is no video"},
-                                   {"empty.mp4", "empty.mp4: is empty"},
-                                   {"half.mp4", "half.mp4: "},
-                                   {"missing.mp4", "missing.mp4: "},
-                                   {"folder.mp4", "folder.mp4: no images in this folder"},
-                                   {"camera:77", "camera:77: "}}) {
+  for (const auto& [name, part] :
+       {std::pair<std::string, std::string>{"text.mp4", "text.mp4: is not a readable video"},
+        {"empty.mp4", "empty.mp4: is empty"},
+        {"half.mp4", "half.mp4: "},
+        {"missing.mp4", "missing.mp4: "},
+        {"folder.mp4", "folder.mp4: no images in this folder"},
+        {"camera:77", "camera:77: "}}) {
     expect_refused(kBestTwo + "bad_alone " + name, part);
     EXPECT_FALSE(fs::exists(scratch() / "bad_alone"));
   }
   const Result r = run(kBestTwo + "bad_beside text.mp4 square.mp4");
   EXPECT_EQ(r.status, 2);
-  EXPECT_EQ(r.err.find("error: text.mp4: is no video"), 0u) << r.err;
+  EXPECT_EQ(r.err.find("error: text.mp4: is not a readable video"), 0u) << r.err;
   EXPECT_EQ(frames_in("bad_beside/square.mp4"), 12);
   EXPECT_EQ(count_in(written_file("bad_beside/detections.json"), "\"file_name\": \"square.mp4\""), 24);
 }

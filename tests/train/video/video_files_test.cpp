@@ -130,13 +130,13 @@ TEST(VideoFiles, WhatIsNoVideoIsRefusedInALine) {
   write_bytes(folder / "empty.mp4", "");
   EXPECT_NE(problem_of(folder / "empty.mp4").find("empty.mp4: is empty"), std::string::npos);
   write_bytes(folder / "text.mp4", "This is a shopping list.\nMilk\nBread\n");
-  EXPECT_NE(problem_of(folder / "text.mp4").find("text.mp4: is no video"), std::string::npos);
+  EXPECT_NE(problem_of(folder / "text.mp4").find("text.mp4: is not a readable video"), std::string::npos);
   // A list of other files is not followed.
   write_bytes(folder / "list.mp4", "ffconcat version 1.0\nfile 'a.mp4'\n");
-  EXPECT_NE(problem_of(folder / "list.mp4").find("list.mp4: is no video"), std::string::npos);
+  EXPECT_NE(problem_of(folder / "list.mp4").find("list.mp4: is not a readable video"), std::string::npos);
   write_bytes(folder / "hls.ts",
               "#EXTM3U\n#EXT-X-TARGETDURATION:10\n#EXTINF:10,\n/etc/passwd\n#EXT-X-ENDLIST\n");
-  EXPECT_NE(problem_of(folder / "hls.ts").find("hls.ts: is no video"), std::string::npos);
+  EXPECT_NE(problem_of(folder / "hls.ts").find("hls.ts: is not a readable video"), std::string::npos);
   EXPECT_NE(problem_of(folder / "none.mp4").find("none.mp4"), std::string::npos);
   EXPECT_NE(problem_of(folder.path()).find(folder.path()), std::string::npos);
   EXPECT_NE(problem_of("camera:x").find("no such camera"), std::string::npos);

@@ -94,17 +94,16 @@ TEST(WeightsCatalogue, ArgumentsNameFilesOrWeights) {
   EXPECT_NE(refusal("DFINE-N-COCO").find("did you mean \""), std::string::npos);
   EXPECT_EQ(
       refusal("dfine_n"),
-      "--init-from: \"dfine_n\" is a recipe, whose published weights are dfine_n_coco, hgnetv2_b0_imagenet");
+      "--init-from: \"dfine_n\" is a recipe; its published weights are dfine_n_coco, hgnetv2_b0_imagenet");
   EXPECT_NE(refusal("coco").find("\"coco\" needs --model"), std::string::npos);
   EXPECT_NE(refusal("ade20k", "dfine_n").find("did you mean"), std::string::npos);
   EXPECT_EQ(
       refusal("objects365", "dfine_n"),
-      "--init-from: no published weights of dfine_n on \"objects365\" are known here, but on coco, imagenet "
+      "--init-from: no published weights of dfine_n on \"objects365\" are known, only on coco, imagenet "
       "(saccade weights list)");
-  EXPECT_EQ(
-      refusal("coco", "quickstart"),
-      "--init-from: no published weights of quickstart on \"coco\" are known here, nor any others of it "
-      "(saccade weights list)");
+  EXPECT_EQ(refusal("coco", "quickstart"),
+            "--init-from: no published weights of quickstart on \"coco\" are known, nor any others of it "
+            "(saccade weights list)");
   ::unsetenv("SACCADE_CACHE");
 }
 

@@ -125,7 +125,7 @@ TEST_F(Fetch, LearnsASumAndHoldsToIt) {
   expect_fetched();
   std::filesystem::remove(path());
   served = &other_;
-  expect_refusal("at the first fetch it was ");
+  expect_refusal(" at the first fetch (");
   served = &file_;
   expect_fetched();
 }
@@ -144,7 +144,7 @@ TEST_F(Fetch, HoldsToTheBeginningOfASum) {
 TEST_F(Fetch, RefusesAWrongSum) {
   start([&](const Request& r, const Connection& c) { serve_file(r, c, other_, "one"); });
   know_sum();
-  expect_refusal("came whole, but its SHA-256 is ");
+  expect_refusal("arrived complete, but its SHA-256 is ");
   EXPECT_FALSE(std::filesystem::exists(path() + ".part"));
   // Hugging Face's server states the sum of a file in its redirection.
   weights_.clear_sha256();
@@ -172,7 +172,7 @@ TEST_F(Fetch, SaysWhenItIsAlwaysCut) {
   start([&](const Request& r, const Connection& c) {
     serve_file(r, c, file_, "one", !cuts ? std::string::npos : r.offset() < 0 ? 7000 : 0);
   });
-  expect_refusal(", after 3 tries; 0.0 MB of 0.0 MB are kept, and the next fetch continues there");
+  expect_refusal(", after 3 tries; 0.0 MB of 0.0 MB are kept, and the next fetch continues from there");
   EXPECT_EQ(requests(), 3u);
   EXPECT_EQ(std::filesystem::file_size(path() + ".part"), 7000u);
   cuts = false;
@@ -268,12 +268,12 @@ TEST_F(Fetch, SaysWhatTheServerAnswers) {
        {std::tuple("404 Not Found",
                    "the server has no such file (404); see https://somewhere/page, or download the file", 1),
         {"410 Gone", "no such file (410)", 1},
-        {"401 Unauthorized", "refuses to give it (401)", 1},
-        {"403 Forbidden", "refuses to give it (403)", 1},
+        {"401 Unauthorized", "refuses to send it (401)", 1},
+        {"403 Forbidden", "refuses to send it (403)", 1},
         {"418 Teapot", "answers with status 418", 1},
         {"204 No Content", "answers with status 204", 1},
         {"304 Not Modified", "answers with status 304", 1},
-        {"429 Too Many Requests", "the server asks for patience (429), after 3 tries", 3},
+        {"429 Too Many Requests", "the server asks to slow down (429), after 3 tries", 3},
         {"500 Error", "the server fails (500), after 3 tries", 3},
         {"503 Error", "the server fails (503), after 3 tries", 3}}) {
     status = answered;
@@ -298,19 +298,19 @@ TEST_F(Fetch, RefusesWhatIsNoFileOfWeights) {
   start([&](const Request&, const Connection& c) {
     c.answer("200 OK", "Content-Type: " + type + "\r\n", body);
   });
-  expect_refusal("answers with a web page and not with the file");
+  expect_refusal("sends a web page instead of the file");
   type = "application/octet-stream";
   for (const char* page : {"<!DOCTYPE html><p>Sign in", "\n <HTML><body>"}) {
     body = page;
-    expect_refusal("answers with a web page and not with the file");
+    expect_refusal("sends a web page instead of the file");
   }
   for (const char* text :
        {"{\"error\": \"no\"}", "version https://git-lfs.github.com/spec/v1\noid sha256:00\n", "x"}) {
     body = text;
-    expect_refusal("is no file of weights (");
+    expect_refusal("is not a weights file (");
   }
   body = file_.substr(0, 9000);
-  expect_refusal("is no file of weights (");
+  expect_refusal("is not a weights file (");
   body = "";
   expect_refusal("is empty");
   EXPECT_FALSE(std::filesystem::exists(path() + ".part"));
@@ -320,7 +320,7 @@ TEST_F(Fetch, RefusesWhatIsNoFileOfWeights) {
 TEST_F(Fetch, BoundsTheSize) {
   start([&](const Request& r, const Connection& c) { serve_file(r, c, file_, "one"); });
   weights_.set_bytes(file_.size() + 1);
-  expect_refusal("bytes there, expected " + std::to_string(file_.size() + 1));
+  expect_refusal("bytes, expected " + std::to_string(file_.size() + 1));
   // A server does not say how much it sends, and never ends.
   start([&](const Request&, const Connection& c) {
     c.send("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n");
@@ -334,14 +334,14 @@ TEST_F(Fetch, BoundsTheSize) {
     c.answer("206 Partial Content", "Content-Range: bytes 0-99/" + std::to_string(file_.size()) + "\r\n",
              file_.substr(0, 100));
   });
-  expect_refusal("sends a part of the file where all of it was asked for");
+  expect_refusal("sends a part of the file, although all of it was requested");
   // The server sends more than the disk holds.
   start([&](const Request&, const Connection& c) {
     c.send("HTTP/1.1 200 OK\r\nContent-Length: 9000000000000000\r\n\r\nx");
     c.wait_for_end();
   });
   weights_.clear_bytes();
-  expect_refusal("free, and tiny needs 9000000000.0 MB; SACCADE_CACHE names another folder");
+  expect_refusal("free, but tiny needs 9000000000.0 MB; set SACCADE_CACHE to another folder");
 }
 
 TEST_F(Fetch, DoesNotWaitForEver) {
@@ -351,7 +351,7 @@ TEST_F(Fetch, DoesNotWaitForEver) {
     c.wait_for_end();
   });
   settings_.tries = 1;
-  expect_refusal("nothing, or next to nothing, came for 1 s");
+  expect_refusal("nothing, or almost nothing, arrived for 1 s");
   EXPECT_EQ(std::filesystem::file_size(path() + ".part"), 4000u);
 }
 
@@ -406,9 +406,9 @@ TEST_F(Fetch, RefusesAFolderThatCannotBe) {
   start([&](const Request& r, const Connection& c) { serve_file(r, c, file_, "one"); });
   write_bytes(cache_ / "file", "x");
   for (const auto& [folder, part] :
-       {std::pair<std::string, const char*>{cache_ / "file", "cannot create the folder of weights"},
-        {"/proc/saccade", "cannot create the folder of weights"},
-        {"relative", "expected the absolute name of a folder"}}) {
+       {std::pair<std::string, const char*>{cache_ / "file", "cannot create the weights folder"},
+        {"/proc/saccade", "cannot create the weights folder"},
+        {"relative", "expected the absolute path of a folder"}}) {
     ::setenv("SACCADE_CACHE", folder.c_str(), 1);
     try {
       fetch();

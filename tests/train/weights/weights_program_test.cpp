@@ -69,7 +69,7 @@ TEST_F(WeightsProgram, ListsFetchesVerifiesAndTrains) {
   EXPECT_NE(read_bytes(scratch() / "list.json").find("\"sha256\": null, \"licence\": \"MIT\""),
             std::string::npos);
   r = run_script(with_cache("\"$S\" weights verify"));
-  EXPECT_NE(r.out.find("no weights are in "), std::string::npos) << r.out;
+  EXPECT_NE(r.out.find("there are no weights in "), std::string::npos) << r.out;
   EXPECT_EQ(server_->requests().size(), 0u);
   // The file does not fit the recipe: the usual error comes, but only after the file has been fetched and the
   // user told from where.
@@ -78,13 +78,13 @@ TEST_F(WeightsProgram, ListsFetchesVerifiesAndTrains) {
   EXPECT_NE(r.out.find("tiny_coco: coco, AP 1.5, size unknown, licence MIT; from http://127.0.0.1:"),
             std::string::npos)
       << r.out;
-  EXPECT_NE(r.out.find("learnt at this first fetch"), std::string::npos) << r.out;
+  EXPECT_NE(r.out.find("recorded at this first fetch"), std::string::npos) << r.out;
   EXPECT_EQ(read_bytes(cached()), file_);
   r = run_script(with_cache(
       "\"$S\" train --config tiny.textproto --init-from tiny_coco --output named && \"$S\" weights verify tiny_coco && "
       "cd cache/weights && sha256sum -c tiny_coco.safetensors.sha256"));
   EXPECT_EQ(r.status, 0) << r.err << r.out;
-  EXPECT_NE(r.out.find("tiny_coco: right, SHA-256 "), std::string::npos) << r.out;
+  EXPECT_NE(r.out.find("tiny_coco: correct, SHA-256 "), std::string::npos) << r.out;
   EXPECT_NE(r.out.find("tiny_coco.safetensors: OK"), std::string::npos) << r.out;
   EXPECT_EQ(server_->requests().size(), 1u);
   r = run_script(with_cache("\"$S\" convert tiny_coco converted.safetensors"));
@@ -144,7 +144,7 @@ TEST_F(WeightsProgram, TwoProcessesFetchOnce) {
   const Result r =
       run_script(with_cache("\"$S\" weights fetch tiny_coco & \"$S\" weights fetch tiny_coco && wait $!"));
   EXPECT_EQ(r.status, 0) << r.err;
-  EXPECT_NE(r.out.find(" fetches it; waiting"), std::string::npos) << r.out;
+  EXPECT_NE(r.out.find(" is fetching it; waiting"), std::string::npos) << r.out;
   EXPECT_EQ(read_bytes(cached()), file_);
   EXPECT_EQ(server_->requests().size(), 1u);
 }
@@ -160,7 +160,7 @@ TEST_F(WeightsProgram, FaultsAreLines) {
   expect_line(run_script(with_cache("\"$S\" weights verify tiny_coco")), 2,
               "is not there, so there is nothing to verify");
   expect_line(run_script(with_cache("SACCADE_CACHE=here \"$S\" weights fetch tiny_coco")), 2,
-              "expected the absolute name of a folder");
+              "expected the absolute path of a folder");
   expect_line(run_script(with_cache("SACCADE_WEIGHTS_CATALOGUE=none \"$S\" weights list")), 2,
               "none: cannot read the file");
   expect_line(run_script(with_cache("SACCADE_WEIGHTS_TIMEOUT=0 \"$S\" weights fetch tiny_coco")), 2,

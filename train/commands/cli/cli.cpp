@@ -158,7 +158,7 @@ CommandFailure current_failure(bool is_training) {
     return {2, error.what()};
   } catch (const OutOfMemory& error) {
     return {1, error.what() + std::string(is_training ? ". A smaller data.batch_size, train.recompute "
-                                                        "or precision: bf16 need less"
+                                                        "or precision: bf16 needs less memory"
                                                       : "")};
   } catch (const std::bad_alloc&) {
     return {1, "out of memory"};
@@ -166,8 +166,8 @@ CommandFailure current_failure(bool is_training) {
     return failure_of(error);
   } catch (const std::system_error& error) {
     const bool of_threads = error.code() == std::errc::resource_unavailable_try_again;
-    return {1,
-            of_threads ? "no more threads can be started: a limit of processes or of memory" : error.what()};
+    return {1, of_threads ? "no more threads can be started: the limit on processes or memory is reached"
+                          : error.what()};
   } catch (const std::exception& error) {
     return {1, error.what()};
   }

@@ -110,9 +110,10 @@ void add_metric_flags(CLI::App* c, MetricOptions& metric_options) {
        "model that predicts masks)")
       ->type_name("NAME")
       ->check(CLI::IsMember({"bbox", "segm"}));
-  option(c, "--max-detections", metric_options.max_detections, "N",
-         "number of detections per image and class that count, at least 11 (for AR_10; default 100, as in "
-         "pycocotools)")
+  option(
+      c, "--max-detections", metric_options.max_detections, "N",
+      "largest number of detections per image and class that count, at least 11 (for AR_10; default 100, as "
+      "in pycocotools)")
       ->check(whole(11, 1'000'000));
   c->add_option_function<std::string>(
        "--area-ranges",
@@ -123,7 +124,7 @@ void add_metric_flags(CLI::App* c, MetricOptions& metric_options) {
            throw CLI::ValidationError("--area-ranges", error.what());
          }
        },
-       "ranges of object area in pixels with metrics of their own (default "
+       "ranges of object area, in pixels, that get their own metrics (default "
        "small:0-1024,medium:1024-9216,large:9216-)")
       ->type_name("NAME:LOW-HIGH,...");
 }
@@ -158,8 +159,8 @@ void define_score(CLI::App* c, ScoreArguments* a) {
   add_data_split(c, a->data, a->split);
   required(
       c, "--detections", a->detections, "FILE",
-      "COCO result list, or dictionary with scores; entries that name their image or category are matched "
-      "by name");
+      "COCO result list, or COCO dictionary whose annotations have scores; entries that name their image or "
+      "category are matched by name");
   option(c, "--checkpoint", a->checkpoint, "FILE", "take the classes from this checkpoint");
   add_json(c, a->json);
   add_classes(c, a->classes, "only metrics of these classes, like pycocotools' catIds");
@@ -203,20 +204,22 @@ void define_export(CLI::App* c, ExportArguments* a) {
            *batch = 0;
          else if (!parse_number(text, *batch) || *batch < 1 || *batch > kMaxBatch)
            throw CLI::ValidationError(
-               "--batch", fmt::format("\"{}\" does not fit, expected dynamic or a number from 1 to {}", text,
-                                      kMaxBatch));
+               "--batch", fmt::format("\"{}\" is not valid, expected dynamic or a whole number from 1 to {}",
+                                      text, kMaxBatch));
        },
        "batch size, or dynamic (default 1)")
       ->type_name("N");
   option(c, "--input", a->input, "FORM",
-         "form of the input images: normalized (default) or unit (from 0 to 1), both f32 [N, 3, H, W], or "
+         "format of the input images: normalized (default) or unit (from 0 to 1), both f32 [N, 3, H, W], or "
          "bytes (u8 [N, H, W, 3])")
       ->check(CLI::IsMember({"normalized", "unit", "bytes"}));
   c->add_flag(
       "--postprocess", a->postprocess,
-      "output labels, boxes in pixels and scores (for a classifier, labels and scores) instead of logits "
-      "and boxes");
-  c->add_flag("--raw-outputs", a->raw_outputs, "with --postprocess: also output logits and raw_boxes");
+      "output results instead of raw outputs: for a detector, labels, scores, boxes in pixels and masks, if "
+      "it predicts any; for a classifier, labels and scores; for a segmentation model, the label of each "
+      "pixel");
+  c->add_flag("--raw-outputs", a->raw_outputs,
+              "with --postprocess: also output the raw outputs: logits, raw_boxes, raw_masks");
   option(c, "--sample", a->sample, "FILE",
          "write 8 noise images and the model's outputs for them as safetensors, to check other programs "
          "against");
@@ -245,7 +248,7 @@ void define_report(CLI::App* c, ReportArguments* a) {
   option(c, "--output", a->output, "FILE",
          "the page (default RUN/report.html, or of several runs comparison.html)");
   add_json(c, a->json);
-  option(c, "--csv", a->csv, "FILE", "write the logged metrics, a line for each step and evaluation");
+  option(c, "--csv", a->csv, "FILE", "write the logged metrics, one line per step or evaluation");
   option(c, "--threshold", a->threshold, "T",
          "lowest score that counts in the confusion matrix (default: the one with the best F1)")
       ->check(real(0, 1));
@@ -284,7 +287,7 @@ void define_report(CLI::App* c, ReportArguments* a) {
 void define_convert(CLI::App* c, ConvertArguments* a) {
   positional(
       c, "IN", a->input,
-      "a safetensors file (or its *.index.json), a .pth file of PyTorch, or the name of published weights");
+      "a safetensors file (or its *.index.json), a PyTorch .pth file, or the name of published weights");
   positional(c, "OUT", a->output, "the file to write, named *.safetensors");
   option(c, "--config", a->config, "FILE", "recipe of the model, if the weights do not identify it");
   add_set(c, a->set);

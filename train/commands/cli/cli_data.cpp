@@ -49,8 +49,7 @@ void define_data_check(CLI::App* c, CheckArguments* a) {
 void define_data_report(CLI::App* c, DataReportArguments* a) {
   add_source(c, a);
   required(c, "--output", a->output, "FILE", "the page, a single HTML file");
-  option(c, "--look-at", a->look_at, "N", "look at this many images at most (default 20000)")
-      ->check(at_least(1));
+  option(c, "--look-at", a->look_at, "N", "read at most N images (default 20000)")->check(at_least(1));
   add_allow_outside(c, a->allow_outside);
   c->footer("Example:\n  saccade data report --data my_images --output data.html");
 }
@@ -102,7 +101,7 @@ void define_data_convert(CLI::App* c, DataConvertArguments* a) {
       ->check(not_empty());
   c->add_flag("--drop-empty", a->drop_empty, "remove images without boxes of the classes that are kept");
   option(c, "--split", a->shares, "FRACTION,...",
-         "divide all images again into training, validation and test, for example 0.8,0.2 or 0.7,0.2,0.1")
+         "split all images anew into training, validation and test sets, for example 0.8,0.2 or 0.7,0.2,0.1")
       ->delimiter(',')
       ->allow_extra_args(false);
   option(c, "--most", a->most, "N", "keep at most N images of each split, drawn at random")

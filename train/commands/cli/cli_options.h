@@ -27,7 +27,7 @@ inline CLI::Validator number(const std::string& expected, Fits fits) {
         T value{};
         return parse_number(text, value) && fits(value)
                    ? ""
-                   : fmt::format("\"{}\" does not fit, expected {}", text, expected);
+                   : fmt::format("\"{}\" is not valid, expected {}", text, expected);
       },
       "");
 }
@@ -111,7 +111,7 @@ inline CLI::Option* add_set(CLI::App* command, std::vector<std::string>& set,
                             const char* text = "change a config field: path.to.field=value (repeatable)") {
   return repeated(command, "--set", set, "PATH=VALUE", text)->each([](const std::string& assignment) {
     const std::string path = assignment.substr(0, assignment.find('=')), today = path_of_today(path);
-    if (path != today) print_note(fmt::format("note: --set {}: is now {}", shortened(path), today));
+    if (path != today) print_note(fmt::format("note: --set {}: the field is now {}", shortened(path), today));
   });
 }
 // --set for a checkpoint: fields that affect inference alone. Other arguments may follow.

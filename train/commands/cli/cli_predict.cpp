@@ -50,7 +50,7 @@ void define_predict(CLI::App* c, PredictArguments* a) {
       ->check(real(0, 1))
       ->needs("--track");
   option(c, "--track-new", tracking.begin, "T",
-         "lowest score that begins a new track (default: that of --track-threshold + 0.1)")
+         "lowest score that starts a new track (default: --track-threshold + 0.1)")
       ->check(real(0, 1))
       ->needs("--track");
   option(c, "--track-match", tracking.match, "D",

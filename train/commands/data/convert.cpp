@@ -67,14 +67,14 @@ void check_shares(const std::vector<double>& shares) {
   const bool fits = std::ranges::all_of(shares, [](double share) { return share > 0 && share < 1; });
   if (shares.size() < 2 || shares.size() > split_names().size() || !fits || !(std::abs(sum - 1) < 1e-6))
     fail_input(
-        "--split {}: expected two or three fractions that add up to 1 (of training, validation and test images), as 0.8,0.2",
+        "--split {}: expected two or three fractions that add up to 1 (of training, validation and test images), such as 0.8,0.2",
         fmt::join(shares, ","));
 }
 
 std::vector<DataSource> convert_sources(const DataConvertArguments& arguments,
                                         const std::vector<std::string>& places) {
   if (!arguments.images.empty() && !arguments.data.empty())
-    fail_input("--images: {} together with --data, expected IN to be a folder as --data takes it",
+    fail_input("--images: {} together with --data, expected IN to be a data set folder, as for --data",
                arguments.images);
   if (!arguments.images.empty())
     return {{{.annotations = arguments.input, .images = arguments.images, .format = arguments.from},
@@ -82,7 +82,7 @@ std::vector<DataSource> convert_sources(const DataConvertArguments& arguments,
   if (fs::is_directory(arguments.input) ||
       (is_file(arguments.input) && look_for_splits(arguments.input, arguments.from).format == "yolo"))
     return splits_of(places, arguments.from, arguments.output);
-  fail_input("--images: not given, expected the folder of the images of {}, or a folder instead",
+  fail_input("--images: not given, expected the folder of the images of {}, or a data set folder as IN",
              arguments.input);
 }
 
@@ -140,7 +140,7 @@ void leave_out_empty_images(ReadSplit& split) {
     fail_input("--drop-empty: {}: has no box of these classes in {}", place,
                count_of(static_cast<int64_t>(before), "image", "images"));
   if (const size_t left_out = before - split.truth.images.size(); left_out > 0)
-    print_line("{}: {} of {} images left out, which have no box", place, left_out, before);
+    print_line("{}: {} of {} images have no box and are left out", place, left_out, before);
 }
 
 std::vector<ReadSplit> divide(const GroundTruth& all, const std::vector<DataSource>& sources,
@@ -166,7 +166,7 @@ std::vector<ReadSplit> divide(const GroundTruth& all, const std::vector<DataSour
 void check_new_folder(const std::string& output, const std::string& form) {
   std::error_code error;
   if (fs::exists(output, error) && (!fs::is_directory(output, error) || !fs::is_empty(output, error)))
-    fail_input("{}: already exists, expected a new folder for the files of {}", output, form);
+    fail_input("{}: already exists, expected a new folder for the {} files", output, form);
 }
 
 void check_inputs(const std::vector<std::string>& places) {

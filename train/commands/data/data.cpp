@@ -57,8 +57,7 @@ int64_t tell(const DatasetReport& report, const std::string& name) {
 int64_t check_class_splits(const SourceFlags& flags, const DataSplits& found, const std::string& fix,
                            bool masks) {
   if (masks)
-    fail_input("--masks: {} holds class folders or label maps, which have no masks of objects",
-               name_of(flags));
+    fail_input("--masks: {} holds class folders or label maps, which have no object masks", name_of(flags));
   if (!fix.empty())
     fail_input("--fix: {} holds class folders or label maps, which have no lists to write", name_of(flags));
   int64_t problems = 0;
@@ -113,11 +112,11 @@ int64_t check_detection_splits(const SourceFlags& flags, const std::string& fix,
     problems += tell(report, source.paths.annotations);
     if (fix.empty()) continue;
     if (!report.units.empty())  // cut to their images, such boxes would be wrong but look right
-      fail_input("{}: --fix: {}; it cuts boxes, and cannot tell which were meant", source.paths.annotations,
+      fail_input("{}: {}; --fix only crops boxes and cannot tell which were meant", source.paths.annotations,
                  report.units);
     for (const std::string& line : report.left_out) print_line("{}: {}", source.output, line);
     if (left.images.empty() || left.categories.empty())
-      fail_input("{}: nothing valid is left of it", source.paths.annotations);
+      fail_input("{}: nothing valid is left", source.paths.annotations);
     lists.add(source, left);
     if (written.images == 0) written = {left.images.size(), left.annotations.size()};
   }
@@ -230,8 +229,7 @@ std::vector<ReportedSplit> reported_splits(const DataReportArguments& arguments)
     try {
       return class_splits(*found);
     } catch (const InputError& e) {
-      fail_input("{} ({} is read as class folders, as no lists of boxes are found in it)", e.what(),
-                 name_of(flags));
+      fail_input("{} ({} is read as class folders, as it has no lists of boxes)", e.what(), name_of(flags));
     }
   }
   const std::vector<DataSource> sources = sources_of(flags);

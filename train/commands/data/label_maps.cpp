@@ -26,7 +26,8 @@ namespace saccade {
 void take_findings(ReportedSplit& split, DatasetReport report) {
   if (split.truth.images.empty() || split.truth.categories.empty()) {
     const std::vector<std::string> lines = report.problems.lines();
-    fail_input("{}", lines.empty() ? split.paths.annotations + ": there is nothing in it" : lines.front());
+    fail_input("{}",
+               lines.empty() ? split.paths.annotations + ": has no images or no classes" : lines.front());
   }
   split.problems = std::move(report.problems);
   split.remarks = std::move(report.remarks);
@@ -131,10 +132,9 @@ class PlainFolders {
     for (int64_t i = 0; i < set.num_images(); ++i) {
       const fs::path name = set.file_name(i);
       if (name.is_absolute() || std::find(name.begin(), name.end(), "..") != name.end())
-        fail_input("{}: leads out of the folder of images, where no copy of it could lie",
-                   escaped(name.string()));
+        fail_input("{}: leads out of the image folder, so it cannot be copied", escaped(name.string()));
       if (!stems.insert(stem_of(name.string())).second)
-        fail_input("{}: has the name of another image but for its ending, so both would have one label map",
+        fail_input("{}: differs from another image only in its extension, so both would share one label map",
                    set.image_path(i));
     }
   }
@@ -155,7 +155,7 @@ std::optional<int> convert_label_maps(const DataConvertArguments& arguments) {
         std::pair{"--drop-empty", arguments.drop_empty}, std::pair{"--split", !arguments.shares.empty()},
         std::pair{"--most", arguments.most > 0}})
     if (is_given)
-      fail_input("{}: is not for label maps, expected --classes or --set data.class_map.NAME=AS", flag);
+      fail_input("{}: does not work on label maps, expected --classes or --set data.class_map.NAME=AS", flag);
   std::error_code error;
   if (fs::exists(arguments.output, error) && !fs::is_empty(arguments.output, error))
     fail_input("{}: already exists, expected a new or empty folder for images and label maps",
@@ -183,7 +183,7 @@ std::optional<int> convert_label_maps(const DataConvertArguments& arguments) {
     fs::rename(fs::path(part.path()) / name, output / name, error);
     if (error) fail("{}: cannot be written: {}", (output / name).string(), error.message());
   }
-  print_line("{}: {} and label maps, {} from 0 on; {} is none", arguments.output,
+  print_line("{}: {} and label maps, {} numbered from 0; {} is no class", arguments.output,
              count_of(static_cast<int64_t>(folders->images()), "image", "images"),
              count_of(std::ssize(categories), "class", "classes"), folders->ignored());
   print_line("to train on it: saccade train --data {} --model semantic_fpn_r50",

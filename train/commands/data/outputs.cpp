@@ -24,7 +24,7 @@ void check_not_of_data(const std::string& folder, const std::vector<std::string>
   std::error_code error;
   for (const std::string& place : data)
     if (std::filesystem::equivalent(folder, place, error))
-      fail_input("{}: is the folder of the data set, expected another one for what is written of it", folder);
+      fail_input("{}: is the folder of the data set, expected another folder for the output", folder);
 }
 
 }  // namespace
@@ -66,7 +66,7 @@ void tell_how_to_train(const std::string& place, const std::vector<DataSource>& 
                std::filesystem::equivalent(found.train->images, training.paths.images, error);
     for (const auto& [name, split] : named_splits(found))
       if (is_found && std::ranges::find(sources, split.annotations, &DataSource::output) == sources.end())
-        print_line("note: {}: existed before and stays; --data {} uses it for the {} images",
+        print_line("note: {}: existed before and is kept; --data {} uses it for the {} images",
                    split.annotations, shell_word(place), name);
   } catch (const InputError&) {  // the folder also holds another data set
   }

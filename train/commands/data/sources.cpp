@@ -52,7 +52,7 @@ std::vector<DataSource> splits_of(const std::vector<std::string>& folders, const
   const DataSplits splits = find_united(folders, {.format = format});
   for (const std::string& note : splits.notes) print_line("note: {}", note);
   if (!splits.train)
-    print_line("note: {} has no training images, without which train refuses it", fmt::join(folders, " + "));
+    print_line("note: {} has no training images, so train refuses it", fmt::join(folders, " + "));
   for (const auto& [name, paths] : named_splits(splits))
     sources.push_back({paths, output.empty() ? "" : joined(output, name + ".json"), name});
   return sources;

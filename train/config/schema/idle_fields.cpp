@@ -70,7 +70,7 @@ const Dependence kDependences[] = {
      "without data.augment.crop_probability, or, with a fixed size, stretch_crop"},
     {{"data.augment.stretch_crop"},
      is_stretched,
-     "without an image that is stretched to data.augment.height and width"},
+     "unless images are stretched to data.augment.height and width"},
     {{"data.augment.multi_scale_pixels"},
      [](const Config& c) { return c.data().augment().multi_scale_heights_size() > 0; },
      "without data.augment.multi_scale_heights"},

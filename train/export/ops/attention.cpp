@@ -23,7 +23,7 @@ void refuse_mask(const Lowering& l) {
 
 SACCADE_LOWERING(attention) {
   refuse_mask(l);
-  if (l.number("dropout") > 0) l.refuse("dropout is for training");
+  if (l.number("dropout") > 0) l.refuse("dropout is only for training");
   const int64_t heads = l.integer("heads"), queries = l.shape(0)[1], keys = l.shape(1)[1];
   auto split = [&](size_t i, int64_t rows, const Sizes& axes) {  // [N, S, heads * D], heads moved forward
     return l.transpose(l.reshape(l.input(i), {0, rows, heads, l.shape(i)[2] / heads}), axes);

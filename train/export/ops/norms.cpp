@@ -38,7 +38,7 @@ SACCADE_LOWERING(affine_add_relu) {
 }
 
 SACCADE_LOWERING(batch_norm) {
-  if (l.integer("training")) l.refuse("the statistics of a batch are for training");
+  if (l.integer("training")) l.refuse("the statistics of a batch are only for training");
   const auto mean = l.constant("mean").to_vector<double>(),
              variance = l.constant("variance").to_vector<double>();
   auto scale = l.constant(size_t{1}).to_vector<double>(), shift = l.constant(size_t{2}).to_vector<double>();
@@ -98,7 +98,7 @@ SACCADE_LOWERING(layer_norm, true) {
 }
 
 SACCADE_LOWERING(dropout_norm, true) {
-  if (l.number("p") > 0) l.refuse("dropout is for training");
+  if (l.number("p") > 0) l.refuse("dropout is only for training");
   lower_layer_norm(l);
 }
 

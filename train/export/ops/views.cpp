@@ -29,8 +29,7 @@ SACCADE_LOWERING(slice) {
   const int axis = l.shape(0).axis(static_cast<int>(l.integer("axis")));
   const int64_t begin = l.integer("begin"), end = l.integer("end");
   const std::vector<bool>& grows = l.traced(0).grows;
-  if (!grows.empty() && grows[static_cast<size_t>(axis)])
-    l.refuse("a part of the batch is no op for every batch");
+  if (!grows.empty() && grows[static_cast<size_t>(axis)]) l.refuse("a part of the batch cannot be exported");
   if (l.has_channels_first(0))
     l.result_channels_first(
         l.slice(l.channels_first(0), kInChannelsFirst[static_cast<size_t>(axis)], begin, end));

@@ -7,7 +7,7 @@
     for name, score, (x1, y1, x2, y2) in zip(found.names, found.scores, found.xyxy):
         print(f"{name} {score:.2f} at {x1:.0f}, {y1:.0f}")
 
-A thin module over libsaccade (saccade.h), by ctypes, and the program `saccade`. docs/python.md has the full
+A thin wrapper around libsaccade (saccade.h, through ctypes) and the program `saccade`. docs/python.md has the full
 documentation.
 """
 

@@ -11,19 +11,19 @@ class Detections:
     """What a model finds in one image: N objects of a detector, or N classes of a classifier or segmentation
     model.
 
-    All are sorted by falling score.
+    They are sorted by descending score.
 
     Attributes:
         xyxy: float64 [N, 4], boxes as x1, y1, x2, y2 in pixels of the image as it was given, from its upper
-            left corner; they may lie a little outside. A classifier's are the whole image, those of a label
-            map are around the pixels of a class.
+            left corner; they may lie a little outside. A classifier's boxes are the whole image; a label
+            map's enclose the pixels of a class.
         scores: float64 [N], 0 to 1.
-        labels: int64 [N], places in Model.names.
+        labels: int64 [N], positions in Model.names.
         names: N strings, the classes.
         image_size: (height, width) in pixels, of the input image; files and bytes are rotated as EXIF says.
-        class_scores: of a classifier, float64 [K], 0 to 1, the scores of all classes of Model.names, whatever
+        class_scores: for a classifier, float64 [K], 0 to 1, the scores of all classes of Model.names, whatever
             the threshold.
-        label_map: of a model of label maps, int32 [height, width], the class of each pixel, whatever the
+        label_map: for a segmentation model, int32 [height, width], the class of each pixel, whatever the
             threshold.
     """
 
@@ -78,7 +78,7 @@ class Detections:
         return f"Detections({len(self)}: {found}{more})"
 
     def to_supervision(self) -> Any:
-        """As supervision.Detections, with the names as data["class_name"]; of a classifier as
+        """Returns supervision.Detections, with the names as data["class_name"]; for a classifier,
         supervision.Classifications."""
         try:
             import supervision

@@ -45,9 +45,9 @@ class Picture:
         if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[2] != 3):
             hint = ""
             if array.ndim == 3 and array.shape[2] == 4:
-                hint = "; image[:, :, :3] has no alpha"
+                hint = "; image[:, :, :3] drops alpha"
             elif array.ndim == 3 and array.shape[0] in (1, 3):
-                hint = "; numpy.moveaxis(image, 0, -1) has the channels last"
+                hint = "; numpy.moveaxis(image, 0, -1) puts the channels last"
             raise InputError(f"{name}: shape {array.shape}, expected (height, width, 3) or (height, width){hint}")
         if array.dtype != np.uint8:
             raise InputError(f"{name}: {array.dtype} pixels, expected uint8, 0 to 255")

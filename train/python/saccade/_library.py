@@ -84,7 +84,7 @@ def library() -> ctypes.CDLL:
             function = getattr(found, symbol)
             function.restype, function.argtypes = result, arguments
     except AttributeError as error:
-        raise Error(f"{name}: is no libsaccade {__version__}: {one_line(error)}") from None
+        raise Error(f"{name}: is not libsaccade {__version__}: {one_line(error)}") from None
     return found
 
 
@@ -98,7 +98,7 @@ def check_processor() -> None:
         return
     missing = needed - set(flags.split())
     if flags and missing:
-        raise Error(f"this processor has no {', '.join(sorted(missing))}, expected one of x86-64-v3 (AVX2)")
+        raise Error(f"this processor lacks {', '.join(sorted(missing))}, expected x86-64-v3 (AVX2)")
 
 
 def check(status: int) -> None:
@@ -125,5 +125,5 @@ def set_threads(count: int) -> None:
     Every Python thread that calls has its own helpers, so a server that calls from several threads sets 1.
     """
     if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count < 1 << 31:
-        raise InputError(f"threads: {count!r:.120}, expected a number from 1 on")
+        raise InputError(f"threads: {count!r:.120}, expected a whole number of at least 1")
     check(library().saccade_set_threads(count))

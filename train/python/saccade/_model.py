@@ -32,10 +32,10 @@ class Handle:
     @contextmanager
     def held(self) -> Iterator[ctypes.c_void_p]:
         if os.getpid() != self.process:  # its threads are missing here, so a call would wait forever
-            raise InputError("model: loaded before this process was forked, expected one that it has loaded itself")
+            raise InputError("model: loaded before this process was forked, expected one loaded by this process")
         with self.lock:
             if self.closed:
-                raise InputError("model: it is closed, expected one that is open")
+                raise InputError("model: is closed, expected an open one")
             self.callers += 1
         try:
             yield self.pointer
@@ -97,7 +97,7 @@ class Model:
 
     @property
     def checkpoint(self) -> str:
-        """The path from which it was loaded."""
+        """The path that it was loaded from."""
         return self._checkpoint
 
     @property
@@ -156,13 +156,13 @@ class Model:
             order: of the channels of arrays: "rgb", or "bgr" as OpenCV has them.
             batch_size: how many images form a batch. 1 is what `saccade predict` does; if images keep their
                 aspect ratio, those of one batch are padded to the same size, and scores may differ a little.
-                On a GPU more is faster.
+                On a GPU, larger batches are faster.
 
         Returns:
-            Detections, or for a list one of them for each image.
+            Detections; for a list, a list of them, one for each image.
 
         Raises:
-            InputError: an image that is none; the text names it by its path or its place in the list.
+            InputError: an input is not a valid image; the text names its path or its position in the list.
         """
         try:
             least = float(threshold)
@@ -171,7 +171,7 @@ class Model:
         if not 0 <= least <= 1:
             raise InputError(f"threshold: {threshold!r:.120}, expected 0 to 1")
         if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
-            raise InputError(f"batch_size: {batch_size!r:.120}, expected a number from 1 on")
+            raise InputError(f"batch_size: {batch_size!r:.120}, expected a whole number of at least 1")
         channels = order_of(order)
         given, is_list = list_of(images)
         found: List[Detections] = []
@@ -236,8 +236,8 @@ class Model:
         batch: Union[int, str, None] = None,
         **flags: Any,
     ) -> str:
-        """Writes an ONNX file by `saccade export`, whose other flags are given as postprocess=True,
-        input="bytes".
+        """Writes an ONNX file with `saccade export`. Its other flags are keyword arguments:
+        postprocess=True, input="bytes".
 
         Args:
             output: the file to write, *.onnx.
@@ -248,7 +248,7 @@ class Model:
             The path of the file.
 
         Raises:
-            InputError, Error: with the line that the program ends with.
+            InputError, Error: with the program's error message.
         """
         path = os.fsdecode(encoded_path(output, "output"))
         run_program("export", [self._absolute, path], {"height": height, "width": width, "batch": batch, **flags})

@@ -16,7 +16,7 @@ def program() -> str:
     bundled = FOLDER / "bin" / "saccade"
     path = os.environ.get("SACCADE_PROGRAM") or (str(bundled) if bundled.exists() else shutil.which("saccade"))
     if not path:
-        raise Error("the program saccade is not there: neither next to this module nor on PATH")
+        raise Error("the program saccade was not found, neither next to this module nor on PATH")
     return path
 
 

@@ -38,13 +38,13 @@ def train(
         data: a folder of images and annotations, or several.
         model: a recipe by its name (`saccade describe models` lists them).
         config: or a recipe's file.
-        set: changes of the recipe, {"train.log_every": 10}.
+        set: changes to the recipe, {"train.log_every": 10}.
         quiet: False lets the program print its lines too.
         flags: the program's other flags: max_steps=20 is --max-steps 20, resume=True is --resume.
 
     Raises:
-        Error: the program is not there. What is wrong with the arguments is raised by the iteration, with the
-            program's line.
+        Error: the program was not found. Invalid arguments are reported by the iteration, with the program's
+            message.
     """
     given = {"output": output, "data": data, "model": model, "config": config, "set": set, "quiet": quiet, **flags}
     return Training(Path(os.fsdecode(encoded_path(output, "output"))), flags_of(given), quiet)
@@ -54,10 +54,10 @@ class Training:
     """A started run of the program. An iterator over the lines of the run's metrics.jsonl, as dicts.
 
     metrics["type"] is "train" every train.log_every steps, with the means of those steps, or "eval" after an
-    evaluation; metrics["step"] counts from 1; docs/files.md names the others and their units. Ctrl-C, the end
-    of a `with` and of the last reference to it let the run end its step and write
-    checkpoints/last.safetensors, from which resume=True goes on; a second Ctrl-C ends it at once. A Python
-    process that is killed leaves the run alone, which then goes on.
+    evaluation; metrics["step"] counts from 1; docs/files.md names the others and their units. Ctrl-C, the
+    end of a `with` block and the loss of the last reference let the run finish its step and write
+    checkpoints/last.safetensors, from which resume=True continues; a second Ctrl-C ends it at once. If
+    the Python process is killed, the run continues.
     """
 
     def __init__(self, output: Path, words: Sequence[str], quiet: bool) -> None:

@@ -58,7 +58,7 @@ class ClassificationTask final : public ClassificationParts {
 
   void check_classes(const Classes& classes, const std::string& checkpoint) const override {
     if (classes.names.empty() || !classes.ids.empty())
-      fail_input("{}: damaged checkpoint: {} class names and {} category ids, expected names alone",
+      fail_input("{}: damaged checkpoint: {} class names and {} category ids, expected only names",
                  checkpoint, classes.names.size(), classes.ids.size());
   }
   Classes unnamed_classes(int64_t count) const override {

@@ -69,8 +69,8 @@ void add_class_table(Page& page, const std::vector<ClassAccuracy>& counts,
       counts.size(), [&](size_t i) { return is_cut ? -ratio(counts[i].top1, counts[i].images) : 0.0; });
   if (is_cut) {
     order.resize(kMaxClassRows);
-    page.add(
-        note(fmt::format("The {} classes with the lowest accuracy of {}.", kMaxClassRows, counts.size())));
+    page.add(note(
+        fmt::format("The {} classes with the lowest accuracy, out of {}.", kMaxClassRows, counts.size())));
   }
   std::vector<std::vector<Html>> rows;
   for (size_t i : order) {
@@ -79,12 +79,13 @@ void add_class_table(Page& page, const std::vector<ClassAccuracy>& counts,
     rows.push_back(cells(names[i], count_text(c.images), bar_cell(recall, metric_text(recall)),
                          metric_text(ratio(c.top5, c.images)), metric_text(ratio(c.top1, c.predicted))));
   }
-  page.add(html_table({{"Class", false},
-                       {"Images"},
-                       {"Accuracy", false, "fraction of its images whose best class it is: recall"},
-                       {"Top-5"},
-                       {"Precision", true, "fraction of the images predicted as it that belong to it"}},
-                      rows));
+  page.add(
+      html_table({{"Class", false},
+                  {"Images"},
+                  {"Accuracy", false, "recall: fraction of the class's images that are predicted correctly"},
+                  {"Top-5"},
+                  {"Precision", true, "fraction of the images predicted as the class that belong to it"}},
+                 rows));
 }
 
 void add_worst(Page& page, const Dataset& images, std::vector<Guess> guesses,
@@ -97,10 +98,10 @@ void add_worst(Page& page, const Dataset& images, std::vector<Guess> guesses,
     if (!image) return {};
     const std::string& name = images.file_name(g.index);
     return picture(small_picture(*image, {}, {}, kGuessSide), name,
-                   html("<b>{}</b> {}<br>taken for <b>{}</b> {}<br>{}", names[g.label], metric_text(g.own),
+                   html("<b>{}</b> {}<br>predicted as <b>{}</b> {}<br>{}", names[g.label], metric_text(g.own),
                         names[g.best], metric_text(g.of_best), name));
   });
-  page.add(shown.empty() ? note("Every image has its own class.") : grid("pictures", shown));
+  page.add(shown.empty() ? note("Every image is classified correctly.") : grid("pictures", shown));
 }
 
 // Labels that the model contradicts, as find_label_errors finds them for boxes.
@@ -141,17 +142,14 @@ std::string guesses_json(const Evaluation& evaluation, const ConfusionMatrix& ma
 }  // namespace
 
 std::string ClassificationParts::report(Page& page, const ReportOptions& options) const {
-  if (!options.model.module)
-    fail_input("--detections: the run is of a classifier, expected that of a detector");
-  if (options.threshold) fail_input("--threshold: the run is of a classifier, expected that of a detector");
+  if (!options.model.module) fail_input("--detections: the run is a classifier's, expected a detector's");
+  if (options.threshold) fail_input("--threshold: the run is a classifier's, expected a detector's");
   if (options.metric_options != MetricOptions())
-    fail_input(
-        "--iou, --max-detections, --area-ranges: the run is of a classifier, expected that of a detector");
+    fail_input("--iou, --max-detections, --area-ranges: the run is a classifier's, expected a detector's");
   if (options.label_errors.form != LabelErrorOptions().form)
-    fail_input(
-        "--to: the run is of a classifier, expected that of a detector: of images there is a list alone");
+    fail_input("--to: the run is a classifier's, expected a detector's; its label errors are only listed");
   if (!options.paths.annotations.empty())
-    fail_input("--annotations: the run is of a classifier, expected only --images or --data");
+    fail_input("--annotations: the run is a classifier's, expected only --images or --data");
   const LoadedModel& model = options.model;
   DataPaths paths = options.paths;
   only_classes(paths, options.classes, model, options.checkpoint);
@@ -163,7 +161,7 @@ std::string ClassificationParts::report(Page& page, const ReportOptions& options
     const std::vector<float> logits = runner.run(batch);
     const size_t classes = logits.size() / batch.targets.size();
     if (classes != model.class_names.size())
-      fail_input("{}: the model tells {} classes apart, but {} have names; expected as many", options.source,
+      fail_input("{}: the model has {} classes, but {} class names; expected equal numbers", options.source,
                  classes, model.class_names.size());
     for (size_t n = 0; n < batch.targets.size(); ++n) {
       const auto own = std::span<const float>(logits).subspan(n * classes, classes);

@@ -48,8 +48,8 @@ class ClassifierTraining final : public EvaluatedTraining {
       : EvaluatedTraining(config), smoothing_(config.criterion().label_smoothing()) {
     const int64_t classes = train_set_->num_classes();
     if (int64_t wanted = config.model().num_classes(); wanted > 0 && wanted != classes)
-      fail_input("model.num_classes: {} for {} class folders in {}, expected as many, or 0", wanted, classes,
-                 train_set_->name());
+      fail_input("model.num_classes: {} for {} class folders in {}, expected the same number, or 0", wanted,
+                 classes, train_set_->name());
     model_ = build_as<Classifier>(config, classes);
   }
 

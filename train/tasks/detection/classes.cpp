@@ -16,7 +16,7 @@ void check_background(const Detector& model, const Dataset& set) {
     if (!a.iscrowd && set.class_of(a.category_id) == *background)
       fail_input(
           "{}: its category \"{}\" has the label {}, which is the background in this model, as in torchvision; "
-          "expected category ids from 1 and data.labels: category_id",
+          "expected category ids of at least 1 and data.labels: category_id",
           set.ground_truth().where(a, set.name(), true),
           set.class_names().at(static_cast<size_t>(*background)), *background);
 }
@@ -69,7 +69,7 @@ Classes classes_of_detector(Config& config, const std::vector<std::string>& labe
       (!data.has_labels() || data.labels() == config::contiguous)) {
     data.set_labels(config::contiguous);
     notes.push_back(fmt::format(
-        "{} outputs: taken for COCO's classes, --annotations gives them those of another data set", classes));
+        "{} outputs: assumed to be COCO's classes; --annotations takes those of another data set", classes));
     return in_order;
   }
   Classes out;
@@ -82,8 +82,8 @@ Classes classes_of_detector(Config& config, const std::vector<std::string>& labe
       "{} outputs: {}", classes,
       coco ? "the labels are COCO's category ids"
       : has_names
-          ? "the classes have the names of config.json and ids from 0, --annotations gives them those of a data set"
-          : "the classes have no names, --annotations gives them those of a data set"));
+          ? "the classes have the names in config.json and ids from 0; --annotations takes both from a data set"
+          : "the classes have no names; --annotations takes them from a data set"));
   return out;
 }
 

@@ -20,7 +20,7 @@ class DetectionTask final : public DetectionParts {
     evaluator_of(config);
     if (const double part = config.data().val_crop_pct(); part > 0)
       fail_input(
-          "data.val_crop_pct: {} cuts the centre out of a classifier's images, expected 0 for a detector, whose boxes are of the whole image",
+          "data.val_crop_pct: {} cuts the centre out of a classifier's images, expected 0 for a detector, whose boxes refer to the whole image",
           part);
     const config::Mix& mix = config.data().mix();
     if (mix.mixup_alpha() > 0 || mix.cutmix_alpha() > 0)
@@ -29,7 +29,7 @@ class DetectionTask final : public DetectionParts {
   }
   void check_split(const std::string& field, const config::Split& split) const override {
     if (!split.format().empty()) find_format(split.format(), {.boxes = true}, field + ".format");
-    need(field + ".annotations", split.annotations(), "a file of annotations (COCO json), or data.folder");
+    need(field + ".annotations", split.annotations(), "an annotation file (COCO JSON), or data.folder");
     need(field + ".images", split.images(), "the folder of the images");
   }
   std::vector<std::string> own_fields() const override {

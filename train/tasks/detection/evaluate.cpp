@@ -94,7 +94,7 @@ void settle(MetricOptions& metric_options, std::vector<std::string>& notes,
   } catch (const InputError& error) {
     if (metric_options.iou == IouType::kMasks) throw;
     metric_options.iou = IouType::kBoxes;
-    notes.push_back(fmt::format("note: metrics are of boxes only: {}", error.what()));
+    notes.push_back(fmt::format("note: metrics are for boxes only: {}", error.what()));
   }
 }
 

@@ -24,7 +24,7 @@ std::vector<bool> shown_labels(const std::vector<std::string>& wanted, const Loa
     if (found) continue;
     std::vector<std::string> known;
     for (const std::string& k : names) known.push_back(printable(k));
-    fail_input("{} has no class \"{}\", expected some of {}", what, printable(name), some_of(known, 20));
+    fail_input("{} has no class \"{}\", expected one of {}", what, printable(name), some_of(known, 20));
   }
   return shown;
 }
@@ -41,8 +41,8 @@ std::string note_on_nothing_found(const Config& config) {
   const auto own = own_threshold(config);
   if (!own || own->score == 0) return "";
   return fmt::format(
-      "note: nothing is found in any image: no score is greater than {}, {}, which is usual early in a "
-      "training; --set {}=0 takes the best ones all the same",
+      "note: nothing was found in any image: no score exceeds {} ({}), which is usual early in training; "
+      "--set {}=0 keeps the best ones anyway",
       own->field, own->score, own->field);
 }
 

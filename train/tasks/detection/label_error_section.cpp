@@ -135,7 +135,7 @@ void add_kind(Page& page, LabelErrorKind kind, const std::vector<LabelError>& er
   }
   if (count == 0) return;
   page.add(html("<h3>{} ({}{})</h3>\n", title_of(kind), count_text(static_cast<int64_t>(count)),
-                count > kMaxOfKind ? fmt::format(", the first {}", kMaxOfKind) : std::string()));
+                count > kMaxOfKind ? fmt::format(", first {} shown", kMaxOfKind) : std::string()));
   page.add(grid("pictures", shown));
 }
 
@@ -155,8 +155,9 @@ void add_label_errors(Page& page, const Dataset& dataset, const std::vector<Dete
   for (const LabelError& error : errors) entries.push_back(entry_of(error, dataset));
   page.section("Label errors");
   page.add(note(fmt::format(
-      "Labels that the model contradicts, by suspicion: its confidence in another answer, times how little it supports "
-      "the label; {} and more. Some are errors of the model. It finds fewer errors in images that it was trained on.",
+      "Labels that the model contradicts, the most suspicious first. Suspicion is the model's confidence in another "
+      "answer times how little it supports the label, here at least {}. Some are errors of the model. It finds "
+      "fewer errors in images that it was trained on.",
       metric_text(options.label_errors.least_suspicion))));
   constexpr std::string_view kNote = "note: ";
   for (const std::string& remark : remarks)
@@ -168,7 +169,7 @@ void add_label_errors(Page& page, const Dataset& dataset, const std::vector<Dete
     page.add(note(warning));
     if (!options.label_errors.folder.empty()) print_line("note: {}: {}", options.source, warning);
   }
-  if (unread > 0) page.add(note(fmt::format("{} labels are of images that cannot be read.", unread)));
+  if (unread > 0) page.add(note(fmt::format("{} labels belong to images that cannot be read.", unread)));
   page.add(html("<p>{}.</p>\n", summary_of(entries)));
   for (const LabelErrorKind kind : kLabelErrorKinds) add_kind(page, kind, errors, entries, dataset);
   if (options.label_errors.folder.empty()) return;

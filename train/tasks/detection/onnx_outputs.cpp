@@ -198,8 +198,8 @@ std::vector<std::pair<std::string, std::string>> DetectorOutputs::metadata() con
       {"scores", one_class_a_query() ? "softmax" : "sigmoid"},
       {"boxes", choice_.postprocess
                     ? "x1, y1, x2, y2 in pixels of the sizes in orig_target_sizes (width, height)"
-                : form_.finished ? "x1, y1, x2, y2 as parts of the image"
-                                 : "cx, cy, w, h as parts of the image"}};
+                : form_.finished ? "x1, y1, x2, y2 as fractions of the image"
+                                 : "cx, cy, w, h as fractions of the image"}};
   if (masks_)
     entries.emplace_back("masks", form_.finished ? "probabilities of maps that cover the boxes"
                                                  : "logits of maps that cover the image");
@@ -210,7 +210,7 @@ std::vector<std::pair<std::string, std::string>> DetectorOutputs::metadata() con
 
 std::string DetectorOutputs::note() const {
   if (!(choice_.postprocess || form_.finished) || nms_ == 1 || suppresses()) return "";
-  return fmt::format("eval.nms {}: left to the caller, who finds it in the file's metadata", nms_);
+  return fmt::format("eval.nms {}: left to the caller; the file's metadata has the value", nms_);
 }
 
 [[maybe_unused]] const bool detector_outputs_registered = onnx_outputs().add(

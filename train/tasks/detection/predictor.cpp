@@ -65,10 +65,9 @@ class BoxPredictor : public Predictor {
       if (model.class_names[k] != kNoCategory)
         labels_.categories.push_back({model.category_ids[k], model.class_names[k]});
     if (arguments.tile > 0 && arguments.sampling_points)
-      fail_input(
-          "--sampling-points: with --tile there is no one place for them, expected only one of the two");
+      fail_input("--sampling-points: cannot be drawn with --tile, expected only one of the two");
     if (arguments.video.track && arguments.threshold)
-      fail_input("--threshold: with --track a detection counts by its track, expected --track-threshold");
+      fail_input("--threshold: does not apply with --track, expected --track-threshold");
   }
 
   void predict(std::vector<LoadedInput> images, PictureNames& names, PictureWriter& writer) override {
@@ -101,7 +100,7 @@ class BoxPredictor : public Predictor {
   }
   std::string take_tracks() override { return std::exchange(mot_, {}); }
   std::string end_video() override {
-    return arguments_.video.track ? count_of(tracker_.count(), "object", "objects") + " followed" : "";
+    return arguments_.video.track ? count_of(tracker_.count(), "object", "objects") + " tracked" : "";
   }
   std::string list_name() const override { return "detections.json"; }
   std::string take_list() override { return std::exchange(list_, {}); }
@@ -114,21 +113,21 @@ class BoxPredictor : public Predictor {
                                arguments_.pictures ? "pictures" : "images") +
                           ", ";
     std::string text =
-        table() + fmt::format("{}: {}detections.json with {} of {}{}\n", escaped(arguments_.output), pictures,
-                              count_of(count_, "detection", "detections"),
-                              arguments_.video.track ? "objects that were followed"
-                                                     : fmt::format("score {} or more", threshold_),
-                              labels);
+        table() +
+        fmt::format("{}: {}detections.json with {} of {}{}\n", escaped(arguments_.output), pictures,
+                    count_of(count_, "detection", "detections"),
+                    arguments_.video.track ? "tracked objects" : fmt::format("score {} or more", threshold_),
+                    labels);
     const auto own = own_threshold(model_.config);
     if (own && threshold_ < own->score && !arguments_.video.track)
-      text += fmt::format("note: the model leaves out scores up to {0} itself; --set {1}=0 shows them\n",
+      text += fmt::format("note: the model itself drops scores up to {0}; --set {1}=0 keeps them\n",
                           own->score, own->field);
     else if (own && own->score > 0 && count_ == 0 && best_ == 0)
-      text += fmt::format(
-          "note: no score is greater than {0}, {1}; --set {0}=0 --threshold 0 shows what there is\n",
-          own->field, own->score);
+      text +=
+          fmt::format("note: no score exceeds {0} ({1}); --set {0}=0 --threshold 0 shows all detections\n",
+                      own->field, own->score);
     if (count_ == 0 && best_ > 0 && !arguments_.video.track)
-      text += fmt::format("note: the best score is {:.3f}; a lower --threshold shows what has it\n", best_);
+      text += fmt::format("note: the best score is {:.3f}; a lower --threshold shows its detection\n", best_);
     return text;
   }
   bool has_pictures() const override { return arguments_.pictures; }
@@ -159,7 +158,7 @@ class BoxPredictor : public Predictor {
     const auto output = runner_.run(batch, arguments_.sampling_points);
     if (arguments_.sampling_points &&
         (output->sampling.empty() || !output->sampling.back().locations.defined()))
-      fail_input("--sampling-points: {} has no attention in its last layer that samples points",
+      fail_input("--sampling-points: {} has no attention that samples points in its last layer",
                  arguments_.checkpoint);
     auto detections = detector_.postprocess(*output, batch.targets, post_);
     for (size_t n = 0; n < images.size(); ++n) {

@@ -25,10 +25,10 @@ std::vector<size_t> ordered(const std::vector<ImageOutcome>& images, bool worst)
 }
 
 Html outcome_caption(const ImageOutcome& o, const std::string& name) {
-  Html text = html("<b>{}</b><br>F1 {}: {} right", name, metric_text(o.f1()), o.right);
-  if (o.confused > 0) text += html(", {} of another class", o.confused);
+  Html text = html("<b>{}</b><br>F1 {}: {} correct", name, metric_text(o.f1()), o.right);
+  if (o.confused > 0) text += html(", {} with a wrong class", o.confused);
   if (o.missed > 0) text += html(", {} missed", o.missed);
-  if (o.invented > 0) text += html(", {} that {} nothing", o.invented, o.invented == 1 ? "is" : "are");
+  if (o.invented > 0) text += html(", {} without an object", o.invented);
   return text;
 }
 
@@ -96,7 +96,7 @@ void add_detection_pictures(Page& page, const Dataset& dataset, const std::vecto
                             const DetectionMetrics& metrics, const ReportOptions& options) {
   page.section("Pictures");
   page.add(note(fmt::format(
-      "Left the truth, right detections with a score of at least {}. F1 is that of the image at IoU 0.5.",
+      "Left: ground truth. Right: detections with a score of at least {}. F1 is per image, at IoU 0.5.",
       metric_text(metrics.threshold))));
   const DetectionPictures pictures(dataset, detections, metrics.threshold);
   const std::vector<size_t> worst = ordered(metrics.images, true), best = ordered(metrics.images, false);
@@ -114,9 +114,9 @@ void add_detection_pictures(Page& page, const Dataset& dataset, const std::vecto
   }
   if (shown.empty()) return;
   page.add(html("<h3>Where the attention looked</h3>\n"));
-  page.add(note(
-      "The sampling points of the last decoder layer for the three best detections that are apart; the more opaque, "
-      "the more they weigh."));
+  page.add(
+      note("The sampling points of the last decoder layer for the three best detections in different places; "
+           "the more opaque a point, the greater its weight."));
   page.add(grid("pictures wide", shown));
 }
 

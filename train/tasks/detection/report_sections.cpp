@@ -37,8 +37,8 @@ void add_coco(Page& page, const DetectionMetrics& metrics) {
                        {"Detections per image"}},
                       rows));
   page.add(note(fmt::format("As pycocotools computes them. A dash means that there is no such object.{}",
-                            metrics.masks ? " Those that begin with segm_ are of masks, the others of boxes, "
-                                            "as is everything below except the columns of masks."
+                            metrics.masks ? " Metrics that begin with segm_ are for masks. The others, and "
+                                            "everything below except the mask columns, are for boxes."
                                           : "")));
 }
 
@@ -51,9 +51,9 @@ void add_classes(Page& page, const DetectionMetrics& metrics) {
     columns.insert(columns.end(), {{"Mask AP", true, "like AP, for masks"}, {"Mask AP50"}, {"Mask AP75"}});
   columns.insert(columns.end(), {{fmt::format("AR{}", metrics.coco.max_detections)},
                                  {"Threshold", true, "the score with the best F1 at IoU 0.5"},
-                                 {"F1", true, "there"},
-                                 {"Precision", true, "there"},
-                                 {"Recall", true, "there"}});
+                                 {"F1", true, "at this threshold"},
+                                 {"Precision", true, "at this threshold"},
+                                 {"Recall", true, "at this threshold"}});
   std::vector<size_t> order =
       falling_order(metrics.coco.classes.size(), [&](size_t i) { return metrics.coco.classes[i].objects; });
   if (order.size() > kMaxRows) order.resize(kMaxRows);
@@ -74,7 +74,7 @@ void add_classes(Page& page, const DetectionMetrics& metrics) {
   }
   page.add(html_table(columns, rows));
   if (order.size() < metrics.coco.classes.size())
-    page.add(note(fmt::format("The {} classes with the most objects, of {}.", order.size(),
+    page.add(note(fmt::format("The {} classes with the most objects, out of {}.", order.size(),
                               metrics.coco.classes.size())));
   const OperatingPoint& best = metrics.at_50.best;
   page.add(
@@ -116,7 +116,7 @@ void add_curves(Page& page, const DetectionMetrics& metrics) {
     return line_chart({{"IoU 0.50", at_50}, {"IoU 0.75", at_75}}, options(title, subtitle, "recall"));
   };
   std::vector<Html> charts{
-      chart("All classes", "mean of the classes", mean_curve(metrics.at_50), mean_curve(metrics.at_75))};
+      chart("All classes", "mean over the classes", mean_curve(metrics.at_50), mean_curve(metrics.at_75))};
   const DetectionCurves& all = metrics.at_50;
   ChartSeries precision{.name = "precision", .points = {}}, recall{.name = "recall", .points = {}},
       f1{.name = "F1", .points = {}};
@@ -127,7 +127,7 @@ void add_curves(Page& page, const DetectionMetrics& metrics) {
     f1.points.push_back({all.scores[i], p + r > 0 ? 2 * p * r / (p + r) : 0});
   }
   for (ChartSeries* s : {&precision, &recall, &f1}) s->points = thinned(s->points, 200);
-  ChartOptions by_threshold = options("By threshold", "all classes, IoU 0.50", "smallest score");
+  ChartOptions by_threshold = options("By threshold", "all classes, IoU 0.50", "score threshold");
   by_threshold.marks = {metrics.threshold};
   charts.push_back(line_chart({precision, recall, f1}, by_threshold));
   std::vector<size_t> order =
@@ -180,8 +180,8 @@ std::string DetectionParts::report(Page& page, const ReportOptions& options) con
   add_curves(page, metrics);
   page.section("Confusion matrix");
   page.add(note(fmt::format(
-      "Detections with a score of at least {} at IoU 0.5: how many objects of each class were found as which class. "
-      "Background: objects that were not found (last column) and detections where there is none (last row).",
+      "How many objects of each class were detected as which class, by detections with a score of at least {} at IoU 0.5. "
+      "Background: objects that were not found (last column) and detections without an object (last row).",
       metric_text(metrics.threshold))));
   page.add(confusion_table(metrics.confusion, true));
   add_detection_pictures(page, *dataset, detections, metrics, options);

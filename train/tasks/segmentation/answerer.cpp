@@ -40,8 +40,8 @@ class LabelAnswerer final : public Answerer {
         files_(model, "the model"),
         runner_(model.as<Segmenter>(), model.config, std::ssize(model.class_names)) {}
   void check(const AnswerOptions& options) const override {
-    if (options.threshold) fail_input("threshold: the model makes label maps, expected a detector");
-    if (!options.classes.empty()) fail_input("classes: the model makes label maps, expected a detector");
+    if (options.threshold) fail_input("threshold: the model predicts label maps, expected a detector");
+    if (!options.classes.empty()) fail_input("classes: the model predicts label maps, expected a detector");
   }
   std::vector<std::string> picture_formats() const override { return {"png", "jpg", "label_map"}; }
   std::span<const Config> views() const override { return runner_.views(); }

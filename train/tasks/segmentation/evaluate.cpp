@@ -126,24 +126,25 @@ void check_label_classes(const Dataset& images) {
     }
   }
   fail_input(
-      "{}: no pixel of its {} has a class: all are of values that are ignored (data.label_maps) or of classes that are left out",
+      "{}: no pixel of its {} has a class: all have values that are ignored (data.label_maps) or classes that are left out",
       images.name(), count_of(images.num_images(), "label map", "label maps"));
 }
 
 void refuse_metric_options(const MetricOptions& metric_options, const std::vector<std::string>& classes,
                            const std::string& model) {
   if (metric_options != MetricOptions())
-    fail_input("--iou, --max-detections, --area-ranges: {} makes label maps, which have no detections",
+    fail_input("--iou, --max-detections, --area-ranges: {} predicts label maps, which have no detections",
                model);
   if (!classes.empty())
-    fail_input("--classes: {} makes label maps, whose pixels are all judged; --per-class shows each class",
-               model);
+    fail_input(
+        "--classes: {} predicts label maps, which are scored on all pixels; --per-class shows each class",
+        model);
 }
 
 Evaluation SegmentationParts::evaluate(const EvalArguments& arguments, const LoadedModel& model,
                                        const EvaluatorOptions& options) const {
   if (!arguments.detections.empty())
-    fail_input("--detections: {} makes label maps; predict writes them", arguments.checkpoint);
+    fail_input("--detections: {} predicts label maps; saccade predict writes them", arguments.checkpoint);
   refuse_metric_options(arguments.metric_options, arguments.classes, arguments.checkpoint);
   if (arguments.data.empty() && arguments.annotations.empty())
     fail_input("--annotations: not given, expected the label maps of the images, or --data");

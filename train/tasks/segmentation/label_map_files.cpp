@@ -16,7 +16,7 @@ namespace saccade {
 LabelMapFiles::LabelMapFiles(const LoadedModel& model, const std::string& checkpoint) : model_(model) {
   const auto greatest = std::ranges::max(model.category_ids);
   if (std::ranges::min(model.category_ids) < 0 || greatest > 65535)
-    fail_input("{}: the category ids reach beyond 0 to 65535, the values that a label map can have",
+    fail_input("{}: some category ids are outside 0 to 65535, the values that a label map can have",
                checkpoint);
   if (greatest < 256) palette_ = label_palette(model.category_ids);
 }

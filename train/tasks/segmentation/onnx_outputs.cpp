@@ -46,14 +46,14 @@ class SegmenterOutputs : public ModelOutputs {
     std::vector<std::string> notes, ignored;
     if (!choice_.postprocess)
       notes.emplace_back(
-          "the logits are of cells: resize them bilinearly to the image's size, then take the best");
+          "the logits are per cell: resize them bilinearly to the image's size, then take the best class");
     if (eval_.window() > 0) ignored.push_back(fmt::format("eval.window {}", eval_.window()));
     if (std::ranges::any_of(eval_.scales(), [](double scale) { return scale != 1; }))
       ignored.push_back(fmt::format("eval.scales [{}]", fmt::join(eval_.scales(), ", ")));
     if (eval_.flip()) ignored.emplace_back("eval.flip");
     if (!ignored.empty())
       notes.push_back(fmt::format(
-          "{}: not in the file, which sees the whole image once; saccade eval and predict average more views than that",
+          "{}: not in the file, which sees the whole image once; saccade eval and predict average several views",
           fmt::join(ignored, ", ")));
     return fmt::format("{}", fmt::join(notes, "; "));
   }

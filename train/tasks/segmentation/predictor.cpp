@@ -31,11 +31,11 @@ class LabelPredictor : public Predictor {
         runner_(model.as<Segmenter>(), model.config, std::ssize(model.class_names)),
         pixels_(model.class_names.size()) {
     if (arguments.threshold)
-      fail_input("--threshold: {} makes label maps, expected a detector", arguments.checkpoint);
+      fail_input("--threshold: {} predicts label maps, expected a detector", arguments.checkpoint);
     for (auto [flag, given] : arguments.flags_of_objects())
-      if (given) fail_input("{}: {} makes label maps, expected a detector", flag, arguments.checkpoint);
+      if (given) fail_input("{}: {} predicts label maps, expected a detector", flag, arguments.checkpoint);
     if (arguments.tile > 0)
-      fail_input("--tile: {} makes label maps; --set eval.window={} looks at an image part by part",
+      fail_input("--tile: {} predicts label maps; --set eval.window={} processes an image part by part",
                  arguments.checkpoint, arguments.tile);
   }
 

@@ -57,7 +57,7 @@ class Ranking {
                   const std::string& name = images.file_name(image.index);
                   return picture(
                       labels_beside_each_other(*pixels, image.truth, image.found, names, kShownSide), name,
-                      html("IoU <b>{}</b>, {} of the pixels<br>{}", metric_text(image.iou),
+                      html("IoU <b>{}</b>, {} of the pixels correct<br>{}", metric_text(image.iou),
                            share_text(image.accuracy), name));
                 }));
   }
@@ -75,7 +75,8 @@ void add_label_table(Page& page, const LabelCounts& counts, const std::vector<st
       falling_order(classes.size(), [&](size_t k) { return is_cut ? -classes[k].iou().value_or(2) : 0.0; });
   if (is_cut) {
     order.resize(kMaxLabelRows);
-    page.add(note(fmt::format("The {} classes with the lowest IoU of {}.", kMaxLabelRows, classes.size())));
+    page.add(
+        note(fmt::format("The {} classes with the lowest IoU, out of {}.", kMaxLabelRows, classes.size())));
   }
   const auto pixels = static_cast<double>(std::max<int64_t>(1, counts.means().pixels));
   std::vector<std::vector<Html>> rows;
@@ -87,23 +88,24 @@ void add_label_table(Page& page, const LabelCounts& counts, const std::vector<st
               metric_text(c.accuracy().value_or(-1)),
               metric_text(c.found > 0 ? static_cast<double>(c.hits) / static_cast<double>(c.found) : -1)));
   }
-  page.add(html_table({{"Class", false},
-                       {"Pixels", true, "fraction of those that have a class"},
-                       {"IoU", false, "correct pixels, of those that have the class or are predicted as it"},
-                       {"Accuracy", true, "fraction of its pixels that are predicted as it: recall"},
-                       {"Precision", true, "fraction of the pixels predicted as it that belong to it"}},
-                      rows));
+  page.add(
+      html_table({{"Class", false},
+                  {"Pixels", true, "fraction of all pixels with a class"},
+                  {"IoU", false, "correct pixels as a fraction of those labelled or predicted as the class"},
+                  {"Accuracy", true, "recall: fraction of the class's pixels that are predicted correctly"},
+                  {"Precision", true, "fraction of the pixels predicted as the class that belong to it"}},
+                 rows));
 }
 
 }  // namespace
 
 std::string SegmentationParts::report(Page& page, const ReportOptions& options) const {
   if (!options.model.module)
-    fail_input("--detections: the run is of label maps, expected that of a detector");
-  if (options.threshold) fail_input("--threshold: the run is of label maps, expected that of a detector");
+    fail_input("--detections: the run is a segmentation model's, expected a detector's");
+  if (options.threshold) fail_input("--threshold: the run is a segmentation model's, expected a detector's");
   if (options.label_errors != LabelErrorOptions())
     fail_input(
-        "--label-errors, --to, --suspicion: the run is of label maps, expected that of a detector or a classifier");
+        "--label-errors, --to, --suspicion: the run is a segmentation model's, expected a detector's or a classifier's");
   const LoadedModel& model = options.model;
   refuse_metric_options(options.metric_options, options.classes, options.checkpoint);
   const auto images = open_judged(options.paths, model);

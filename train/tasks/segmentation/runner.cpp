@@ -68,7 +68,7 @@ SegmenterRunner::SegmenterRunner(Segmenter& model, const Config& config, int64_t
           1, config.eval().batch_size() > 0 ? config.eval().batch_size() : config.data().batch_size())),
       flips_(config.eval().flip()) {
   if (classes > model.num_classes())
-    fail_input("model.num_classes: {} for {} classes, expected at least as many", model.num_classes(),
+    fail_input("model.num_classes: {} for {} classes, expected at least that many", model.num_classes(),
                classes);
 }
 
@@ -183,7 +183,7 @@ std::vector<SegmenterRunner::Scored> SegmenterRunner::run_scored(std::span<const
 SegmenterInferencer::SegmenterInferencer(const LoadedModel& model)
     : runner_(model.as<Segmenter>(), model.config, std::ssize(model.class_names)) {
   if (model.config.eval().scales_size() > 0)
-    fail_input("eval.scales: images of several sizes are looked at by eval and predict only");
+    fail_input("eval.scales: bench and libsaccade process images at one size, expected none");
 }
 
 std::vector<std::vector<Instance>> SegmenterInferencer::run(const Batch& batch) {

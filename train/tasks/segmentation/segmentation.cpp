@@ -28,7 +28,7 @@ class SegmentationTask final : public SegmentationParts {
           "data.augment.multi_scale_heights: resizes batches, but not their label maps, expected none");
     if (data.val_crop_pct() > 0)
       fail_input(
-          "data.val_crop_pct: {} cuts the centre out of a classifier's images, expected 0 for label maps, which are of the whole image",
+          "data.val_crop_pct: {} cuts the centre out of a classifier's images, expected 0 for label maps, which cover the whole image",
           data.val_crop_pct());
     const config::Eval& eval = config.eval();
     if (eval.window_stride() > eval.window() && eval.window() > 0)
@@ -92,7 +92,7 @@ class SegmentationTask final : public SegmentationParts {
       config.mutable_data()->mutable_label_maps()->set_reduce_zero_label(true);
       for (int64_t& id : classes.ids) ++id;
     }
-    notes.push_back(fmt::format("{} outputs: the classes have {}, and in label maps the values from {} on{}",
+    notes.push_back(fmt::format("{} outputs: the classes have {}; their values in label maps start at {}{}",
                                 count, has_names ? "the names of config.json" : "no names", is_ade ? 1 : 0,
                                 is_ade ? ", as in ADE20K" : ""));
     return classes;

@@ -24,7 +24,7 @@ class SegmenterTraining final : public EvaluatedTraining {
       if (images) check_label_classes(*images);
     if (config.data().sampling() != config::uniform && !train_set_->ground_truth().drawn_labels)
       fail_input(
-          "data.sampling: goes by the classes of each image, but the label maps of {} show theirs only when they are read, expected uniform",
+          "data.sampling: needs the classes of each image, but the label maps of {} show them only when they are read, expected uniform",
           train_set_->name());
     const int64_t known = train_set_->num_classes();
     const int64_t classes = config.model().num_classes() > 0 ? config.model().num_classes() : known;

@@ -119,7 +119,7 @@ void note_slow_path(const std::string& what) {
   static auto* noted = new std::set<std::string>;  // never destroyed, like the plans
   std::lock_guard lock(mutex);
   if (noted->size() < kMaxLines && noted->insert(what).second)
-    std::fprintf(stderr, "saccade: no library has %s, a slow kernel does it\n", what.c_str());
+    std::fprintf(stderr, "saccade: no library supports this, so a slow kernel is used: %s\n", what.c_str());
 }
 
 }  // namespace saccade::cuda

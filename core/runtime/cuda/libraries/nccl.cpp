@@ -20,7 +20,7 @@ NcclApi load_nccl() {
       open_library({"NCCL", "libnccl.so.2", pip_package("nvidia-nccl", kCudaMajor)});
   int found = 0;
   if (SACCADE_LIBRARY_FUNCTION(library, ncclGetVersion)(&found) != ncclSuccess)
-    fail("NCCL does not tell its version");
+    fail("NCCL does not report its version");
   if (library) library->require_version(found >= kOldestNccl, nccl_version(found), nccl_version(kOldestNccl));
   NcclApi api;
 #define F(name) api.name = SACCADE_LIBRARY_FUNCTION(library, name);
