@@ -47,7 +47,8 @@ std::optional<int> number(const Environment& variable, const char* name) {
 }
 
 void check(const Ranks& r) {
-  if (r.size < 1 || r.rank >= r.size)
+  if (r.size < 1) fail_input("{} processes ({}), expected at least 1", r.size, r.source);
+  if (r.rank >= r.size)
     fail_input("rank {} of {} ({}), expected a rank below the number of processes", r.rank, r.size, r.source);
 }
 

@@ -12,7 +12,10 @@ DatOptions read_dat(const Args& args, const DatFamily& family) {
   DatOptions o;
   std::istringstream words(args.get_string("blocks", family.blocks));
   for (std::string word; words >> word;) {
-    if (word.find_first_not_of(family.letters) != std::string::npos || std::ssize(word) > kMaxBlocks)
+    if (std::ssize(word) > kMaxBlocks)
+      fail_input("{}.blocks: a stage of {} blocks, expected at most {}", args.path(), word.size(),
+                 kMaxBlocks);
+    if (word.find_first_not_of(family.letters) != std::string::npos)
       fail_input("{}.blocks: \"{}\", expected one word per stage, of the letters {}", args.path(),
                  shortened(word), family.meaning);
     o.blocks.push_back(word);

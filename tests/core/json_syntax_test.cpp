@@ -101,8 +101,8 @@ TEST(JsonSyntax, LongListsOfNumbers) {
 TEST(JsonSyntax, DepthIsBounded) {
   auto nested = [](size_t depth) { return std::string(depth, '[') + std::string(depth, ']'); };
   EXPECT_EQ(check_json(nested(kMaxJsonDepth)).what, nullptr);
-  EXPECT_STREQ(check_json(nested(kMaxJsonDepth + 1)).what, "nested too deep");
-  EXPECT_STREQ(check_json(std::string(5'000'000, '[')).what, "nested too deep");
+  EXPECT_STREQ(check_json(nested(kMaxJsonDepth + 1)).what, "nested too deeply");
+  EXPECT_STREQ(check_json(std::string(5'000'000, '[')).what, "nested too deeply");
 }
 
 // simdjson's other parser, which checks everything, agrees about damaged text.

@@ -71,7 +71,7 @@ TEST(Fix, AnIdOfTwoFilesIsOfNeither) {
   EXPECT_NE(checked.problems.find("image 1: the id is used 2 times"), std::string::npos) << checked.problems;
   EXPECT_EQ(checked.boxes, "2:1:3,3,2,2 ");
   ASSERT_EQ(checked.left.images.size(), 1u);
-  for (const char* part : {"3 images are left out, as the id 1 belongs to \"a.png\" and to \"c.png\"",
+  for (const char* part : {"3 images are left out: the id 1 belongs to \"a.png\" and to \"c.png\"",
                            "3 boxes of these images are left out"})
     EXPECT_NE(checked.left_out.find(part), std::string::npos) << checked.left_out;
   // An image that is listed twice counts once.

@@ -113,7 +113,7 @@ TEST(DatasetReport, PairsOfAnImageAreBounded) {
   for (int i = 0; i < 1000; ++i) add_box(splits[0], 1, {10, 10, 30, 30});
   const std::vector<OddKind> kinds = find_odd_boxes(splits);
   EXPECT_EQ(kinds[5].count, 200000);
-  EXPECT_NE(kinds[5].explanation.find("of 1 image only the first 200000 pairs"), std::string::npos)
+  EXPECT_NE(kinds[5].explanation.find("in 1 image, only the first 200000 pairs"), std::string::npos)
       << kinds[5].explanation;
 }
 

@@ -438,7 +438,7 @@ train { max_steps: 1 }
   expect_works(train + "keyed --reinit-heads --key model");
   EXPECT_EQ(read_bytes(scratch() / "keyed/checkpoints/last.safetensors"),
             read_bytes(scratch() / "other/checkpoints/last.safetensors"));
-  expect_refused(train + "refused --reinit-heads --key none", "there is no \"none\" in it");
+  expect_refused(train + "refused --reinit-heads --key none", "has no \"none\"");
   expect_refused("train --config official.textproto --output refused --reinit-heads", "needs --init-from");
 
   // What a file does not say is assumed, reported, and can be set.
@@ -463,8 +463,7 @@ train { max_steps: 1 }
   // Tensors that no model here has are of no use.
   expect_refused("convert " + golden + "torch_files/protocol4.pth plain.safetensors",
                  "belong to no model of this program");
-  expect_refused("convert " + golden + "torch_files/zip.pth plain.safetensors --key none",
-                 "there is no \"none\" in it");
+  expect_refused("convert " + golden + "torch_files/zip.pth plain.safetensors --key none", "has no \"none\"");
   expect_refused("eval --checkpoint " + golden + "classifiers/hf_vit.safetensors" + kShapes,
                  "not a checkpoint of saccade");
   expect_refused("convert " + golden + "torch_files/protocol4.pth plain.safetensors --set seed=1",

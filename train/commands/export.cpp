@@ -189,6 +189,8 @@ int run_export(const ExportArguments& arguments) {
   if (arguments.image_size > 0 && (arguments.height > 0 || arguments.width > 0))
     fail_input("--image-size: {} together with --height or --width, expected only one of them",
                arguments.image_size);
+  if (arguments.raw_outputs && !arguments.postprocess)
+    fail_input("--raw-outputs: has no meaning without --postprocess, as the outputs are then the raw ones");
   const bool recipe = arguments.checkpoint.ends_with(".textproto");
   LoadedModel model = recipe ? untrained_model(arguments)
                              : load_trained_model(arguments.checkpoint, Device::kCpu, "", arguments.set,
@@ -203,8 +205,6 @@ int run_export(const ExportArguments& arguments) {
                                   .postprocess = arguments.postprocess,
                                   .raw_outputs = arguments.raw_outputs},
                                  *model.module);
-  if (arguments.raw_outputs && !arguments.postprocess)
-    fail_input("--raw-outputs: has no meaning without --postprocess, as the outputs are then the raw ones");
   ExportedModel exported;
   // The model runs with 2 and 4 images if the file must accept any number.
   with_model_of(arguments.checkpoint, {options.height, options.width}, "--height, --width, --batch", [&] {

@@ -241,9 +241,9 @@ void note_full_images(const Matches& matches, const std::vector<int64_t>& images
   }
   if (first == nullptr) return;
   notes.push_back(fmt::format(
-      "{}: only the best {} detections per image and class count, as in pycocotools, but there are more objects {} times, e.g. "
-      "{} in image {}; --max-detections raises the limit",
-      source, most, full, first->truth_end - first->truth_begin, images[first->image]));
+      "{}: only the best {} detections per image and class count, as in pycocotools, but image {} has {} objects of one class "
+      "({} such case{}); --max-detections raises the limit",
+      source, most, images[first->image], first->truth_end - first->truth_begin, full, full == 1 ? "" : "s"));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 // of the file.
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <optional>
 #include <set>
 #include <unordered_map>
@@ -166,7 +167,7 @@ std::vector<std::string> listed_classes(const std::string& annotations) {
   std::string problem;
   while (csv.next(fields, problem)) {
     const double number = fields.size() == 2 ? finite_number(fields[1]).value_or(-1) : -1;
-    if (!problem.empty() || number < 0 || number > 65535 ||
+    if (!problem.empty() || number < 0 || number > 65535 || number != std::floor(number) ||
         !names.try_emplace(static_cast<int64_t>(number), fields[0]).second)
       fail_input("{}: line {}: expected a class name and a unique number from 0 to 65535", table, csv.line());
   }

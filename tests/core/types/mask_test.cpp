@@ -193,7 +193,7 @@ TEST(Mask, HostileInput) {
     return std::function([=] { return Mask::from_polygons({4, 3}, values); });
   };
   auto box = [](Box value) { return std::function([=] { return Mask::from_box({4, 3}, value); }); };
-  const std::string no_size = "pixels, expected 1 to 178956970 in all";
+  const std::string no_size = "pixels, expected 1 to 178956970 in total";
   const std::string few = "coordinates, expected an even number, at least 6";
   const std::pair<std::function<Mask()>, std::string> rows[] = {
       {counts({4, 3}, {}), "mask: its counts add up to 0, expected 12 (3 x 4 pixels)"},
@@ -203,10 +203,10 @@ TEST(Mask, HostileInput) {
       {counts({4, 3}, {5, most, most}), "mask: its counts add up to more than its 3 x 4 pixels"},
       {counts({4, 3}, {5, -1, 8}), "mask: count 2 is -1, expected 0 or more"},
       {counts({4, 3}, {12, -most - 1}), "mask: count 2 is -9223372036854775808, expected 0 or more"},
-      {counts({0, 3}, {}), "mask: of 3 x 0 " + no_size},
-      {counts({4, -3}, {12}), "mask: of -3 x 4 " + no_size},
-      {counts({most, most}, {1}), "mask: of 9223372036854775807 x 9223372036854775807 " + no_size},
-      {counts({65536, 65536}, {int64_t{1} << 32}), "mask: of 65536 x 65536 " + no_size},
+      {counts({0, 3}, {}), "mask: 3 x 0 " + no_size},
+      {counts({4, -3}, {12}), "mask: -3 x 4 " + no_size},
+      {counts({most, most}, {1}), "mask: 9223372036854775807 x 9223372036854775807 " + no_size},
+      {counts({65536, 65536}, {int64_t{1} << 32}), "mask: 65536 x 65536 " + no_size},
       {text(""), "mask: its counts add up to 0, expected 12 (3 x 4 pixels)"},
       {text("56"), "mask: its counts add up to 11, expected 12 (3 x 4 pixels)"},
       {text("5O8"), "mask: count 2 is -1, expected 0 or more"},
@@ -235,19 +235,19 @@ TEST(Mask, HostileInput) {
       {[] {
          return Mask::from_polygons({1 << 20, 1 << 20}, {});
        },
-       "mask: of 1048576 x 1048576 " + no_size},
+       "mask: 1048576 x 1048576 " + no_size},
       {[] {
          return Mask::from_bitmap({0, 0}, {});
        },
-       "mask: of 0 x 0 " + no_size},
+       "mask: 0 x 0 " + no_size},
       {[] {
          return Mask::from_box({4, 3}, {0, 0, 2, 2}).resize({kMaxImagePixels, 2});
        },
-       "mask: of 2 x 178956970 " + no_size},
+       "mask: 2 x 178956970 " + no_size},
       {[] {
          return Mask::from_box({4, 3}, {0, 0, 2, 2}).crop(0, 0, {4, 0});
        },
-       "mask: of 0 x 4 " + no_size},
+       "mask: 0 x 4 " + no_size},
   };
   for (const auto& [make, message] : rows) EXPECT_EQ(input_error(make), message);
   EXPECT_THROW(Mask::from_bitmap({4, 3}, std::vector<uint8_t>(11)), Error);

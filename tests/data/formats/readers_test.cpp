@@ -491,6 +491,10 @@ TEST(CsvReader, TakesTablesAsTheyCome) {
         {"classes.csv", "bolt,0\nnut,0\n"},
         {"images/a.png", ""}},
        {"error: classes.csv: line 2: expected a class name and a unique number from 0 to 65535"}},
+      {{{"annotations.csv", "images/a.png,1,2,9,12,nut\n"},
+        {"classes.csv", "bolt,0\nnut,1.5\n"},
+        {"images/a.png", ""}},
+       {"error: classes.csv: line 2: expected a class name and a unique number from 0 to 65535"}},
       {{{"annotations.csv", "a.png,nut,1,2,9,12\n"}, {"a.png", ""}},
        {"error: annotations.csv: line 1: no column \"file_name\"", "header"}},
   });

@@ -186,7 +186,7 @@ TEST(Config, BadValuesNameTheField) {
       {"data.augment.multi_scale_heights=64,96",
        "data.augment.multi_scale_heights: needs batches without padding, expected"},
       {"data.augment={height: 64 width: 64 scale_max: 2 multi_scale_heights: 32}",
-       "data.augment.multi_scale_heights: changes"},
+       "data.augment.multi_scale_heights: needs"},
       {"data.augment={height: 1 width: 60000 multi_scale_heights: [1, 65536]}",
        "data.augment.multi_scale_heights: makes images of"},
       {"data.augment={strong_start_epoch: 4 strong_stop_epoch: 4}", "more than strong_start_epoch = 4, or 0"},

@@ -596,7 +596,8 @@ TEST_F(ExportCli, RefusesBadInput) {
   // 2 TB
   const Result large = run("export " + kCheckpoint + out + "--batch 1024 --height 13000 --width 13000");
   EXPECT_EQ(large.status, 1);
-  EXPECT_NE(large.err.find("fewer at a time (--height, --width, --batch)"), std::string::npos) << large.err;
+  EXPECT_NE(large.err.find("fewer at a time, need less (--height, --width, --batch)"), std::string::npos)
+      << large.err;
   EXPECT_EQ(large.err.find("data.batch_size"), std::string::npos) << large.err;
   EXPECT_FALSE(fs::exists(scratch() / "refused.onnx"));
 }

@@ -229,7 +229,8 @@ TEST(DataFlags, ScoreSaysThatAListIsOfAPart) {
     write_bytes(dir / "d.json", "[" + detections + "]");
     const std::string said =
         told({"score", "--annotations", dir / "list.json", "--detections", dir / "d.json"});
-    EXPECT_EQ(said.find("d.json: has nothing for 2 of the 3 images with labels") != std::string::npos, i == 1)
+    EXPECT_EQ(said.find("d.json: has no detections for 2 of the 3 images with labels") != std::string::npos,
+              i == 1)
         << said;
   }
 }

@@ -118,7 +118,7 @@ TEST_F(PredictVideo, WhatMakesNoSenseIsRefused) {
   for (const auto& [flags, part] :
        {std::pair<const char*, const char*>{"--crop square.mp4", "--crop: square.mp4 is a video"},
         {"--to coco square.mp4", "--to coco: square.mp4 is a video"},
-        {"--to mot square.mp4", "expected --track too"},
+        {"--to mot square.mp4", "expected --track as well"},
         {"--every 2 shapes/images", "--every: none of the inputs is a video"},
         {"--max-frames 2 shapes/images", "--max-frames: none of the inputs is a video"},
         {"--track-buffer 3 square.mp4", "--track"},

@@ -169,7 +169,8 @@ void add_label_errors(Page& page, const Dataset& dataset, const std::vector<Dete
     page.add(note(warning));
     if (!options.label_errors.folder.empty()) print_line("note: {}: {}", options.source, warning);
   }
-  if (unread > 0) page.add(note(fmt::format("{} labels belong to images that cannot be read.", unread)));
+  if (unread > 0)
+    page.add(note(fmt::format("Left out: {} suspected errors in images that cannot be read.", unread)));
   page.add(html("<p>{}.</p>\n", summary_of(entries)));
   for (const LabelErrorKind kind : kLabelErrorKinds) add_kind(page, kind, errors, entries, dataset);
   if (options.label_errors.folder.empty()) return;
