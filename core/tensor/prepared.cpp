@@ -25,9 +25,18 @@ Tensor PreparedForms::keep(const std::string& key, uint32_t version, Tensor made
   return made_.try_emplace(key, std::move(made)).first->second;
 }
 
+namespace {
+
+// The key includes the offset in the storage, since several weights may share one.
+std::string form_key(const Tensor& t, const std::string& form) {
+  const auto offset = static_cast<const char*>(t.raw()) - static_cast<const char*>(t.storage()->data());
+  return std::to_string(offset) + ' ' + form;
+}
+
+}  // namespace
+
 void keep_forms(const Tensor& t) {
-  if (t.defined() && t.device() == Device::kCpu && !keeps_forms(t))
-    t.storage()->prepared = std::make_unique<PreparedForms>();
+  if (t.defined() && !keeps_forms(t)) t.storage()->prepared = std::make_unique<PreparedForms>();
 }
 
 void drop_forms(const Tensor& t) {
@@ -36,14 +45,16 @@ void drop_forms(const Tensor& t) {
 
 bool keeps_forms(const Tensor& t) { return t.storage()->prepared != nullptr; }
 
+Tensor kept_form(const Tensor& t, const std::string& form) {
+  return keeps_forms(t) ? t.storage()->prepared->find(form_key(t, form), t.storage()->version()) : Tensor();
+}
+
 Tensor detail::prepared(const Tensor& t, const std::string& form, Tensor (*make)(const void*),
                         const void* context) {
   if (!keeps_forms(t)) return make(context);
   PreparedForms& forms = *t.storage()->prepared;
   const uint32_t version = t.storage()->version();
-  // The key includes the offset in the storage, since several weights may share one.
-  const auto offset = static_cast<const char*>(t.raw()) - static_cast<const char*>(t.storage()->data());
-  const std::string key = std::to_string(offset) + ' ' + form;
+  const std::string key = form_key(t, form);
   if (Tensor kept = forms.find(key, version); kept.defined()) return kept;
   MemoryUseScope use(MemoryUse::kParameters);
   return forms.keep(key, version, make(context));

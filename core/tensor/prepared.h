@@ -27,12 +27,13 @@ class PreparedForms {
   std::unordered_map<std::string, Tensor> made_;
 };
 
-// From now on, forms of t's storage are kept if it is on the CPU. Every change of such a tensor must bump its
-// version.
+// From now on, forms of t's storage are kept. Every change of such a tensor must bump its version.
 void keep_forms(const Tensor& t);
 // Stops keeping forms and frees those that were kept.
 void drop_forms(const Tensor& t);
 bool keeps_forms(const Tensor& t);
+// Returns the kept form of t (see prepared()), or an undefined tensor if there is none.
+Tensor kept_form(const Tensor& t, const std::string& form);
 
 namespace detail {
 Tensor prepared(const Tensor& t, const std::string& form, Tensor (*make)(const void*), const void* context);

@@ -1,5 +1,7 @@
 #include "core/kernels/conv2d_levels/conv2d_levels.h"
 #include "core/kernels/elementwise/elementwise.h"
+#include "core/runtime/recording.h"
+#include "core/tensor/prepared.h"
 
 #include "autograd/ops.h"
 #include "autograd/ops/common.h"
@@ -7,6 +9,19 @@
 
 namespace saccade {
 namespace {
+
+// A model in inference on a GPU keeps its weights in order, too.
+Tensor weight_in_order(const Tensor& w) {
+  const auto in_order = [&] { return kernels::conv_weight_in_order(w); };
+  if (!kernels::conv_weight_has_order(w) || !w.is_contiguous() || !keeps_forms(w)) return in_order();
+  const std::string form = fmt::format("in order {}", w.shape());
+  auto* recorded = kept_for_recording();
+  if (!recorded) return prepared(w, form, in_order);
+  const Tensor kept = kept_form(w, form);
+  if (!kept.defined()) return in_order();  // it has no values until the recording is started
+  recorded->push_back(kept.storage());
+  return kept;
+}
 
 struct Conv2d {
   static constexpr const char* kName = "conv2d";
@@ -46,7 +61,7 @@ struct Conv2d {
   Tensor run(Context& ctx, const Tensors& in, const Shape& result, const Product& product) {
     x_shape = in[0].shape();
     w_shape = in[1].shape();
-    Tensor x = in[0].contiguous(), w = kernels::conv_weight_in_order(in[1]);
+    Tensor x = in[0].contiguous(), w = weight_in_order(in[1]);
     Tensor bias = in[2].defined() ? in[2].contiguous() : Tensor();
     Tensor y = Tensor::empty(result, x.dtype(), x.device());
     Tensor saved = product(x, w, bias, y);

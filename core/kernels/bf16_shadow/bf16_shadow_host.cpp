@@ -6,6 +6,7 @@
 #include "core/kernels/bf16_shadow/round_to_bf16.h"
 #include "core/kernels/common/chunks.h"
 #include "core/tensor/execution.h"
+#include "core/tensor/prepared.h"
 
 namespace saccade {
 namespace {
@@ -68,7 +69,9 @@ Tensor in_bf16(const Tensor& t) {
   std::lock_guard lock(shadows().mutex);
   const Bf16Shadow& shadow = *t.storage()->bf16_shadow;
   if (!shadow.storage || shadow.version != t.storage()->version()) refresh(shadows());
-  return t.view_of(shadow.storage, DType::kBF16);
+  const Tensor rounded = t.view_of(shadow.storage, DType::kBF16);
+  keeps_forms(t) ? keep_forms(rounded) : drop_forms(rounded);
+  return rounded;
 }
 
 }  // namespace saccade

@@ -16,10 +16,14 @@ inline int64_t conv_output_size(int64_t size, int64_t window, const ConvParams& 
   return room < 0 ? 0 : room / p.stride + 1;
 }
 
-// Returns the weight in the order that the kernels below read: on the GPU [O, R, S, C / groups], which cuDNN
-// wants. Returns the weight itself if it already has that order.
+// Whether the kernels below read a weight in another order than its own: on the GPU [O, R, S, C / groups],
+// which cuDNN wants.
+inline bool conv_weight_has_order(const Tensor& w) {
+  return w.device() != Device::kCpu && w.dim(1) != 1 && w.dim(2) * w.dim(3) != 1;
+}
+// Returns the weight in that order; the weight itself if it already has it.
 inline Tensor conv_weight_in_order(const Tensor& w) {
-  if (w.device() == Device::kCpu || w.dim(1) == 1 || w.dim(2) * w.dim(3) == 1) return w.contiguous();
+  if (!conv_weight_has_order(w)) return w.contiguous();
   return w.permute({0, 2, 3, 1}).contiguous().permute({0, 3, 1, 2});
 }
 
