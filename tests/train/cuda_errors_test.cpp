@@ -44,14 +44,17 @@ data {
 train { max_steps: 2 }
 )");
   }
-  Outcome train(const std::string& fault, const std::string& device, const std::string& trial = "off") {
+  // Runs `saccade WORDS`, written as in a shell, with a fault of the emulated GPU.
+  Outcome run(const std::string& fault, const std::string& words) {
     std::string command = "cd '" + folder_.path() + "' && SACCADE_EMULATOR_FAULT=" + fault +
-                          " '" SACCADE_BINARY_DIR
-                          "/saccade' train --config tiny.textproto --output run --device " +
-                          device + " --trial-batch " + trial + " >out.txt 2>err.txt";
+                          " '" SACCADE_BINARY_DIR "/saccade' " + words + " >out.txt 2>err.txt";
     int raw = std::system(command.c_str());
     return {WIFEXITED(raw) ? WEXITSTATUS(raw) : 128 + WTERMSIG(raw), read_bytes(folder_ / "out.txt"),
             read_bytes(folder_ / "err.txt")};
+  }
+  Outcome train(const std::string& fault, const std::string& device, const std::string& trial = "off") {
+    return run(fault,
+               "train --config tiny.textproto --output run --device " + device + " --trial-batch " + trial);
   }
   // Expects one line, and nothing left behind.
   void expect_error(const Outcome& outcome, int status, const std::string& line) {
@@ -131,6 +134,31 @@ TEST_F(CudaErrors, AStepIsDoneAgainWhereThePoolHadNoRoom) {
               std::string::npos)
         << outcome.out;
     EXPECT_TRUE(weights() == want);
+  }
+}
+
+// Where a recording finds no memory, one line says so, and the passes give the same numbers without one.
+TEST_F(CudaErrors, PassesThatCannotBeRecordedForWantOfMemoryAreTold) {
+  ASSERT_EQ(train("", "cpu").status, 0);
+  std::string detections;
+  for (const char* call : {"", "call:cudaMalloc", "call:cudaGraphInstantiate"}) {
+    SCOPED_TRACE(call);
+    const Outcome outcome = run(
+        call,
+        "eval --checkpoint run/checkpoints/last.safetensors --annotations data/annotations.json --images data/images "
+        "--batch-size 1 --detections found.json --device cuda");
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    const std::string note = "forward passes are not recorded, which costs the host time: [";
+    const size_t at = outcome.err.find(note);
+    EXPECT_EQ(at != std::string::npos, *call != 0) << outcome.err;
+    if (*call) {
+      EXPECT_EQ(outcome.err.find(note, at + 1), std::string::npos) << outcome.err;
+    }
+    const std::string found = read_bytes(folder_ / "found.json");
+    EXPECT_GT(found.size(), 100U);
+    if (!*call) detections = found;
+    EXPECT_EQ(found, detections);
+    std::filesystem::remove(folder_ / "found.json");
   }
 }
 
