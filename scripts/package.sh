@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes one folder, and one compressed archive of it, that run on another Linux x86-64 machine (glibc 2.36 or
 # newer, AVX2): the program, the test programs, the benchmarks, their scripts and every library except those
-# of libc and NVIDIA. On a GPU it needs a driver for the CUDA that built it (nvcc 12.8 or newer), and cuBLAS
+# of libc and NVIDIA. On a GPU it needs a driver for the CUDA that built it (nvcc 12.4 or newer), and cuBLAS
 # and cuDNN 9 in the usual places or inside a Python environment's nvidia packages.
 # Usage: scripts/package.sh [--architecture 90] [--output dist/saccade-sm_90]
 #   and the same name with .tar.xz
@@ -22,7 +22,7 @@ limit=40000000  # bytes of the archive, so that it travels with a checkout
 
 scripts/setup.sh
 cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DSACCADE_PACKAGE=ON -DSACCADE_BENCH=ON -DSACCADE_MARCH=x86-64-v3 \
-  -DSACCADE_CUDA=on "-DSACCADE_CUDA_ARCHITECTURES=$architecture-real" -DCMAKE_CUDA_FLAGS=--compress-mode=size
+  -DSACCADE_CUDA=on "-DSACCADE_CUDA_ARCHITECTURES=$architecture-real"
 cmake --build "$build"
 
 rm -rf "$output.part"

@@ -53,6 +53,9 @@ if(cuda_mode STREQUAL "on")
   if(SACCADE_WERROR)
     target_compile_options(saccade_core PRIVATE "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Werror;-Werror=all-warnings>")
   endif()
+  if(SACCADE_PACKAGE AND CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 12.8)  # which has this option
+    target_compile_options(saccade_core PRIVATE "$<$<COMPILE_LANGUAGE:CUDA>:--compress-mode=size>")
+  endif()
   # The headers are only added where they are needed: all other files compile to the same objects with and
   # without CUDA, so that a build folder can be switched between the two.
   set(folders ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES})
