@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Compiles the CUDA backend with toolkits that this machine does not have: CUDA 12.4, the oldest supported
 # (its headers with g++ and clang 19 for the host's files, its nvcc and clang 19 for every kernel), and the
-# newest nvcc on PyPI (one kernel, as CMake compiles it, with warnings as errors). Reports what cannot be
-# fetched; exit status 77 if nothing could. Takes half an hour.
+# newest nvcc on PyPI (one kernel as CMake compiles it, and every kernel for one architecture). Warnings of
+# nvcc are errors. Reports what cannot be fetched; exit status 77 if nothing could. Takes three quarters of an
+# hour.
 # Usage: scripts/checks/check_cuda_compilers.sh
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
@@ -88,13 +89,13 @@ each() { # what, files until --, command to which the file is added...
 mapfile -t host_files < <(git ls-files 'core/runtime/cuda/*.cpp' 'core/kernels/*_cuda*.cpp' 'core/distributed/*_cuda.cpp')
 mapfile -t kernels < <(git ls-files 'core/kernels/*.cu' 'core/runtime/cuda/*.cu' &&
   git ls-files 'core/kernels/*/*.cpp' | grep -Ev '_(cpu|cuda|host)[_.][^/]*$')
+of_nvcc=(-x cu -std=c++20 -arch=sm_90 -I. --expt-relaxed-constexpr --extended-lambda -DFMT_CONSTEVAL= -DFMT_USE_CONSTEXPR=1 -DNDEBUG
+  "-Xcompiler=-fopenmp,-Wall,-Werror" -Werror=all-warnings -o "$cache/object" -c)
 common=(-std=c++20 -fsyntax-only -I. -DSACCADE_CUDA_ARCHITECTURES='"none"' -Wall)
 if fetch_wheels $oldest --no-deps "nvidia-cuda-runtime-cu12==$oldest.*" "nvidia-cuda-nvcc-cu12==$oldest.*"; then
   each "g++ with CUDA $oldest, host" "${host_files[@]}" -- g++ "${common[@]}" -Werror -fopenmp -isystem "$cache/$oldest/include"
   if fetch_oldest_nvcc; then
-    each "nvcc $oldest, kernels for sm_90" "${kernels[@]}" -- "$cache/$oldest/bin/nvcc" -x cu -std=c++20 -arch=sm_90 -I. \
-      --expt-relaxed-constexpr --extended-lambda -DFMT_CONSTEVAL= -DFMT_USE_CONSTEXPR=1 -DNDEBUG -Xcompiler=-fopenmp,-Wall,-Werror \
-      -Werror=all-warnings -o "$cache/object" -c
+    each "nvcc $oldest, kernels for sm_90" "${kernels[@]}" -- "$cache/$oldest/bin/nvcc" "${of_nvcc[@]}"
   else
     echo "not run: nvcc $oldest, which cannot be fetched from Debian 13"
   fi
@@ -121,7 +122,9 @@ if fetch_wheels newest nvidia-cuda-nvcc nvidia-cuda-runtime; then
     CUDACXX=$nvcc cmake -S . -B "$build" -G Ninja -DSACCADE_CUDA=on -DSACCADE_WERROR=ON -DSACCADE_TESTS=OFF &&
       cmake --build "$build" --target "CMakeFiles/saccade_core.dir/$1.o"
   }
-  each "$("$nvcc" --version | grep -Eo 'release [0-9.]+' | sed 's/release/nvcc/') of PyPI" core/kernels/gather/gather_cuda.cu -- compile_kernel
+  name="$("$nvcc" --version | grep -Eo 'release [0-9.]+' | sed 's/release/nvcc/') of PyPI"
+  each "$name, by CMake" core/kernels/gather/gather_cuda.cu -- compile_kernel
+  each "$name, kernels for sm_90" "${kernels[@]}" -- "$nvcc" "${of_nvcc[@]}"
 else
   echo "not run: the newest nvcc, which cannot be fetched from PyPI"
 fi
