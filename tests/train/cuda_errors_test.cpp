@@ -162,6 +162,26 @@ TEST_F(CudaErrors, PassesThatCannotBeRecordedForWantOfMemoryAreTold) {
   }
 }
 
+TEST_F(CudaErrors, WhatExactProductsCostIsTold) {
+  ASSERT_EQ(train("", "cpu").status, 0);
+  const std::string note = "note: precision: f32 computes products exactly, ",
+                    checkpoint = " --checkpoint run/checkpoints/last.safetensors ",
+                    eval = "eval" + checkpoint +
+                           "--annotations data/annotations.json --images data/images --device ";
+  const std::pair<std::string, bool> cases[] = {
+      {eval + "cuda", true},
+      {eval + "cuda --precision tf32", false},
+      {eval + "cuda --set precision=bf16", false},
+      {eval + "cpu", false},
+      {"predict" + checkpoint + "--output predicted data/images --device cuda", true}};
+  for (const auto& [words, told] : cases) {
+    SCOPED_TRACE(words);
+    const Outcome outcome = run("", words);
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_EQ(outcome.out.find(note) != std::string::npos, told) << outcome.out;
+  }
+}
+
 // CUDA has been started with two GPUs before one is chosen, so nothing can make the second one ours.
 TEST_F(CudaErrors, ANumberIsTooLateInAProcessThatUsesCuda) {
   const std::pair<const char*, const char*> cases[] = {{"2", "cuda:1"}, {"2", "cuda:0"}, {"1", "cuda:1"}};

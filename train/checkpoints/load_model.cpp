@@ -97,6 +97,8 @@ LoadedModel load_trained_model(const std::string& checkpoint, Device device, con
     for (const IdleField& idle : idle_fields(resolve_config(loaded.config)))
       if (is_set(given, idle.field)) loaded.notes.push_back(idle.note);
   resolve_precision(loaded.config, device);
+  if (std::string note = note_on_exact_precision(loaded.config, device); !note.empty())
+    loaded.notes.push_back(std::move(note));
   const int64_t classes = check_classes(loaded, checkpoint);
   const BuildArgs args = with_name(checkpoint, [&] { return build_args(loaded.config); });
   // Refuses whatever does not fit the file's tensors before allocating memory for it; what fits needs no more

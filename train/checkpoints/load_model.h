@@ -31,7 +31,7 @@ struct LoadedModel {
   Config config;
   std::vector<std::string> class_names;  // [K]
   std::vector<int64_t> category_ids;     // [K], of the training annotations; a classifier has none
-  std::vector<std::string> notes = {};   // about edits that change nothing, one line each
+  std::vector<std::string> notes = {};   // about edits that change nothing, and slow f32; one line each
 
   template <class M>
   M& as() const {

@@ -155,10 +155,8 @@ Config configuration(const TrainArguments& arguments, Device device, std::vector
   if (std::string note = resolve_precision(config, device, arguments.resume ? arguments.output : "");
       !note.empty())
     notes.push_back(std::move(note));
-  if (device == Device::kCuda && config.precision() == config::f32)
-    notes.emplace_back(
-        "note: precision: f32 computes exact products, the slowest on a GPU: --set precision=tf32 is about twice as fast, bf16 three "
-        "to four times");
+  if (std::string note = note_on_exact_precision(config, device); !note.empty())
+    notes.push_back(std::move(note));
   return resolve_config(config);
 }
 

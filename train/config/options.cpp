@@ -259,6 +259,12 @@ std::string resolve_precision(Config& config, Device device, const std::string& 
                : "precision auto: f32, since this processor has no instructions for bf16";
 }
 
+std::string note_on_exact_precision(const Config& config, Device device) {
+  if (device == Device::kCpu || config.precision() != config::f32) return "";
+  return "note: precision: f32 computes products exactly, the slowest on a GPU: --set precision=tf32 is about twice as fast, bf16 three "
+         "to four times (a training step)";
+}
+
 void set_precision(const Precision& precision) {
   execution().compute = precision.compute;
   execution().math = precision.math;

@@ -57,6 +57,8 @@ Precision precision_of(const Config& config);
 // continues; `run` is its folder, or empty. Returns a message about it; empty if the configuration names a
 // precision.
 std::string resolve_precision(Config& config, Device device, const std::string& run = "");
+// Returns a line about what exact f32 costs if the device is a GPU, else "".
+std::string note_on_exact_precision(const Config& config, Device device);
 // Sets the precision until the end of the thread's ExecutionScope.
 void set_precision(const Precision& precision);
 
