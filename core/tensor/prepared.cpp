@@ -40,7 +40,7 @@ void keep_forms(const Tensor& t) {
 }
 
 void drop_forms(const Tensor& t) {
-  if (t.defined()) t.storage()->prepared.reset();
+  if (t.defined() && keeps_forms(t)) t.storage()->prepared.reset();  // no write where others only read
 }
 
 bool keeps_forms(const Tensor& t) { return t.storage()->prepared != nullptr; }
