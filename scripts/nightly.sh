@@ -85,7 +85,7 @@ plans() {
 }
 launches() {
   cmake --preset checked -DSACCADE_BENCH=ON
-  cmake --build --preset checked --target detector_bench
+  cmake --build --preset checked --target detector_bench classifier_bench segmenter_bench
   scripts/checks/check_small_launches.sh build-checked --all
 }
 package() {
@@ -115,7 +115,7 @@ part pages "report pages in Chromium request nothing" scripts/checks/check_pages
 part plans "cuDNN's plans for every recipe's convolutions on all described GPUs" plans
 part tidy "clang-tidy over the whole tree" scripts/checks/clang_tidy.sh
 part toolkits "the CUDA backend with CUDA 12.4's headers and nvcc, clang 19 and the newest nvcc" scripts/checks/check_cuda_compilers.sh
-part launches "no launch of any detector's step or inference leaves a GPU idle" launches
+part launches "no launch of any recipe's step or inference leaves a GPU idle" launches
 part debian "the program in an empty Debian 13: g++ 13 with nvcc, g++ 14" scripts/checks/check_debian13.sh
 part wheel "the Python wheel, built, installed and tested in an empty environment; 10000 calls" scripts/checks/check_wheel.sh --wheel
 part package "the archive for another machine" package

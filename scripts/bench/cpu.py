@@ -119,7 +119,7 @@ def bench_classifier(peers, rounds, steps=8, skip=2):
             for label, extra in ((", f32", []), (", f32, channels last", ["--channels-last"]), (", bf16", ["--bf16"])):
                 programs[f"torch {name}{label}"] = (script + extra, TORCH_ENVIRONMENT)
         programs["saccade f32"] = (["build/classifier_bench", "--type", kind], None)
-        programs["saccade bf16"] = (["build/classifier_bench", "--type", kind, "--bf16"], None)
+        programs["saccade bf16"] = (["build/classifier_bench", "--type", kind, "--precision", "bf16"], None)
         times, memory = {k: [] for k in programs}, {k: [] for k in programs}
         for _ in range(rounds):
             for name, (command, environment) in programs.items():

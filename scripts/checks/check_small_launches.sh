@@ -7,8 +7,8 @@
 #   * the generic kernels, which are written with one thread per index and not for coalesced access, are those
 #     of tests/cuda/generic_kernels.tsv, by recipe. A new one in a step needs a tuned kernel, or a line there.
 # Usage: scripts/checks/check_small_launches.sh BUILD [--write] [--all [RECIPE...]]
-#   an emulated build with detector_bench
-#   --all: every detector's recipe, or these, on larger images. A generic kernel of any of them must be in
+#   an emulated build with detector_bench, and for --all classifier_bench and segmenter_bench
+#   --all: every recipe, or these, on larger images. A generic kernel of any of them must be in
 #   generic_kernels.tsv, of whichever recipe; those of none of the recipes of a run without --all are there as
 #   "other recipes".
 #   --write: writes generic_kernels.tsv, without --all all lines except those of "other recipes", with --all
@@ -34,6 +34,19 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 port=29$((RANDOM % 900 + 100))
 
+# Runs the program that times models of a recipe's kind.
+bench() { # recipe, batch, more options
+  local recipe=$1 batch=$2 program=segmenter sizes=(--size "$width")
+  shift 2
+  case $(sed -n 's/^  type: "\(.*\)"/\1/p' "configs/$recipe.textproto" | head -n 1) in
+    classifier) program=classifier sizes=() ;;  # 224 pixels, which some backbones need
+    semantic_fpn | uper_net) ;;
+    *) program=detector sizes=(--height "$height" --width "$width") ;;
+  esac
+  "$build/${program}_bench" --config "configs/$recipe.textproto" --device cuda --precision bf16 --batch "$batch" --steps 2 \
+    "${sizes[@]}" "$@"
+}
+
 step() { # recipe, batch, ranks, more options
   local recipe=$1 batch=$2 ranks=$3 rank
   shift 3
@@ -43,8 +56,7 @@ step() { # recipe, batch, ranks, more options
     local own=()
     [ "$ranks" = 1 ] || own=(--rank "$rank" --ranks "$ranks" --master "127.0.0.1:$port")
     SACCADE_EMULATOR_GPUS=$ranks SACCADE_EMULATOR_DRY=small SACCADE_EMULATOR_KERNELS=$log OMP_NUM_THREADS=1 \
-      "$build/detector_bench" --config "configs/$recipe.textproto" --device cuda --precision bf16 --batch "$batch" \
-      --height $height --width $width --steps 2 "$@" "${own[@]}" > /dev/null &
+      bench "$recipe" "$batch" "$@" "${own[@]}" > /dev/null &
   done
   for ((rank = 0; rank < ranks; ++rank)); do wait -n; done
   port=$((port + 1))
@@ -66,8 +78,6 @@ if [ $all = 1 ]; then
   recipes=("$@")
   [ $# -gt 0 ] || recipes=(configs/*.textproto)
   for recipe in "${recipes[@]}"; do
-    recipe=configs/$(basename "$recipe" .textproto).textproto
-    ! grep -Eq '^  type: "(classifier|semantic_fpn|uper_net)"' "$recipe" || continue
     recipe=$(basename "$recipe" .textproto)
     step "$recipe" 2 1
     step "$recipe" 1 1 --infer

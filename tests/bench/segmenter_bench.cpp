@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
 #include <string>
 
@@ -32,7 +33,8 @@ int bench(const Options& o) {
   apply_set(config, "precision=" + o.precision);
   config = resolve_config(config);
   const Device device = choose_device(o.device).device;
-  auto model = build_as<Segmenter>(model_args(config), config.model().num_classes(), criterion_args(config));
+  const int64_t classes = std::max<int64_t>(config.model().num_classes(), 2);  // 0: those of the data
+  auto model = build_as<Segmenter>(model_args(config), classes, criterion_args(config));
   model->initialize(1);
   model->to(device);
   model->set_training(!o.infer);
