@@ -2,8 +2,8 @@
 // inference on random images:
 //   classifier_bench [--type dat|swin | --config configs/vit_s.textproto] [--device cpu|cuda]
 //                    [--precision f32|tf32|bf16] [--infer] [--batch 8] [--size 224] [--steps 10]
-// prints {"step_ms": [...], "losses": [...], "parameters": ...}. Without --config it is DAT-T or Swin-T with a
-// drop path of 0.2, which scripts/bench/cpu.sh runs against PyTorch.
+// prints {"step_ms": [...], "losses": [...], "parameters": ...}. Without --config it is DAT-T or Swin-T with
+// a drop path of 0.2, which scripts/bench/cpu.sh runs against PyTorch.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
