@@ -110,6 +110,16 @@ TEST_F(Outputs, NeverReplaceWhatTheyMustNot) {
       {"cp " + kCheckpoint + " copy.safetensors; $S eval --checkpoint copy.safetensors" + kShapes +
            "--json copy.safetensors",
        2, "--json is the same file as --checkpoint", "cmp copy.safetensors " + kCheckpoint},
+      {"mkdir -p set/images; cp shapes/images/* set/images; cp shapes/annotations.json set/annotations.json; "
+       "$S eval --checkpoint " +
+           kCheckpoint + " --data set --detections set/annotations.json",
+       2, "is the same file as the annotations", "cmp set/annotations.json shapes/annotations.json"},
+      {"$S eval --checkpoint " + kCheckpoint + " --data set --json set/annotations.json", 2,
+       "is the same file as the annotations", "cmp set/annotations.json shapes/annotations.json"},
+      {"$S eval --checkpoint " + kCheckpoint +
+           " --data set --detections d4.json >/dev/null 2>&1; $S score --checkpoint " + kCheckpoint +
+           " --data set --detections d4.json --json set/annotations.json",
+       2, "is the same file as the annotations", "cmp set/annotations.json shapes/annotations.json"},
       {kEval + "--json same --detections same", 2, "--detections and --json are the same file",
        "! [ -e same ]"},
       {"cp tiny.textproto t.textproto; $S summary --config t.textproto --json t.textproto", 2,

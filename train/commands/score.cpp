@@ -133,6 +133,7 @@ int run_score(const ScoreArguments& arguments) {
   const EvaluatorSpec& spec = evaluators("detection").find(arguments.evaluator, "--evaluator");
   MetricOptions metric_options = arguments.metric_options;
   const DataPaths paths = scored_paths(arguments, metric_options);
+  check_outputs({{"--json", arguments.json}}, {{"the annotations", paths.annotations}});
   GroundTruth truth = read_ground_truth(paths);
   if (const auto conflicts = category_conflicts(paths.categories, truth.categories, "the model");
       !conflicts.empty())

@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "core/files/output_file.h"
 #include "core/files/text.h"
 #include "data/evaluation/coco/coco_overlap.h"
 #include "data/formats/dataset.h"
@@ -128,6 +129,8 @@ Evaluation DetectionParts::evaluate(const EvalArguments& arguments, const Loaded
   need_predicted_masks(metric_options, model, arguments.checkpoint);
   std::optional<DataPaths> training;
   DataPaths paths = with_masks_of(metric_options, eval_paths(arguments, model, &training));
+  check_outputs({{"--detections", arguments.detections}, {"--json", arguments.json}},
+                {{"the annotations", paths.annotations}});
   paths.may_lack_annotations = true;
   std::vector<std::string> notes;
   auto dataset = open_dataset(paths, LabelScheme::kContiguous, &notes);
