@@ -105,7 +105,7 @@ TEST_F(CudaErrors, OutOfMemoryInAStepIsOneLineAndLeavesTheStart) {
           " MiB \\((forward|backward) pass\\); .* MiB in live tensors \\(parameters 0\\.[1-9], optimizer "
           "0\\.[1-9], forward pass ")))
       << outcome.err;
-  EXPECT_TRUE(outcome.err.ends_with(" need less\n")) << outcome.err;
+  EXPECT_TRUE(outcome.err.ends_with(" needs less memory\n")) << outcome.err;
   EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
   const SafetensorsReader last(folder_ / "run/checkpoints/last.safetensors");
   EXPECT_EQ(read_checkpoint_info(last).step, 0);
@@ -123,7 +123,7 @@ TEST_F(CudaErrors, AStepIsDoneAgainWhereThePoolHadNoRoom) {
   };
   const Outcome with_room = train("", "cuda");
   EXPECT_EQ(with_room.status, 0) << with_room.err;
-  EXPECT_NE(with_room.out.find("note: precision: f32 computes exact products, "), std::string::npos)
+  EXPECT_NE(with_room.out.find("note: precision: f32 computes products exactly, "), std::string::npos)
       << with_room.out;
   const std::string want = weights();
   for (const char* number : {"150", "200"}) {
@@ -148,7 +148,7 @@ TEST_F(CudaErrors, PassesThatCannotBeRecordedForWantOfMemoryAreTold) {
         "eval --checkpoint run/checkpoints/last.safetensors --annotations data/annotations.json --images data/images "
         "--batch-size 1 --detections found.json --device cuda");
     EXPECT_EQ(outcome.status, 0) << outcome.err;
-    const std::string note = "forward passes are not recorded, which costs the host time: [";
+    const std::string note = "forward passes are not recorded, so the host needs more time: [";
     const size_t at = outcome.err.find(note);
     EXPECT_EQ(at != std::string::npos, *call != 0) << outcome.err;
     if (*call) {
