@@ -57,9 +57,6 @@ inline constexpr auto kCastsOf = [] {
 // with the cast inputs and the result of forward (docs/complexity.md).
 inline constexpr auto no_macs = [](const Tensors&, const Tensor&) -> int64_t { return 0; };
 
-// The dtype for sums of products of `dtype`, such as biases, statistics and weight gradients.
-constexpr DType sum_dtype(DType dtype) { return dtype == DType::kF64 ? DType::kF64 : DType::kF32; }
-
 struct Edge;
 
 class Context {

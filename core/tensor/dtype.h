@@ -52,6 +52,8 @@ std::string_view name_of(DType dtype);
 constexpr bool is_float(DType dtype) {
   return dtype == DType::kF32 || dtype == DType::kBF16 || dtype == DType::kF64;
 }
+// The dtype for sums of products of `dtype`, such as biases, statistics and weight gradients; see acc_t.
+constexpr DType sum_dtype(DType dtype) { return dtype == DType::kF64 ? DType::kF64 : DType::kF32; }
 // The wider of two floating types: bf16 < f32 < f64.
 DType widest(DType a, DType b);
 

@@ -22,8 +22,8 @@ struct Gather {
     return y;
   }
   Gradients backward(const Context& ctx, const Tensor& dy) const {
-    DType dtype = dy.dtype() == DType::kBF16 ? DType::kF32 : dy.dtype();  // repeated rows are added unrounded
-    Tensor dx = Tensor::empty({dy.dim(0), rows, dy.dim(2)}, dtype, dy.device());
+    // Repeated rows are added without rounding.
+    Tensor dx = Tensor::empty({dy.dim(0), rows, dy.dim(2)}, sum_dtype(dy.dtype()), dy.device());
     kernels::scatter_add_rows(dy.contiguous(), ctx.saved(0), dx);
     return {dx};
   }
