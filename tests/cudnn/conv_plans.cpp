@@ -16,6 +16,7 @@
 #include "core/files/file.h"
 #include "core/kernels/conv2d/conv2d_as_product.h"
 #include "core/kernels/conv2d/conv2d_cuda_plan.h"
+#include "core/kernels/conv2d_levels/conv2d_levels.h"
 #include "models/classifier.h"
 #include "models/detector.h"
 #include "models/segmenter.h"
@@ -52,6 +53,18 @@ void record(const Tensor& x, const Tensor& w, const Tensor& bias, const ConvPara
 void record_add_relu(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& residual,
                      const ConvParams& p, Tensor& y) {
   note_call(x, w, bias, residual, p, Activation::kRelu, y);
+}
+// The GPU adds the shift after the convolution.
+void record_relu_shift(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor&,
+                       const ConvParams& p, Tensor& y) {
+  note_call(x, w, bias, {}, p, Activation::kRelu, y);
+}
+void record_levels(const Tensor& x, const FeatureLevels& levels, const Tensor& w, const Tensor& bias,
+                   Activation act, Tensor& y) {
+  for (int64_t l = 0; l < levels.size(); ++l) {
+    Tensor map = kernels::level_of_rows(y, levels, l);
+    note_call(kernels::level_of_rows(x, levels, l), w, bias, {}, kernels::same_size_conv(w), act, map);
+  }
 }
 
 constexpr int64_t kSmall = 256;  // the image size at which models are run to see their convolutions
@@ -281,6 +294,8 @@ int run(const std::vector<std::string>& names) {
   }
   kernels::conv2d_forward.set_tuned(Device::kCpu, &record);
   kernels::conv2d_add_relu.set_tuned(Device::kCpu, &record_add_relu);
+  kernels::conv2d_relu_shift.set_tuned(Device::kCpu, &record_relu_shift);
+  kernels::conv2d_levels_forward.set_tuned(Device::kCpu, &record_levels);
   std::vector<Recipe> recipes;
   Recipe r50;
   for (const auto& entry : fs::directory_iterator(SACCADE_SOURCE_DIR "/configs")) {
