@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "core/kernels/ms_deform_attn/ms_deform_attn.h"
+#include "core/kernels/ms_deform_attn/ms_deform_projected.h"
 #include "layers/attention.h"
 #include "layers/linear.h"
 
@@ -66,9 +67,6 @@ class MSDeformAttn : public Attention {
       fail_input(
           "attention layer ms_deform_attn: needs reference points, which only an encoder and Deformable "
           "DETR's cross-attention have");
-    Var value = value_proj_ ? value_proj_(input.value) : input.value;
-    if (input.padding_mask.defined()) value = masked_fill(value, input.padding_mask.unsqueeze(-1), 0);
-    value = reshape(value, {N, S, heads_, dim_ / heads_});
     auto [offsets, logits] = sampling(input.query, N, Q, input.reference_points.dim(3) == 4);
     Var reference = input.reference_points;
     if (discrete_) {  // the cells of the points, which receive no gradient
@@ -76,6 +74,11 @@ class MSDeformAttn : public Attention {
       reference = mul_scalar(slice(reference.detach(), 3, 0, 2), 0);
     }
     if (input.record) record(input, reference.value(), offsets.value(), logits.value());
+    if (value_proj_ && projects_samples(input))
+      return output_proj_(sample_and_project(input, reference.value(), offsets.value(), logits.value()));
+    Var value = value_proj_ ? value_proj_(input.value) : input.value;
+    if (input.padding_mask.defined()) value = masked_fill(value, input.padding_mask.unsqueeze(-1), 0);
+    value = reshape(value, {N, S, heads_, dim_ / heads_});
     const Var y = ms_deform_attn(value, reference, offsets, logits, input.levels);
     return output_proj_ ? output_proj_(y) : y;
   }
@@ -109,6 +112,21 @@ class MSDeformAttn : public Attention {
       l.push_back(Var(Tensor::full({N, Q, heads_, rest}, -1e9, logits.dtype(), logits.device())));
     }
     return {reshape(concat(o, 3), full), concat(l, 3)};
+  }
+
+  // Gradients and observers need the two ops. A GPU projects all tokens in microseconds.
+  static bool projects_samples(const AttentionInput& input) {
+    return !execution().grad_enabled && !execution().observer && execution().compute == DType::kF32 &&
+           input.value.dtype() == DType::kF32 && input.value.value().device() == Device::kCpu;
+  }
+  Var sample_and_project(const AttentionInput& input, const Tensor& reference, const Tensor& offsets,
+                         const Tensor& logits) const {
+    Tensor y = Tensor::empty({offsets.dim(0), offsets.dim(1), dim_});
+    kernels::ms_deform_projected(input.value.value().contiguous(), input.padding_mask,
+                                 value_proj_->weight().value(), value_proj_->bias().value(),
+                                 reference.contiguous(), offsets.contiguous(), logits.contiguous(),
+                                 input.levels, y);
+    return Var(y);
   }
 
   void record(const AttentionInput& input, const Tensor& reference, const Tensor& offsets,

@@ -224,14 +224,6 @@ struct DeformWorker {
   }
 };
 
-Inputs make_inputs(const Tensor& value, const Tensor& reference, const Tensor& offsets, const Tensor& logits,
-                   const FeatureLevels& levels) {
-  return {reference.data<float>(), offsets.data<float>(), logits.data<float>(),
-          offsets.dim(0),          offsets.dim(1),        offsets.dim(2),
-          levels.size(),           offsets.dim(4),        levels.size() * offsets.dim(4),
-          levels.tokens(),         value.dim(3),          static_cast<int>(reference.dim(3))};
-}
-
 // Returns whether copying the maps of a head is cheaper than reading them with gaps. Depends only on shapes.
 bool worth_packing(const Inputs& in) { return in.D % kLanes != 0 || in.Q * in.K * 2 > in.S; }
 
@@ -350,7 +342,7 @@ void dispatch(DType dtype, int64_t D, F&& f) {
 
 void forward_cpu(const Tensor& value, const Tensor& reference, const Tensor& offsets, const Tensor& logits,
                  const FeatureLevels& levels, Tensor& y) {
-  Inputs in = make_inputs(value, reference, offsets, logits, levels);
+  Inputs in = inputs_of(value.dim(3), reference, offsets, logits, levels);
   dispatch(value.dtype(), in.D,
            [&]<class T, int kVectors>() { forward_typed<T, kVectors>(in, value, levels, y); });
 }
@@ -358,7 +350,7 @@ void forward_cpu(const Tensor& value, const Tensor& reference, const Tensor& off
 void backward_cpu(const Tensor& value, const Tensor& reference, const Tensor& offsets, const Tensor& logits,
                   const FeatureLevels& levels, const Tensor& dy, Tensor& dvalue, Tensor& dreference,
                   Tensor& doffsets, Tensor& dlogits) {
-  Inputs in = make_inputs(value, reference, offsets, logits, levels);
+  Inputs in = inputs_of(value.dim(3), reference, offsets, logits, levels);
   dispatch(value.dtype(), in.D, [&]<class T, int kVectors>() {
     backward_typed<T, kVectors>(in, value, levels, dy, dvalue, dreference, doffsets, dlogits);
   });

@@ -43,6 +43,22 @@ struct Inputs {
   int64_t N, Q, M, L, P, K, S, D;
   int R;
 };
+// D: the channels of a head
+inline Inputs inputs_of(int64_t D, const Tensor& reference, const Tensor& offsets, const Tensor& logits,
+                        const FeatureLevels& levels) {
+  return {reference.data<float>(),
+          offsets.data<float>(),
+          logits.data<float>(),
+          offsets.dim(0),
+          offsets.dim(1),
+          offsets.dim(2),
+          levels.size(),
+          offsets.dim(4),
+          levels.size() * offsets.dim(4),
+          levels.tokens(),
+          D,
+          static_cast<int>(reference.dim(3))};
+}
 
 // j0: first point of the chunk, a multiple of 16. row = (n * Q + q) * M + m.
 inline Chunk locate(const Inputs& in, const PointTable& t, int64_t row, int64_t j0) {

@@ -140,8 +140,8 @@ void sum_to_shape_generic(const Tensor& x, double scale, Tensor& y) {
     }
     --sums_left;
     const bool into_y = sums_left == 0 && (source.dtype() == x.dtype() || source.dtype() == y.dtype());
-    Tensor sum = into_y ? y.reshape({outer, inner})
-                        : Tensor::empty({outer, inner}, sum_dtype(x.dtype()), x.device());
+    Tensor sum =
+        into_y ? y.reshape({outer, inner}) : Tensor::empty({outer, inner}, sum_dtype(x.dtype()), x.device());
     sum_middle(source.reshape({outer, g.sizes[i], inner}), sums_left == 0 ? scale : 1.0, sum);
     source = sum;
   }
