@@ -112,9 +112,10 @@ void note_images(const AnnotationFiles& files, const std::vector<AnnotationFiles
         ++without == 1)
       example = image;
   if (without > 0)
-    truth.notes.push_back(fmt::format(
-        "{} in {} {} no {} in {} and {} left out, first {}", count_of(without, "image", "images"), images,
-        without == 1 ? "has" : "have", files.one, files.folder, without == 1 ? "is" : "are", example));
+    truth.notes.push_back(fmt::format("{} in {} {} no {} in {} and {} left out, for example {}",
+                                      count_of(without, "image", "images"), images,
+                                      without == 1 ? "has" : "have", files.one, files.folder,
+                                      without == 1 ? "is" : "are", example));
   for (std::string& note : notes_on_listing(listing, images)) truth.notes.push_back(std::move(note));
 }
 
@@ -135,10 +136,10 @@ void add_notes(const AnnotationFiles& files, const std::vector<AnnotationFiles>&
                     count_of(difficult, "object is", "objects are")));
   for (std::string& note : shapes.notes()) truth.notes.push_back(std::move(note));
   if (renamed > 0)
-    truth.notes.push_back(
-        fmt::format("{} {} another image than the one with {} own name, which is used, first {} ({} {})",
-                    count_of(renamed, files.one, files.many), renamed == 1 ? "names" : "name",
-                    renamed == 1 ? "its" : "their", first->path, files.image_key, first->name.other));
+    truth.notes.push_back(fmt::format(
+        "{} {} another image than the one with {} own name, which is used, for example {} ({} {})",
+        count_of(renamed, files.one, files.many), renamed == 1 ? "names" : "name",
+        renamed == 1 ? "its" : "their", first->path, files.image_key, first->name.other));
   if (files.folder != images)
     for (std::string& note : notes_on_links(files.links, files.around, files.folder))
       truth.notes.push_back(std::move(note));
@@ -160,8 +161,9 @@ void ShapeKinds::add(const ShapeKinds& other) {
 std::vector<std::string> ShapeKinds::notes() const {
   std::vector<std::string> notes;
   if (boxed > 0)
-    notes.push_back(fmt::format("{} polygons, rotated boxes or the like; the upright box around each is used",
-                                count_of(boxed, "shape is one of", "shapes are")));
+    notes.push_back(count_of(boxed, "shape is not an upright box (a polygon, ellipse, mask or rotated box)",
+                             "shapes are not upright boxes (polygons, ellipses, masks or rotated boxes)") +
+                    "; the upright box around each is used");
   if (left_out > 0)
     notes.push_back(fmt::format("{} no area and {} left out, first {}",
                                 count_of(left_out, "shape has", "shapes have"), left_out == 1 ? "is" : "are",

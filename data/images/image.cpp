@@ -23,7 +23,7 @@ const ImageCodec& codec_of(Bytes head, const std::string& name) {
   for (const ImageCodec* codec : {&kJpegCodec, &kPngCodec, &kBmpCodec, &kWebpCodec, &kGifCodec, &kTiffCodec})
     if (codec->recognises(head)) return *codec;
   if (head.empty()) fail_input("{}: the file is empty, expected an image", name);
-  fail_input("{}: not an image in a supported format: {}", name, kImageFormats);
+  fail_input("{}: not an image in a supported format, expected {}", name, kImageFormats);
 }
 
 void check_size(ImageSize size, const std::string& name) {

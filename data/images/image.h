@@ -54,7 +54,7 @@ ImageInspection check_image_file(const std::string& path);
 // Returns the size as shown, from a few KB of the file; damage elsewhere goes unnoticed. Throws InputError.
 ImageSize image_size(const std::string& path);
 
-inline constexpr const char* kImageFormats = "JPEG, PNG, BMP, WebP, GIF and TIFF";
+inline constexpr const char* kImageFormats = "JPEG, PNG, BMP, WebP, GIF or TIFF";
 // Returns ".jpg" for "a/B.JPG"; "" if there is none.
 std::string lower_extension(const std::string& path);
 // The extensions of files that read_image may be able to read: ".jpg", ...; folders are searched for these,

@@ -258,7 +258,7 @@ class DataLoader::Impl {
         job.bad[slot].emplace(index, why);
         if (options_.bad_images == BadImages::kLeaveOut) return;
         if (static_cast<int64_t>(job.bad[slot].size()) == count)
-          fail_input("{}: none of its {} images can be read; {}", source_->name(), count, why);
+          fail_input("{}: none of its images can be read; {}", source_->name(), why);
       } catch (const std::bad_alloc&) {
         fail("{}: out of memory", source_->image_path(index));
       }

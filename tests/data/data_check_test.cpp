@@ -164,8 +164,9 @@ TEST(CocoExports, PolygonsAreBoxes) {
        {R"({"counts":[200],"size":[10,20]})", "[[-5,1,-1,1,-1,4]]", "[[1,10,3,10,3,14]]"}) {
     file.annotations =
         fmt::format(R"({{"id":1,"image_id":1,"category_id":1,"bbox":[1,1,2,2],"segmentation":{}}})", empty);
-    EXPECT_NE(checked_file(file).remarks.find("1 mask has no pixel in the image, the first of annotation 1"),
-              std::string::npos)
+    EXPECT_NE(
+        checked_file(file).remarks.find("1 mask has no pixel in the image, for example that of annotation 1"),
+        std::string::npos)
         << empty;
   }
 }
@@ -320,11 +321,11 @@ TEST(Units, AreToldByCheckAndTraining) {
           {corners, -1, "the boxes look like [x1, y1, x2, y2], expected [x, y, width, height]"},
           {centred, -1, "the boxes look like [x1, y1, x2, y2], expected [centre x, centre y, width, height]"},
           {sizes, -1, "the boxes look like [x, y, width, height], expected [x1, y1, x2, y2]"},
-          {one_outside, -1, "1 of 12 boxes reach outside their image"},
+          {one_outside, -1, "1 of 12 boxes reaches outside its image"},
           {pixels, 0, "all 12 areas are 0; AP_small"},
-          {pixels, 20, "12 of 12 areas are larger than their box, the first of annotation 1"},
+          {pixels, 20, "12 of 12 areas are larger than their box, for example that of annotation 1"},
           {pixels, 0.02,
-           "12 of 12 areas are less than a hundredth of their box, the first of annotation 1"}}) {
+           "12 of 12 areas are less than a hundredth of their box, for example that of annotation 1"}}) {
     CheckedFile file;
     TestFolder dir;
     GroundTruth truth{.images = {{.id = 1, .file_name = "a.png", .width = 20, .height = 10}},
@@ -364,11 +365,11 @@ TEST(Units, SizesThatDifferFromTheFilesAreTold) {
   std::vector<std::string> notes;
   const auto set = open_dataset(paths, LabelScheme::kContiguous, &notes);
   ASSERT_EQ(notes.size(), 1u);
-  EXPECT_NE(notes[0].find("1 of the 3 images has another size than listed"), std::string::npos) << notes[0];
+  EXPECT_NE(notes[0].find("1 of 3 images has another size than listed"), std::string::npos) << notes[0];
   EXPECT_NE(notes[0].find("0.png, which has 50 x 40 pixels, not 99 x 40"), std::string::npos) << notes[0];
   notes = check_image_files(*set, paths, 0).notes;
   ASSERT_EQ(notes.size(), 1u);
-  EXPECT_NE(notes[0].find("3 of the 3 images were not examined"), std::string::npos) << notes[0];
+  EXPECT_NE(notes[0].find("3 of 3 images were not examined"), std::string::npos) << notes[0];
 }
 
 // The areas are too large for a 64-bit float: corners of 1e308 in a CSV file, sides of 1e200 in a COCO box.

@@ -132,7 +132,7 @@ TEST(DetectionMasks, PolygonsOfFewPointsAreLeftOut) {
   EXPECT_EQ(read("[[1,1,3,1,3,3,1,3],[5,5,6,6]]", notes), 4);
   EXPECT_EQ(read("[[1,2,3,4],[]]", notes), 0);
   ASSERT_EQ(notes.size(), 2u);
-  EXPECT_NE(notes[0].find("1 polygon has fewer than three points and is left out, the first of entry 1"),
+  EXPECT_NE(notes[0].find("1 polygon has fewer than three points and is left out, for example in entry 1"),
             std::string::npos);
   EXPECT_NE(notes[1].find("2 polygons have"), std::string::npos);
 }

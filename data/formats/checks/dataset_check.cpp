@@ -199,8 +199,10 @@ std::vector<std::string> remarks_on_classes(const GroundTruth& file) {
     if (!used.contains(c.id) && !file.annotations.empty())
       unused.push_back(fmt::format("{} (\"{}\")", c.id, c.name));
   if (!unused.empty())
-    remarks.push_back(fmt::format("{} of {} categories have no annotation: {}; each is a class of the model",
-                                  unused.size(), file.categories.size(), some_of(unused, 5)));
+    remarks.push_back(
+        fmt::format("{} no annotation: {}; {} of the model",
+                    count_among(std::ssize(unused), std::ssize(file.categories), "categories", "has", "have"),
+                    some_of(unused, 5), unused.size() == 1 ? "it is a class" : "each is a class"));
   for (std::string& remark : remarks_on_names(file.categories)) remarks.push_back(std::move(remark));
   return remarks;
 }
@@ -213,7 +215,7 @@ void add_remarks_on_repeats(const GroundTruth& file, std::vector<std::string>& r
     remarks.push_back(count_of(n, "box repeats", "boxes repeat") + " another of the same image and category");
 }
 
-// Returns "640 x 480", or the range.
+// Returns "640 pixels wide and 480 high", or the ranges.
 template <class Items, class Side>
 std::string range_of(const Items& items, Side width, Side height) {
   auto [w0, w1] =
@@ -223,7 +225,8 @@ std::string range_of(const Items& items, Side width, Side height) {
   auto text = [](auto low, auto high) {
     return low == high ? fmt::format("{:g}", low) : fmt::format("{:g} to {:g}", low, high);
   };
-  return fmt::format("{} wide and {} high", text(width(*w0), width(*w1)), text(height(*h0), height(*h1)));
+  return fmt::format("{} pixels wide and {} high", text(width(*w0), width(*w1)),
+                     text(height(*h0), height(*h1)));
 }
 
 // Returns the twenty most frequent, in descending order.
@@ -268,21 +271,22 @@ void add_summary(const GroundTruth& file, std::vector<std::string>& summary) {
                                 count_of(std::ssize(file.annotations), "box", "boxes"), crowds,
                                 count_of(std::ssize(file.categories), "category", "categories")));
   if (masks > 0)
-    summary.push_back(fmt::format("masks: {} of the {} boxes have one", masks, file.annotations.size()));
+    summary.push_back("masks: " +
+                      count_among(masks, std::ssize(file.annotations), "boxes", "has one", "have one"));
   std::vector<ImageInfo> sized = file.images;
   std::erase_if(sized, [](const ImageInfo& i) { return i.width <= 0; });
   using Side = double (*)(const ImageInfo&);
   if (!sized.empty())
-    summary.push_back(fmt::format("images: {} pixels",
-                                  range_of<std::vector<ImageInfo>, Side>(
+    summary.push_back(
+        fmt::format("images: {}", range_of<std::vector<ImageInfo>, Side>(
                                       sized, [](const ImageInfo& i) { return static_cast<double>(i.width); },
                                       [](const ImageInfo& i) { return static_cast<double>(i.height); })));
   using BoxSide = double (*)(const Annotation&);
   if (!file.annotations.empty())
     summary.push_back(
-        fmt::format("boxes: {} pixels", range_of<std::vector<Annotation>, BoxSide>(
-                                            file.annotations, [](const Annotation& a) { return a.bbox[2]; },
-                                            [](const Annotation& a) { return a.bbox[3]; })));
+        fmt::format("boxes: {}", range_of<std::vector<Annotation>, BoxSide>(
+                                     file.annotations, [](const Annotation& a) { return a.bbox[2]; },
+                                     [](const Annotation& a) { return a.bbox[3]; })));
   std::vector<std::pair<std::string, int64_t>> counts;
   for (const Category& c : file.categories) counts.emplace_back(c.name, boxes_of[c.id]);
   const std::string text = frequencies(counts);
@@ -382,8 +386,10 @@ void check_label_images(const GroundTruth& truth, const DataPaths& paths, int th
   if (all == pixels[-1])
     report.remarks.emplace_back("no pixel has a class, so there is nothing to learn or to evaluate");
   if (!missing.empty())
-    report.remarks.push_back(fmt::format("{} of {} classes have no pixel: {}; each is a class of the model",
-                                         missing.size(), truth.categories.size(), some_of(missing, 5)));
+    report.remarks.push_back(
+        fmt::format("{} no pixel: {}; {} of the model",
+                    count_among(std::ssize(missing), std::ssize(truth.categories), "classes", "has", "have"),
+                    some_of(missing, 5), missing.size() == 1 ? "it is a class" : "each is a class"));
   if (!paths.images.empty() && paths.look_at_images)
     tell_of_images(inspect_images(truth, paths, threads), truth, paths, report);
 }

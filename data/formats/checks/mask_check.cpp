@@ -56,15 +56,15 @@ class MaskCheck {
     }
     if (elsewhere_ > 0)
       truth_.notes.push_back(
-          fmt::format("{} (IoU below 0.5), the first of {}",
+          fmt::format("{} (IoU below 0.5), for example that of {}",
                       count_of(elsewhere_, "mask does not fit its box", "masks do not fit their boxes"),
                       first_elsewhere_));
     if (empty_ > 0)
-      truth_.notes.push_back(fmt::format("{} no pixel in the image, the first of {}",
+      truth_.notes.push_back(fmt::format("{} no pixel in the image, for example that of {}",
                                          count_of(empty_, "mask has", "masks have"), first_empty_));
     if (points_ > 0)
       truth_.notes.push_back(
-          fmt::format("{} fewer than three points and {} left out, the first of {}; {} without a mask",
+          fmt::format("{} fewer than three points and {} left out, for example in {}; {} without a mask",
                       count_of(points_, "polygon has", "polygons have"), points_ == 1 ? "is" : "are", first_,
                       count_of(without_, "object is left", "objects are left")));
   }

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <unordered_map>
 
+#include "data/formats/listing.h"
+
 namespace saccade {
 namespace {
 
@@ -133,15 +135,19 @@ std::vector<std::string> remarks_on_boxes(const GroundTruth& truth, SeenSizes se
   if (none > 0 && none == boxes)
     remarks.push_back(fmt::format("all {} areas are 0; {}", boxes, kWhy));
   else if (none > 0)
-    remarks.push_back(fmt::format("{} of {} areas are 0, the first of {}; {}", none, boxes,
+    remarks.push_back(fmt::format("{}, for example that of {}; {}",
+                                  count_among(none, boxes, "areas", "is 0", "are 0"),
                                   truth.name_of(*first_none), kWhy));
   if (large > 0)
-    remarks.push_back(fmt::format("{} of {} areas are larger than their box, the first of {}; {}", large,
-                                  boxes, truth.name_of(*first_large), kWhy));
+    remarks.push_back(
+        fmt::format("{}, for example that of {}; {}",
+                    count_among(large, boxes, "areas", "is larger than its box", "are larger than their box"),
+                    truth.name_of(*first_large), kWhy));
   if (2 * small >= boxes && small > 0)
-    remarks.push_back(fmt::format(
-        "{} of {} areas are less than a hundredth of their box, the first of {}; are they fractions of the image? {}",
-        small, boxes, truth.name_of(*first_small), kWhy));
+    remarks.push_back(fmt::format("{}, for example that of {}; are they fractions of the image? {}",
+                                  count_among(small, boxes, "areas", "is less than a hundredth of its box",
+                                              "are less than a hundredth of their box"),
+                                  truth.name_of(*first_small), kWhy));
   return remarks;
 }
 
@@ -164,14 +170,19 @@ std::vector<std::string> notes_on_boxes(const GroundTruth& truth, SeenSizes seen
     if (reaches_outside(a.bbox, size) && outside++ == 0) first = &a;
   });
   if (empty > 0)
-    notes.push_back(
-        fmt::format("{} of {} boxes have no area inside their image: training leaves them out, metrics count "
-                    "them as objects; the first is {}",
-                    empty, truth.annotations.size(), truth.name_of(*first_empty)));
+    notes.push_back(fmt::format(
+        "{}, for example {}",
+        count_among(
+            empty, std::ssize(truth.annotations), "boxes",
+            "has no area inside its image: training leaves it out, metrics count it as an object",
+            "have no area inside their image: training leaves them out, metrics count them as objects"),
+        truth.name_of(*first_empty)));
   if (outside > 0)
-    notes.push_back(
-        fmt::format("{} of {} boxes reach outside their image, where training cuts them; the first is {}",
-                    outside, truth.annotations.size(), truth.name_of(*first)));
+    notes.push_back(fmt::format("{}, for example {}",
+                                count_among(outside, std::ssize(truth.annotations), "boxes",
+                                            "reaches outside its image, where training cuts it",
+                                            "reach outside their image, where training cuts them"),
+                                truth.name_of(*first)));
   return notes;
 }
 

@@ -325,7 +325,7 @@ DataSplits find_csv(const std::string& folder) {
     if (!is_file(joined(folder, file))) return;
     if (split)
       splits.notes.push_back(
-          fmt::format("{}: is ignored, because {} exists", joined(folder, file), split->annotations));
+          fmt::format("{} is ignored because {} exists", joined(folder, file), split->annotations));
     else
       split = table(joined(folder, file), images);
   };

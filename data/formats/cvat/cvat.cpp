@@ -91,7 +91,7 @@ DataSplits find_cvat_in_file(const std::string& path) {
     splits.train = paths;
   else if (others > 0)
     splits.notes.push_back(
-        fmt::format("{}: {} in a subset called train, val or test, and {} left out, first \"{}\"", path,
+        fmt::format("{}: {} in a subset called train, val or test, and {} left out, for example \"{}\"", path,
                     count_of(others, "image is not", "images are not"), others == 1 ? "is" : "are", other));
   return splits;
 }

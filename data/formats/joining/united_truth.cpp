@@ -82,10 +82,10 @@ std::vector<Category> number_all(const std::vector<SetPart>& parts, const std::v
   }
   for (const SetPart& part : parts)
     if (const auto it = changed.find(&part); it != changed.end())
-      notes.push_back(fmt::format("{}: {} of its {} category ids change{}, {}{}", part.name,
-                                  it->second.size(), part.truth.categories.size(),
-                                  it->second.size() == 1 ? "s" : "", it->second.front(),
-                                  it->second.size() == 1 ? "" : ", ..."));
+      notes.push_back(fmt::format("{}: {}, {}{}", part.name,
+                                  count_among(std::ssize(it->second), std::ssize(part.truth.categories),
+                                              "category ids", "changes", "change"),
+                                  it->second.front(), it->second.size() == 1 ? "" : ", ..."));
   return categories;
 }
 
@@ -128,9 +128,10 @@ class Union {
 
   GroundTruth take() {
     if (shared_ > 0)
-      all_.notes.push_back(
-          fmt::format("{} image{} in several of the data sets and count{} each time, first {}", shared_,
-                      shared_ == 1 ? " is" : "s are", shared_ == 1 ? "s" : "", first_shared_));
+      all_.notes.push_back(fmt::format("{} each time, for example {}",
+                                       count_of(shared_, "image is in several of the data sets and counts",
+                                                "images are in several of the data sets and count"),
+                                       first_shared_));
     return std::move(all_);
   }
 

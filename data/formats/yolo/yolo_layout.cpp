@@ -124,7 +124,7 @@ DataSplits find_yolo(const std::string& folder) {
   if (file.empty()) return splits_beside_class_list(folder);
   DataSplits splits = splits_named_in(read_yolo_description(file), file);
   for (const std::string& other : descriptions_in(folder))
-    if (other != file) splits.notes.push_back(fmt::format("{}: is ignored, because {} exists", other, file));
+    if (other != file) splits.notes.push_back(fmt::format("{} is ignored because {} exists", other, file));
   return splits;
 }
 

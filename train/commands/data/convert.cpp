@@ -140,7 +140,9 @@ void leave_out_empty_images(ReadSplit& split) {
     fail_input("--drop-empty: {}: has no box of these classes in {}", place,
                count_of(static_cast<int64_t>(before), "image", "images"));
   if (const size_t left_out = before - split.truth.images.size(); left_out > 0)
-    print_line("{}: {} of {} images have no box and are left out", place, left_out, before);
+    print_line("{}: {}", place,
+               count_among(static_cast<int64_t>(left_out), static_cast<int64_t>(before), "images",
+                           "has no box and is left out", "have no box and are left out"));
 }
 
 std::vector<ReadSplit> divide(const GroundTruth& all, const std::vector<DataSource>& sources,
@@ -155,8 +157,8 @@ std::vector<ReadSplit> divide(const GroundTruth& all, const std::vector<DataSour
                            ? order.size()
                            : static_cast<size_t>(std::llround(share * static_cast<double>(order.size())));
     if (end <= begin)
-      fail_input("--split {}: {} images are too few for that", fmt::join(arguments.shares, ","),
-                 order.size());
+      fail_input("--split {}: {} too few for that", fmt::join(arguments.shares, ","),
+                 count_of(std::ssize(order), "image is", "images are"));
     out.push_back({sources[i], part_with(all, std::span(order).subspan(begin, end - begin))});
     begin = end;
   }

@@ -163,8 +163,7 @@ int run_data_check(const CheckArguments& arguments) {
     problems = check(flags);
   }
   if (problems == 0 || !arguments.fix.empty()) return 0;
-  fail_input("{}: {}, listed above; expected none", name_of(flags),
-             count_of(problems, "problem", "problems"));
+  fail_input("{}: {} (listed above)", name_of(flags), count_of(problems, "problem", "problems"));
 }
 
 namespace {
