@@ -214,11 +214,15 @@ std::shared_ptr<const Dataset> open_dataset(const DataPaths& paths, LabelScheme 
   const GroundTruth& truth = dataset->ground_truth();
   if (notes != nullptr) notes->insert(notes->end(), truth.told.begin(), truth.told.end());
   const std::vector<ImageSize> sizes = look_at_images(*dataset, paths, notes);
-  if (notes != nullptr)
-    for (const std::string& note : notes_on_boxes(truth, sizes))
-      if (std::string line = "note: " + named_note(note, paths);
-          std::ranges::find(*notes, line) == notes->end())  // two splits of one file
+  if (notes != nullptr) {
+    const auto add = [&](const char* kind, const std::string& note) {
+      std::string line = kind + named_note(note, paths);
+      if (std::ranges::find(*notes, line) == notes->end())  // two splits of one file
         notes->push_back(std::move(line));
+    };
+    if (const std::string parts = boxes_that_are_parts(truth); !parts.empty()) add("warning: ", parts);
+    for (const std::string& note : notes_on_boxes(truth, sizes)) add("note: ", note);
+  }
   return with_seen_sizes(dataset, paths, labels, sizes);
 }
 

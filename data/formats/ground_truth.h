@@ -52,6 +52,9 @@ struct Category {
   std::string name;
 };
 
+// How files give boxes, for messages.
+enum class BoxForm { kCornerAndSize, kCorners, kOther };
+
 struct GroundTruth {
   std::vector<ImageInfo> images;
   std::vector<Annotation> annotations;
@@ -71,6 +74,7 @@ struct GroundTruth {
     const char* unit = "line";
   };
   std::vector<SourceFile> files = {};
+  BoxForm box_form = BoxForm::kCornerAndSize;
   // Label maps are drawn from the masks, large objects first; pixels without an object have this category,
   // or none.
   struct DrawnLabels {

@@ -276,6 +276,7 @@ GroundTruth read_per_image(const AnnotationFiles& files, const std::vector<Annot
   std::stable_sort(read.begin(), read.end(),
                    [](const ReadFile& a, const ReadFile& b) { return a.name.image < b.name.image; });
   GroundTruth truth;
+  truth.box_form = files.box_form;
   truth.categories = number_classes(class_names(files, others, paths, read), paths);
   const std::map<std::string, int64_t> ids = ids_by_name(truth.categories);
   for (size_t i = 0; i < read.size(); ++i) {

@@ -124,7 +124,7 @@ void bmp_row_of_colours(const BmpLayout& l, Bytes b, const uint8_t* row, uint8_t
   }
 }
 
-void bmp_decode(Bytes b, Image& image, const std::string& name) {
+void bmp_decode(Bytes b, Image& image, const std::string& name, std::string&) {
   const BmpLayout l = bmp_layout(b, name);
   const size_t pixel_bytes = l.bits / 8;
   for (int64_t y = 0; y < l.height; ++y) {

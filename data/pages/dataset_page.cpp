@@ -160,11 +160,12 @@ void add_faults(Page& page, const Dataset& data) {
   for (size_t s = 0; s < data.splits.size(); ++s) {
     const ReportedSplit& split = data.splits[s];
     Findings found = split.problems;
-    for (size_t i = 0; i < data.looks[s].size(); ++i)
-      if (const std::string& why = data.looks[s][i].problem; !why.empty()) {
-        const size_t colon = why.rfind(": ");
-        found.add(colon == std::string::npos ? why : why.substr(colon), why);
-      }
+    for (const ImageLook& look : data.looks[s]) {
+      const std::string& why = look.problem.empty() ? look.damage : look.problem;
+      if (why.empty()) continue;
+      const size_t colon = why.rfind(": ");
+      found.add(colon == std::string::npos ? why : why.substr(colon), why);
+    }
     if (found.count() == 0 && split.remarks.empty()) continue;
     any = true;
     Html list;

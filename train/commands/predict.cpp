@@ -43,6 +43,7 @@ class PictureSource {
     std::optional<Image> image;
     bool has_more = false;
     std::string problem;  // for a bad file
+    std::string damage;   // of a file that was read in spite of it
   };
   PictureSource(const std::vector<PredictInput>& inputs, size_t ahead)
       : inputs_(inputs), pictures_(ahead), thread_([this] { read(); }) {}
@@ -56,7 +57,7 @@ class PictureSource {
       for (const PredictInput& input : inputs_) {
         Picture picture;
         try {
-          picture.image = read_image(input.path, &picture.has_more);
+          picture.image = read_image(input.path, &picture.has_more, &picture.damage);
         } catch (const InputError& error) {
           picture.problem = error.what();
         }
@@ -78,9 +79,10 @@ std::optional<Image> good_image(PictureSource::Picture picture, const std::strin
   if (!picture.image) {
     progress.clear();
     print_error(picture.problem);
-  } else if (picture.has_more && ++several.count == 1) {
-    several.first = path;
+    return std::nullopt;
   }
+  if (!picture.damage.empty()) progress.message(fmt::format("warning: {}: {}", path, picture.damage));
+  if (picture.has_more && ++several.count == 1) several.first = path;
   return std::move(picture.image);
 }
 

@@ -73,14 +73,17 @@ bool BoxUnits::look_like_parts(bool all) const {
   return all ? parts_ == count_ : static_cast<double>(parts_) > 0.98 * static_cast<double>(count_);
 }
 
-std::string BoxUnits::about_parts() const {
-  return fmt::format(
-      "are between 0 and 1: they look like fractions of the image{}, expected pixels [x, y, width, height]",
-      in_parts_.are_corners() ? " and like [x1, y1, x2, y2]" : "");
+std::string BoxUnits::about_parts(BoxForm form) const {
+  const bool has_size = form == BoxForm::kCornerAndSize;
+  return fmt::format("are between 0 and 1: they look like fractions of the image{}, expected pixels{}",
+                     has_size && in_parts_.are_corners() ? " and like [x1, y1, x2, y2]" : "",
+                     has_size                    ? " [x, y, width, height]"
+                     : form == BoxForm::kCorners ? " [x1, y1, x2, y2]"
+                                                 : "");
 }
 
-std::string BoxUnits::other_form() const {
-  if (in_pixels_.are_corners())
+std::string BoxUnits::other_form(BoxForm form) const {
+  if (form != BoxForm::kCorners && in_pixels_.are_corners())
     return "the boxes look like [x1, y1, x2, y2], expected [x, y, width, height]: most reach outside their image";
   if (in_pixels_.fits(in_pixels_.centred_corners, in_pixels_.outside, 0.2))
     return "the boxes look like [x1, y1, x2, y2], expected [centre x, centre y, width, height]: many reach outside their image";
@@ -109,11 +112,11 @@ std::string boxes_that_are_parts(const GroundTruth& truth) {
   const BoxUnits units = units_of(truth, {});
   if (!units.look_like_parts(true)) return "";
   return fmt::format("{} of {} boxes {}", truth.annotations.size(), truth.annotations.size(),
-                     units.about_parts());
+                     units.about_parts(truth.box_form));
 }
 
 std::string boxes_of_other_form(const GroundTruth& truth, SeenSizes seen) {
-  return units_of(truth, seen).other_form();
+  return units_of(truth, seen).other_form(truth.box_form);
 }
 
 std::vector<std::string> remarks_on_boxes(const GroundTruth& truth, SeenSizes seen) {
@@ -161,13 +164,12 @@ std::vector<std::string> remarks_on_metrics(const GroundTruth& truth) {
 
 std::vector<std::string> notes_on_boxes(const GroundTruth& truth, SeenSizes seen) {
   std::vector<std::string> notes = truth.notes;
-  if (std::string parts = boxes_that_are_parts(truth); !parts.empty()) notes.push_back(std::move(parts));
   for (std::string& remark : remarks_on_boxes(truth, seen)) notes.push_back(std::move(remark));
   int64_t outside = 0, empty = 0;
   const Annotation *first = nullptr, *first_empty = nullptr;
   for_each_box(truth, seen, [&](const Annotation& a, ImageSize size) {
     if (!a.iscrowd && is_empty(a.bbox, size) && empty++ == 0) first_empty = &a;
-    if (reaches_outside(a.bbox, size) && outside++ == 0) first = &a;
+    if (!is_empty(a.bbox, size) && reaches_outside(a.bbox, size) && outside++ == 0) first = &a;
   });
   if (empty > 0)
     notes.push_back(fmt::format(

@@ -191,6 +191,7 @@ class CsvReader {
     columns_ = plain ? *plain : find_columns(fields, paths_.annotations);
     const size_t count = fields.size();
     file_ = truth_.add_file(paths_.annotations);
+    truth_.box_form = BoxForm::kCorners;
     bool is_line = plain || csv.next(fields, problem);
     for (; is_line; is_line = csv.next(fields, problem)) {
       if (problem.empty() && fields.size() != count)

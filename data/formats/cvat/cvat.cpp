@@ -56,6 +56,7 @@ GroundTruth read_cvat(const DataPaths& paths, const ProblemReport& report) {
   truth.categories = number_classes(names, paths);
   const std::map<std::string, int64_t> ids = ids_by_name(truth.categories);
   const Place whole = truth.add_file(paths.annotations);
+  truth.box_form = BoxForm::kCorners;
   for (const CvatImage& image : file.images) {
     if (!paths.split.empty() && split_of(image.subset) != paths.split) continue;
     add_image(truth, file_name_of(image, paths.images), image.width, image.height, {whole.file, image.line});

@@ -106,6 +106,8 @@ class Union {
       all_.notes.push_back(is_one_ ? note : fmt::format("{}: {}", part.name, note));
     all_.is_annotated = all_.is_annotated && truth.is_annotated;
     all_.faulty_masks += truth.faulty_masks;
+    all_.box_form = is_first_ || all_.box_form == truth.box_form ? truth.box_form : BoxForm::kOther;
+    is_first_ = false;
     const auto categories = known_categories(part);
     remap_labels(truth, categories);
     if (truth.drawn_labels) all_.drawn_labels = truth.drawn_labels;
@@ -199,7 +201,7 @@ class Union {
 
   const UnionOptions& options_;
   std::map<std::string, int64_t> ids_;
-  bool is_one_;
+  bool is_one_, is_first_ = true;
   const ProblemReport& report_;
   GroundTruth all_;
   FreshIds image_ids_, annotations_;

@@ -375,6 +375,29 @@ TEST(Splits, ImagesAreSharedThroughLinksToo) {
       "1 of 1 images is also in the training set, for example 1.png; a model has learned such images, so metrics on them are too high");
 }
 
+// A file that names some images names all: a folder with a usual name does not stand for what it lacks.
+TEST(Splits, ADataYamlWithoutTrainHasNoTrainingImages) {
+  const Files files{{"images/train/1.png", ""},
+                    {"images/val/2.png", ""},
+                    {"labels/train/1.txt", ""},
+                    {"labels/val/2.txt", ""}};
+  TestFolder dir;
+  make(dir, both(files, {{"data.yaml", "names: [a]\nval: images/val\n"}}));
+  for (const std::string& place : {dir.path(), dir / "data.yaml"}) {
+    const DataSplits splits = find_splits(place);
+    EXPECT_FALSE(splits.train);
+    ASSERT_TRUE(splits.val);
+    EXPECT_EQ(splits.val->images, dir / "images/val");
+    ASSERT_EQ(splits.notes.size(), 1u);
+    EXPECT_EQ(splits.notes[0], dir / "data.yaml" + ": has no \"train\", so there are no training images");
+  }
+  make(dir, {{"data.yaml", "names: [a]\n"}});
+  const DataSplits usual = find_splits(dir.path());
+  ASSERT_TRUE(usual.train && usual.val);
+  EXPECT_EQ(usual.train->images, dir / "images/train");
+  EXPECT_TRUE(usual.notes.empty());
+}
+
 TEST(Splits, WhatIsNotTakenIsSaid) {
   auto notes_of = [](const Files& files) {
     TestFolder dir;
