@@ -225,6 +225,29 @@ void find_masks(const std::string& path, ResultFile& file, const GroundTruth* tr
   }
 }
 
+// Notes numbers that no detection has. The metrics stay pycocotools', which only compares them.
+void note_odd_numbers(const std::string& path, const ResultFile& file, std::vector<std::string>* notes) {
+  int64_t negative = 0, beyond = 0;
+  size_t first_negative = 0, first_beyond = 0;
+  for (size_t i = 0; i < file.entries.size(); ++i) {
+    const Detection& d = file.detections[i];
+    if (file.entries[i].has_box && (d.bbox[2] < 0 || d.bbox[3] < 0) && negative++ == 0) first_negative = i;
+    if ((d.score < 0 || d.score > 1) && beyond++ == 0) first_beyond = i;
+  }
+  const auto all = std::ssize(file.entries);
+  if (negative > 0)
+    note(notes, negative,
+         fmt::format("{}: {} a negative width or height, for example entry {}", path,
+                     count_among(negative, all, "entries", "has a box with", "have boxes with"),
+                     first_negative + 1));
+  if (beyond > 0)
+    note(notes, beyond,
+         fmt::format("{}: {}, for example {:g} in entry {}; metrics only compare scores", path,
+                     count_among(beyond, all, "entries", "has a score that is not between 0 and 1",
+                                 "have scores that are not between 0 and 1"),
+                     file.detections[first_beyond].score, first_beyond + 1));
+}
+
 }  // namespace
 
 std::vector<Detection> read_detections(const std::string& path, const GroundTruth* truth,
@@ -234,6 +257,7 @@ std::vector<Detection> read_detections(const std::string& path, const GroundTrut
   if (!masks && read->lacks_boxes()) read.emplace(path, true);
   ResultFile& file = *read;
   note(notes, file.entries.empty() ? 1 : 0, fmt::format("{}: has no detections", path));
+  note_odd_numbers(path, file, notes);
   const auto is_named = [](const Listed& e) { return e.file_name != kNoName || e.word != kNoName; };
   if (truth != nullptr) {
     if (truth->ids_are_places || std::ranges::any_of(file.entries, is_named)) {

@@ -107,12 +107,16 @@ GroundTruth read_joined(const DataPaths& paths, const ProblemReport& report) {
   return part_of(std::move(truth), {.annotations = paths.annotations, .images = "", .most = paths.most});
 }
 
-// Names that are not UTF-8 would change, or coincide, when written into a list or a checkpoint.
+// Names that are not UTF-8 would change, or coincide, when written into a list or a checkpoint; those with a
+// zero byte would end there for others.
 void check_names(const std::vector<std::string>& names, const std::string& data) {
-  for (const std::string& name : names)
+  for (const std::string& name : names) {
     if (!is_utf8(name))
       fail_input("{}: the class \"{}\" is not UTF-8 text, expected UTF-8 in the file that names it", data,
                  printable(name));
+    if (name.find('\0') != std::string::npos)
+      fail_input("{}: the class \"{}\" contains a zero byte, expected text", data, printable(name));
+  }
 }
 
 // Reads any set.

@@ -46,8 +46,8 @@ ImageName image_name(const std::string& stem, const ImageAnnotation& file, const
 
 struct ReadFile {
   ImageAnnotation file;
-  ImageName name;
-  std::string path;
+  ImageName name;  // empty if the file cannot be read
+  std::string path, stem;
 };
 
 // Returns the fault, or if the file is missing, that with the line of the list that names it.
@@ -66,9 +66,10 @@ std::vector<ReadFile> read_files(const AnnotationFiles& files, const std::string
   run_tasks(std::ssize(read), 0, [&](int64_t i) {
     ReadFile& r = read[static_cast<size_t>(i)];
     r.path = files.path(static_cast<size_t>(i));
+    r.stem = files.stems[static_cast<size_t>(i)];
     try {
       r.file = files.read(r.path);
-      r.name = image_name(files.stems[static_cast<size_t>(i)], r.file, images, files.is_relative);
+      r.name = image_name(r.stem, r.file, images, files.is_relative);
     } catch (const InputError& e) {
       r.file.problems.push_back(named_fault(files, static_cast<size_t>(i), list, e.what()));
     }
@@ -99,6 +100,9 @@ void note_images(const AnnotationFiles& files, const std::vector<AnnotationFiles
   if (images.empty() || files.is_list || !is_folder(images)) return;
   std::set<std::string> used, of_others;
   for (const ReadFile& r : read) used.insert(fs::path(r.name.image).lexically_normal().string());
+  // The image of a file that cannot be read, which was reported, has one too.
+  for (const ReadFile& r : read)
+    if (r.name.image.empty()) of_others.insert(r.stem);
   for (const AnnotationFiles& other : others)
     if (!other.is_list) of_others.insert(other.stems.begin(), other.stems.end());
   FolderListing listing = list_tree(images);
@@ -165,9 +169,9 @@ std::vector<std::string> ShapeKinds::notes() const {
                              "shapes are not upright boxes (polygons, ellipses, masks or rotated boxes)") +
                     "; the upright box around each is used");
   if (left_out > 0)
-    notes.push_back(fmt::format("{} no area and {} left out, first {}",
-                                count_of(left_out, "shape has", "shapes have"), left_out == 1 ? "is" : "are",
-                                first));
+    notes.push_back(
+        fmt::format("{} left out because only boxes, polygons, ellipses and masks are read, for example {}",
+                    count_of(left_out, "shape is", "shapes are"), first));
   return notes;
 }
 

@@ -23,6 +23,9 @@ const ImageCodec& codec_of(Bytes head, const std::string& name) {
   for (const ImageCodec* codec : {&kJpegCodec, &kPngCodec, &kBmpCodec, &kWebpCodec, &kGifCodec, &kTiffCodec})
     if (codec->recognises(head)) return *codec;
   if (head.empty()) fail_input("{}: the file is empty, expected an image", name);
+  if (has_text(head, 0, "BM") && lower_extension(name) == ".bmp")
+    fail_input("{}: not a BMP file of a supported kind, expected one with a header of 12, 40 or more bytes",
+               name);
   fail_input("{}: not an image in a supported format, expected {}", name, kImageFormats);
 }
 

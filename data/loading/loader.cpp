@@ -94,8 +94,8 @@ class DataLoader::Impl {
     check_mix_options(o.mix);
     batches_per_epoch_ = o.drop_last ? count / o.batch_size : ceil_div(count, o.batch_size);
     if (batches_per_epoch_ == 0)
-      fail_input("{}: {} images make no full batch of {} (data.batch_size, data.drop_last)", source_->name(),
-                 count, o.batch_size);
+      fail_input("{}: {} image{} no full batch of {} (data.batch_size, data.drop_last)", source_->name(),
+                 count, count == 1 ? " makes" : "s make", o.batch_size);
     epoch_ = o.start_epoch + o.start_batch / batches_per_epoch_;
     index_ = o.start_batch % batches_per_epoch_;
     std::vector<std::vector<int64_t>> labels;

@@ -189,10 +189,9 @@ std::string dataset_page(std::vector<ReportedSplit>& splits, const DatasetPageOp
   int64_t looked_at = 0;
   for (const auto& split : looks)
     for (const ImageLook& look : split) looked_at += look.is_looked_at;
-  Page page(
-      "Data set " + options.title,
-      html("The contents of the data set, their distribution, and what looks odd. {} images were examined.",
-           count_text(looked_at)));
+  Page page("Data set " + options.title,
+            html("The contents of the data set, their distribution, and what looks odd. {} {} examined.",
+                 count_text(looked_at), looked_at == 1 ? "image was" : "images were"));
   report::add_overview(page, data);
   (data.has_labels ? report::add_label_classes : report::add_classes)(page, data);
   if (data.has_boxes) report::add_boxes(page, data);

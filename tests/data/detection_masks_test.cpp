@@ -294,5 +294,22 @@ TEST(Evaluators, GoOnFromStates) {
   for (const auto& [name, spec] : evaluators("classification").all()) expect_same_in_parts(spec, {}, guesses);
 }
 
+// pycocotools reads them, too.
+TEST(Detections, OddNumbersAreNoted) {
+  TestFolder dir;
+  write_bytes(dir / "d.json", R"([{"image_id":1,"category_id":1,"bbox":[1,1,2,2],"score":1},)"
+                              R"({"image_id":1,"category_id":1,"bbox":[1,1,-3,2],"score":0.5},)"
+                              R"({"image_id":1,"category_id":1,"bbox":[1,1,2,2],"score":1.7},)"
+                              R"({"image_id":1,"category_id":1,"bbox":[1,1,2,2],"score":-1}])");
+  std::vector<std::string> notes;
+  EXPECT_EQ(read_detections(dir / "d.json", nullptr, &notes).size(), 4u);
+  EXPECT_EQ(
+      notes,
+      (std::vector<std::string>{
+          dir / "d.json" + ": 1 of 4 entries has a box with a negative width or height, for example entry 2",
+          dir / "d.json" + ": 2 of 4 entries have scores that are not between 0 and 1, for example 1.7 in "
+                           "entry 3; metrics only compare scores"}));
+}
+
 }  // namespace
 }  // namespace saccade

@@ -120,7 +120,7 @@ TEST(SeveralSets, AreCheckedReportedAndConvertedInEveryFormat) {
       };
       Outcome outcome = with_data({"data", "check"});
       EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
-      expect_part(outcome, "6 images, 0 without boxes; 6 boxes, 0 of them crowds; 3 categories");
+      expect_part(outcome, "6 images, 0 without boxes; 6 boxes, among them 0 crowds; 3 categories");
       expect_part(outcome, "B: has no val images");
       outcome = with_data({"data", "check", "--classes", "ant"});
       EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;

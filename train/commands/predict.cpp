@@ -220,7 +220,8 @@ int run_predict(const PredictArguments& arguments) {
   if (arguments.crop) remove_earlier_crops(arguments.output, pictures, names);
   print_text(predictor->summary(done));
   if (bad > 0 && signal == 0)
-    print_line("{}: {} of {} files could not be read", arguments.output, bad, inputs.images.size());
+    print_line("{} of {} files could not be read; the results of the others are in {}", bad,
+               inputs.images.size(), arguments.output);
   return status;
 }
 

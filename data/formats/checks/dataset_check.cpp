@@ -95,6 +95,9 @@ std::vector<std::string> remarks_on_names(const std::vector<Category>& categorie
   }
   for (const auto& [name, ids] : names) {
     if (name.empty()) remarks.push_back(fmt::format("category {} has an empty name", ids[0]));
+    if (std::ranges::any_of(name, [](char c) { return (c >= 0 && c < ' ') || c == 127; }))
+      remarks.push_back(
+          fmt::format("the name of category {}, \"{}\", has control characters", ids[0], printable(name)));
     if (ids.size() > 1)
       remarks.push_back(fmt::format("{} categories have the name \"{}\", among them ids {} and {}",
                                     ids.size(), name, ids[0], ids[1]));
@@ -182,11 +185,11 @@ void add_summary(const GroundTruth& file, std::vector<std::string>& summary) {
     crowds += a.iscrowd;
     masks += a.segmentation != nullptr;
   }
-  summary.push_back(fmt::format("{}, {} without boxes; {}, {} of them crowds; {}",
-                                count_of(std::ssize(file.images), "image", "images"),
-                                file.images.size() - std::min(file.images.size(), with_boxes.size()),
-                                count_of(std::ssize(file.annotations), "box", "boxes"), crowds,
-                                count_of(std::ssize(file.categories), "category", "categories")));
+  summary.push_back(fmt::format(
+      "{}, {} without boxes; {}, among them {}; {}", count_of(std::ssize(file.images), "image", "images"),
+      file.images.size() - std::min(file.images.size(), with_boxes.size()),
+      count_of(std::ssize(file.annotations), "box", "boxes"), count_of(crowds, "crowd", "crowds"),
+      count_of(std::ssize(file.categories), "category", "categories")));
   if (masks > 0)
     summary.push_back("masks: " +
                       count_among(masks, std::ssize(file.annotations), "boxes", "has one", "have one"));

@@ -259,12 +259,14 @@ namespace {
 void add_names(const GroundTruth& truth, const std::string& folder, std::unordered_set<std::string>& names) {
   std::error_code error;
   const fs::path root = fs::absolute(folder, error).lexically_normal();
-  for (const ImageInfo& image : truth.images) {
-    const fs::path name(image.file_name);
-    const bool is_plain = !name.is_absolute() && image.file_name.find("..") == std::string::npos;
+  const auto add = [&](const std::string& file_name) {
+    const fs::path name(file_name);
+    const bool is_plain = !name.is_absolute() && file_name.find("..") == std::string::npos;
     names.insert(is_plain ? name.lexically_normal().string()
                           : (root / name).lexically_normal().lexically_relative(root).string());
-  }
+  };
+  for (const ImageInfo& image : truth.images) add(image.file_name);
+  for (const GroundTruth::FaultyImage& image : truth.faulty_images) add(image.file_name);
 }
 
 bool is_written_list(const std::string& file) {

@@ -63,6 +63,7 @@ GroundTruth read_cvat(const DataPaths& paths, const ProblemReport& report) {
     add_objects(truth, image.objects, ids, whole, paths, report);
   }
   for (std::string& note : file.shapes.notes()) truth.notes.push_back(std::move(note));
+  truth.notes.insert(truth.notes.end(), file.notes.begin(), file.notes.end());
   return truth;
 }
 

@@ -194,8 +194,8 @@ class Union {
       if (const auto it = ids_.find(c.name); it != ids_.end())
         known.emplace(c.id, it->second);
       else if (boxes.contains(c.id))
-        report_(fmt::format("{}: {} of its boxes have the class \"{}\", which is not one of the {}",
-                            part.name, boxes.at(c.id), c.name, known_classes(ids_)));
+        report_(fmt::format("{}: {} the unknown class \"{}\", {}", part.name,
+                            count_of(boxes.at(c.id), "box has", "boxes have"), c.name, known_classes(ids_)));
     return known;
   }
 

@@ -345,7 +345,7 @@ TEST(CocoCheck, TellsWhatIsRarelyMeant) {
   for (const char* part :
        {"3 of 4 categories have no annotation: 0 (\"cells\")", "2 categories have the name \"a\"",
         "category 3 has an empty name", "1 box repeats another",
-        "2 images, 1 without boxes; 2 boxes, 0 of them crowds; 4 categories",
+        "2 images, 1 without boxes; 2 boxes, among them 0 crowds; 4 categories",
         "images: 20 pixels wide and 10 high", "boxes: 3 pixels wide and 4 high",
         "boxes by category: \"a\" 2"})
     EXPECT_NE(all.find(part), std::string::npos) << part << "\n" << all;

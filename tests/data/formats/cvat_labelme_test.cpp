@@ -87,7 +87,7 @@ TEST(CvatReader, TakesWhatIsExported) {
        {"error: annotations.xml: line 2: a <track> of a video, expected the images of \"CVAT for images 1.1\""}},
       {{{"annotations.xml", cvat(cvat_image("1.png", cvat_box("nut")), cvat_label("bolt"))},
         {"images/1.png", ""}},
-       {"error: annotations.xml: line 2: the class \"nut\" is not one of the 1 that are known (\"bolt\")"}},
+       {"error: annotations.xml: line 2: the class \"nut\" is unknown, expected \"bolt\""}},
   });
 }
 
@@ -110,7 +110,8 @@ TEST(CvatReader, ShapesAndLabels) {
            {"images/1.png", ""}}),
       "2:4,2,10,10 3:4,2,10,10 2:1.5,2,3.5,7.5 2:6,8,8,4 2:3,4,5,6 "
       "\nnote: annotations.xml: 4 shapes are not upright boxes (polygons, ellipses, masks or rotated boxes); the upright box around each is used"
-      "\nnote: annotations.xml: 3 shapes have no area and are left out, for example annotations.xml: line 2: <polyline>");
+      "\nnote: annotations.xml: 3 shapes are left out because only boxes, polygons, ellipses and masks are read, for example annotations.xml: line 2: <polyline>"
+      "\nnote: annotations.xml: line 2: the label \"nut\" is listed twice and counts once");
 }
 
 std::string shape(const std::string& label, const std::string& points,
@@ -154,7 +155,7 @@ TEST(LabelmeReader, TakesWhatIsSaved) {
         {"images/val/2.png", ""}},
        {"labelme train: 1.png(1) | val: 2.png(1)"}},
       {{{"1.json", labelme(kNut, "../1.png")}, {"classes.txt", "bolt\n"}, {"1.png", ""}},
-       {"error: 1.json: shape 1: the class \"nut\" is not one of the 1 that are known (\"bolt\")"}},
+       {"error: 1.json: shape 1: the class \"nut\" is unknown, expected \"bolt\""}},
       {{{"1.json", labelme(kNut, "1.png")}, {"1.png", ""}, {"2.json", R"({"a":1})"}},
        {"error: 2.json: has no \"shapes\", expected a LabelMe file"}},
   });
@@ -170,7 +171,7 @@ TEST(LabelmeReader, Shapes) {
                          "1.png")}}),
       "2:4,2,10,10.5 1:1.5,2,3.5,7.5 2:5,5,10,10 "
       "\nnote: : 2 shapes are not upright boxes (polygons, ellipses, masks or rotated boxes); the upright box around each is used"
-      "\nnote: : 2 shapes have no area and are left out, for example 1.json: shape 4: a point");
+      "\nnote: : 2 shapes are left out because only boxes, polygons, ellipses and masks are read, for example 1.json: shape 4: a point");
 }
 
 // All formats give the notes that COCO gives (DETR #28, yolov5 #7291, gluon-cv #609, labelImg #113,

@@ -233,10 +233,9 @@ TEST(Union, OnlyKnownClassesCount) {
   write_set(dir / "B", "coco", "train", {{"a.png", "dog"}});
   DataPaths paths = *find_united({dir / "A", dir / "B"}, {}).train;
   paths.categories = {{7, "cat"}};
-  EXPECT_NE(input_error([&] {
-              read_ground_truth(paths);
-            }).find("1 of its boxes have the class \"dog\", which is not one of the 1 that are known"),
-            std::string::npos);
+  EXPECT_NE(
+      input_error([&] { read_ground_truth(paths); }).find("1 box has the unknown class \"dog\", expected "),
+      std::string::npos);
   paths.choice.only = {"cat"};
   const GroundTruth truth = read_ground_truth(paths);
   EXPECT_EQ(categories_text(truth), "cat=7");

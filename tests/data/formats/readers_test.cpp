@@ -254,7 +254,7 @@ TEST(VocReader, TakesWhatImageSetsName) {
       {{{"Annotations/train/1.xml", xml("1.png", object("cat"))},
         {"JPEGImages/1.png", ""},
         {"classes.txt", "dog\n"}},
-       {"error: Annotations/train/1.xml: line 1: the class \"cat\" is not one of the 1 that are known (\"dog\")"}},
+       {"error: Annotations/train/1.xml: line 1: the class \"cat\" is unknown, expected \"dog\""}},
       {{{"Annotations/train/1.xml", xml("1.png", object("cat"))},
         {"Annotations/more/2.xml", xml("2.png", object("cat"))},
         {"JPEGImages/1.png", ""},
@@ -579,7 +579,7 @@ TEST(CocoReader, LayoutsOfLabelStudioAndFiftyOne) {
       {{{"annotations/instances_train2014.json", coco("1.png")},
         {"annotations/instances_train2017.json", coco("1.png")},
         {"train2017/1.png", ""}},
-       {"coco train: 1.png\nannotations/instances_train2014.json holds labelled data but is not one of the splits, and is "
+       {"coco train: 1.png\nannotations/instances_train2014.json holds labelled data but is not one of the splits and is "
         "left out"}},
       {{{"readme.txt", "x"}}, {"error: ", "describes no known data set"}, "readme.txt"},
   });

@@ -171,6 +171,21 @@ void check_new_folder(const std::string& output, const std::string& form) {
     fail_input("{}: already exists, expected a new folder for the {} files", output, form);
 }
 
+// Other forms than COCO's identify classes by their names.
+void check_class_names(const std::vector<Category>& categories, const std::string& data,
+                       const std::string& form) {
+  std::set<std::string> names;
+  for (const Category& c : categories) {
+    if (c.name.empty())
+      fail_input("{}: category {} has no name, expected one, as {} identifies classes by name", data, c.id,
+                 form);
+    if (!names.insert(c.name).second)
+      fail_input(
+          "{}: several categories have the name \"{}\", expected one, as {} identifies classes by name", data,
+          printable(c.name), form);
+  }
+}
+
 void check_inputs(const std::vector<std::string>& places) {
   for (const std::string& place : places) {
     std::error_code error;
@@ -275,6 +290,8 @@ int run_data_convert(const DataConvertArguments& arguments) {
     splits.push_back({source, std::move(truth)});
     if (arguments.drop_empty) leave_out_empty_images(splits.back());
   }
+  if (arguments.to != "coco")
+    check_class_names(splits[0].truth.categories, splits[0].source.paths.annotations, arguments.to);
   if (!arguments.shares.empty()) splits = divide(splits[0].truth, written, arguments);
   if (arguments.most > 0)
     for (ReadSplit& split : splits) {
