@@ -239,7 +239,7 @@ TEST(Report, PageOfADetectorHoldsItsFigures) {
   // If the images are elsewhere, it is not known that they are those of the training.
   std::string without = page;
   const size_t remark = without.find("<p class=\"note\">", without.find("Label errors</h2>") + 30);
-  ASSERT_NE(without.find("in the training set too", remark), std::string::npos);
+  ASSERT_NE(without.find("also in the training set", remark), std::string::npos);
   without = without.substr(0, remark) + without.substr(without.find('\n', remark) + 1);
   EXPECT_EQ(read_bytes(dir / "r4.html"), without);
   ASSERT_EQ(run_command({"report", run, "--output", dir / "r5.html", "--curves-only"}), 0);

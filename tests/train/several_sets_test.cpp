@@ -186,7 +186,7 @@ TEST(SeveralSets, AValidationSetThatIsTheTrainingSetIsSaid) {
         run_quietly({"train", "--config", dir / "config.textproto", "--output", dir / "run", "--max-steps",
                      "1", "--set", "data.train" + set, "--set", "data.val" + set});
     ASSERT_EQ(trained.status, 0) << trained.err;
-    expect_part(trained, "3 of its 3 images are in the training set too");
+    expect_part(trained, "3 of 3 images are also in the training set");
     fs::rename(dir / "run", dir / "other");
   }
 }

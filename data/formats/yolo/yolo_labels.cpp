@@ -132,7 +132,7 @@ std::string LabelKinds::note() const {
   for (size_t k : {size_t{1}, size_t{0}})
     if (is_even && polygons >= 3 && has_points[k])
       return fmt::format(
-          "{} lines of labels have {} words and look like key points but are read as polygons; \"kpt_shape: [{}, {}]\" in "
+          "{} lines of labels have {} words and look like key points, but are read as polygons; \"kpt_shape: [{}, {}]\" in "
           "data.yaml says that the first four numbers are the box",
           polygons, words, (words - kBoxWords) / (k + 2), k + 2);
   const bool are_turned = is_even && words == kOrientedWords;
