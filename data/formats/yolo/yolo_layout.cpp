@@ -47,7 +47,7 @@ DataSplits splits_named_in(const YoloYaml& set, const std::string& file) {
       splits.notes.push_back(fmt::format("{}; so there are no test images", e.what()));
     }
   }
-  if (set.splits.empty() && splits.is_empty() && is_folder(joined(folder, "images")))
+  if (set.splits.empty() && !splits.train && !splits.val && is_folder(joined(folder, "images")))
     splits.train = DataPaths{.annotations = file, .images = joined(folder, "images")};
   return splits;
 }
