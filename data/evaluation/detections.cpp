@@ -91,16 +91,17 @@ void find_images(const std::string& path, ResultFile& file, ImageNames& names,
         path, shortened(file.texts.at(first_unknown)));
   if (unknown > 0)
     note(notes, unknown,
-         fmt::format(
-             "{}: {} of {} entries name files that are not in the annotations, e.g. \"{}\"; their image_id "
-             "counts",
-             path, unknown, file.entries.size(), shortened(file.texts.at(first_unknown))));
+         fmt::format("{}: {} not in the annotations, for example \"{}\"; image_id counts", path,
+                     count_among(unknown, std::ssize(file.entries), "entries", "names a file that is",
+                                 "name files that are"),
+                     shortened(file.texts.at(first_unknown))));
 }
 
 void note_mapped(const std::string& path, int64_t mapped, size_t count, std::vector<std::string>* notes) {
   note(notes, mapped,
-       fmt::format("{}: {} of {} entries have classes that data.class_map maps to others", path, mapped,
-                   count));
+       fmt::format("{}: {} that data.class_map maps to {}", path,
+                   count_among(mapped, static_cast<int64_t>(count), "entries", "has a class", "have classes"),
+                   mapped == 1 ? "another" : "others"));
 }
 
 // Replaces ids of categories that are mapped to others by the ids of these.
@@ -144,12 +145,11 @@ void find_categories(const std::string& path, ResultFile& file, const GroundTrut
     any = any || ids.contains(file.texts.at(e.category));
   }
   if (!any && named > 0)  // other programs use the field for other things
-    note(
-        notes, named,
-        fmt::format(
-            "{}: {} of {} entries name categories, but none that the annotations have (the first is \"{}\"); "
-            "their category_id counts",
-            path, named, file.entries.size(), shortened(file.texts.at(first_named))));
+    note(notes, named,
+         fmt::format("{}: {} that the annotations lack, for example \"{}\"; category_id counts", path,
+                     count_among(named, std::ssize(file.entries), "entries", "names a category",
+                                 "name only categories"),
+                     shortened(file.texts.at(first_named))));
   if (!any) return;
   int64_t others = 0, mapped = 0, unknown = 0, first_unknown = kNoName;
   const size_t count = file.entries.size();
@@ -181,8 +181,11 @@ void find_categories(const std::string& path, ResultFile& file, const GroundTrut
   note_mapped(path, mapped, count, notes);
   if (unknown > 0)
     note(notes, unknown,
-         fmt::format("{}: {} of {} entries left out: their category (\"{}\") is not in the annotations", path,
-                     unknown, count, shortened(file.texts.at(first_unknown))));
+         fmt::format("{}: {}, for example \"{}\"", path,
+                     count_among(unknown, static_cast<int64_t>(count), "entries",
+                                 "is left out because its category is not in the annotations",
+                                 "are left out because their categories are not in the annotations"),
+                     shortened(file.texts.at(first_unknown))));
 }
 
 // Makes masks of the polygons, and boxes of the masks if there are none.
@@ -210,7 +213,7 @@ void find_masks(const std::string& path, ResultFile& file, const GroundTruth* tr
     }
   }
   note(notes, points,
-       fmt::format("{}: {} fewer than three points and {} left out, the first of entry {}", path,
+       fmt::format("{}: {} fewer than three points and {} left out, for example in entry {}", path,
                    count_of(points, "polygon has", "polygons have"), points == 1 ? "is" : "are", first));
   const bool have_mask_areas = !file.entries.empty() && !file.entries[0].has_box;
   for (size_t i = 0; i < file.entries.size(); ++i) {
@@ -222,6 +225,29 @@ void find_masks(const std::string& path, ResultFile& file, const GroundTruth* tr
   }
 }
 
+// Notes numbers that no detection has. The metrics stay pycocotools', which only compares them.
+void note_odd_numbers(const std::string& path, const ResultFile& file, std::vector<std::string>* notes) {
+  int64_t negative = 0, beyond = 0;
+  size_t first_negative = 0, first_beyond = 0;
+  for (size_t i = 0; i < file.entries.size(); ++i) {
+    const Detection& d = file.detections[i];
+    if (file.entries[i].has_box && (d.bbox[2] < 0 || d.bbox[3] < 0) && negative++ == 0) first_negative = i;
+    if ((d.score < 0 || d.score > 1) && beyond++ == 0) first_beyond = i;
+  }
+  const auto all = std::ssize(file.entries);
+  if (negative > 0)
+    note(notes, negative,
+         fmt::format("{}: {} a negative width or height, for example entry {}", path,
+                     count_among(negative, all, "entries", "has a box with", "have boxes with"),
+                     first_negative + 1));
+  if (beyond > 0)
+    note(notes, beyond,
+         fmt::format("{}: {}, for example {:g} in entry {}; metrics only compare scores", path,
+                     count_among(beyond, all, "entries", "has a score that is not between 0 and 1",
+                                 "have scores that are not between 0 and 1"),
+                     file.detections[first_beyond].score, first_beyond + 1));
+}
+
 }  // namespace
 
 std::vector<Detection> read_detections(const std::string& path, const GroundTruth* truth,
@@ -231,6 +257,7 @@ std::vector<Detection> read_detections(const std::string& path, const GroundTrut
   if (!masks && read->lacks_boxes()) read.emplace(path, true);
   ResultFile& file = *read;
   note(notes, file.entries.empty() ? 1 : 0, fmt::format("{}: has no detections", path));
+  note_odd_numbers(path, file, notes);
   const auto is_named = [](const Listed& e) { return e.file_name != kNoName || e.word != kNoName; };
   if (truth != nullptr) {
     if (truth->ids_are_places || std::ranges::any_of(file.entries, is_named)) {
@@ -306,7 +333,9 @@ std::vector<std::string> keep_classes(const std::vector<std::string>& names, Gro
   if (const size_t left =
           std::erase_if(detections, [&](const Detection& d) { return !ids.contains(d.category_id); });
       left > 0)
-    lines.push_back(fmt::format("{} of {} detections are of other classes and are left out", left, all));
+    lines.push_back(count_among(static_cast<int64_t>(left), static_cast<int64_t>(all), "detections",
+                                "is of another class and is left out",
+                                "are of other classes and are left out"));
   return lines;
 }
 

@@ -175,10 +175,10 @@ double UsualScores::confidence(int64_t class_id, double score) const {
 namespace {
 
 constexpr std::pair<const char*, const char*> kWords[] = {
-    {"missing", "Missing: found, but not labelled"},
-    {"wrong_class", "Wrong class: found as another class"},
-    {"wrong_box", "Wrong box: found at another position or with another size"},
-    {"not_found", "Not found: labelled, but nothing is found there"}};
+    {"missing", "Missing: the model finds an object that has no label"},
+    {"wrong_class", "Wrong class: the model finds another class"},
+    {"wrong_box", "Wrong box: the model finds another position or size"},
+    {"not_found", "Not found: the model finds nothing at the label"}};
 
 }  // namespace
 

@@ -107,12 +107,16 @@ GroundTruth read_joined(const DataPaths& paths, const ProblemReport& report) {
   return part_of(std::move(truth), {.annotations = paths.annotations, .images = "", .most = paths.most});
 }
 
-// Names that are not UTF-8 would change, or coincide, when written into a list or a checkpoint.
+// Names that are not UTF-8 would change, or coincide, when written into a list or a checkpoint; those with a
+// zero byte would end there for others.
 void check_names(const std::vector<std::string>& names, const std::string& data) {
-  for (const std::string& name : names)
+  for (const std::string& name : names) {
     if (!is_utf8(name))
       fail_input("{}: the class \"{}\" is not UTF-8 text, expected UTF-8 in the file that names it", data,
                  printable(name));
+    if (name.find('\0') != std::string::npos)
+      fail_input("{}: the class \"{}\" contains a zero byte, expected text", data, printable(name));
+  }
 }
 
 // Reads any set.
@@ -214,11 +218,15 @@ std::shared_ptr<const Dataset> open_dataset(const DataPaths& paths, LabelScheme 
   const GroundTruth& truth = dataset->ground_truth();
   if (notes != nullptr) notes->insert(notes->end(), truth.told.begin(), truth.told.end());
   const std::vector<ImageSize> sizes = look_at_images(*dataset, paths, notes);
-  if (notes != nullptr)
-    for (const std::string& note : notes_on_boxes(truth, sizes))
-      if (std::string line = "note: " + named_note(note, paths);
-          std::ranges::find(*notes, line) == notes->end())  // two splits of one file
+  if (notes != nullptr) {
+    const auto add = [&](const char* kind, const std::string& note) {
+      std::string line = kind + named_note(note, paths);
+      if (std::ranges::find(*notes, line) == notes->end())  // two splits of one file
         notes->push_back(std::move(line));
+    };
+    if (const std::string parts = boxes_that_are_parts(truth); !parts.empty()) add("warning: ", parts);
+    for (const std::string& note : notes_on_boxes(truth, sizes)) add("note: ", note);
+  }
   return with_seen_sizes(dataset, paths, labels, sizes);
 }
 

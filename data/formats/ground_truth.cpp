@@ -64,6 +64,13 @@ std::unordered_map<int64_t, const ImageInfo*> GroundTruth::images_by_id() const 
   return by_id;
 }
 
+std::string unknown_image(const GroundTruth& truth, int64_t id, const std::string& name) {
+  const bool is_faulty =
+      std::ranges::find(truth.faulty_images, id, &GroundTruth::FaultyImage::id) != truth.faulty_images.end();
+  return is_faulty ? fmt::format("image_id {}: this image is left out because its record has a fault", name)
+                   : fmt::format("image_id {} is not in \"images\"", name);
+}
+
 void check_ids(const GroundTruth& truth, const std::string& name, const ProblemReport& report) {
   std::vector<int64_t> categories = unique_ids(truth.categories, name + ": category", report);
   std::vector<int64_t> images = unique_ids(truth.images, name + ": image", report);
@@ -73,7 +80,7 @@ void check_ids(const GroundTruth& truth, const std::string& name, const ProblemR
   };
   for (const Annotation& a : truth.annotations) {
     if (!std::binary_search(images.begin(), images.end(), a.image_id))
-      report_of(a, fmt::format("image_id {} is not in \"images\"", a.image_id));
+      report_of(a, unknown_image(truth, a.image_id, std::to_string(a.image_id)));
     if (!std::binary_search(categories.begin(), categories.end(), a.category_id))
       report_of(a, fmt::format("category_id {} is not in \"categories\"", a.category_id));
     const auto& [x, y, w, h] = a.bbox;

@@ -52,6 +52,9 @@ struct Category {
   std::string name;
 };
 
+// How files give boxes, for messages.
+enum class BoxForm { kCornerAndSize, kCorners, kOther };
+
 struct GroundTruth {
   std::vector<ImageInfo> images;
   std::vector<Annotation> annotations;
@@ -60,7 +63,13 @@ struct GroundTruth {
   std::vector<std::string> told = {};   // before the notes, whole lines: "DIR: 80 images of 10 classes"
   std::vector<std::string> links = {};  // links in the folder of images that were followed when listing it
   bool names_all_images = false;  // the reader has listed the folder of images and reported what it left out
-  int64_t faulty_masks = 0;       // annotations whose faulty segmentation was reported and left out
+  // Images that were left out because of a fault in their records, which was reported.
+  struct FaultyImage {
+    std::optional<int64_t> id = {};
+    std::string file_name = {};  // "" if it is unknown
+  };
+  std::vector<FaultyImage> faulty_images = {};
+  int64_t faulty_masks = 0;  // annotations whose faulty segmentation was reported and left out
   // Maps ids of categories in the reader's file that were replaced by others to the ids of these.
   std::unordered_map<int64_t, int64_t> mapped_ids = {};
   bool ids_are_places = false;  // the format does not number images: ids are their places in the list
@@ -71,6 +80,7 @@ struct GroundTruth {
     const char* unit = "line";
   };
   std::vector<SourceFile> files = {};
+  BoxForm box_form = BoxForm::kCornerAndSize;
   // Label maps are drawn from the masks, large objects first; pixels without an object have this category,
   // or none.
   struct DrawnLabels {
@@ -95,6 +105,9 @@ struct GroundTruth {
 
 // Receives one problem, a line that names the file and the place in it; may throw.
 using ProblemReport = std::function<void(const std::string& problem)>;
+
+// Says why an annotation's image is unknown; name: its id as the file has it.
+std::string unknown_image(const GroundTruth& truth, int64_t id, const std::string& name);
 
 // Reports ids that are used twice, annotations that refer to an unknown image or category, and boxes whose
 // far corner or area is too large for a 64-bit float. name: the file, for records without a place.

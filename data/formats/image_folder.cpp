@@ -109,9 +109,11 @@ void note_other_class_folders(const std::string& folder, DataSplits& found) {
 std::vector<std::string> lines_about(const std::string& folder, const GroundTruth& truth,
                                      const std::vector<std::string>& ignored, const Collector& collector) {
   std::string text =
-      fmt::format("{}: {} images of {} classes", folder, truth.images.size(), truth.categories.size());
+      fmt::format("{}: {} of {}", folder, count_of(std::ssize(truth.images), "image", "images"),
+                  count_of(std::ssize(truth.categories), "class", "classes"));
   if (!ignored.empty())
-    text += fmt::format("; {} other files are left out (\"{}\")", ignored.size(), ignored.front());
+    text += fmt::format("; {} left out, for example \"{}\"",
+                        count_of(std::ssize(ignored), "other file is", "other files are"), ignored.front());
   std::vector<std::string> lines{text};
   for (const std::string& note : notes_on_links(collector.links(), collector.around(), folder))
     lines.push_back("note: " + note);
@@ -120,7 +122,7 @@ std::vector<std::string> lines_about(const std::string& folder, const GroundTrut
   if (const std::vector<std::string> maps = maps_beside_images(images); !maps.empty())
     lines.push_back(fmt::format(
         "note: {}: {} named like label maps of the images next to them (IMAGE_mask.png), but read as images of "
-        "their classes, first {}",
+        "their classes, for example {}",
         folder, count_of(std::ssize(maps), "file is", "files are"), maps.front()));
   if (truth.categories.size() == 1)
     lines.push_back(fmt::format("note: {}: has only one class (\"{}\"), so there is nothing to tell apart",
@@ -158,7 +160,7 @@ GroundTruth read_class_folders(const DataPaths& paths, const ProblemReport&) {
     images.clear();
     collector.collect(folders[k], images, ignored);
     if (images.empty())
-      fail_input("{}: the class folder has no images, expected *.jpg, *.png or the like",
+      fail_input("{}: the class folder has no images, expected images such as *.jpg or *.png",
                  (fs::path(folder) / folders[k]).string());
     for (std::string& image : images)
       truth.images.push_back({.id = std::ssize(truth.images),

@@ -146,11 +146,12 @@ FolderListing list_tree(const std::string& folder, double seconds) {
 std::vector<std::string> notes_on_listing(const FolderListing& listing, const std::string& folder) {
   std::vector<std::string> notes = notes_on_links(listing.links, listing.around, folder);
   if (const auto n = std::ssize(listing.foreign); n > 0)
-    notes.push_back(fmt::format("{} in {} {} of an unsupported type (expected {}) and left out, first {}",
-                                count_of(n, "image", "images"), folder, n == 1 ? "is" : "are", kImageFormats,
-                                listing.foreign.front()));
+    notes.push_back(
+        fmt::format("{} in {} {} of an unsupported type (expected {}) and left out, for example {}",
+                    count_of(n, "image", "images"), folder, n == 1 ? "is" : "are", kImageFormats,
+                    listing.foreign.front()));
   if (const auto n = std::ssize(listing.bare); n > 0)
-    notes.push_back(fmt::format("{} in {} {} no extension like .jpg and {} left out, first {}",
+    notes.push_back(fmt::format("{} in {} {} no extension like .jpg and {} left out, for example {}",
                                 count_of(n, "image", "images"), folder, n == 1 ? "has" : "have",
                                 n == 1 ? "is" : "are", listing.bare.front()));
   return notes;
@@ -161,15 +162,15 @@ std::vector<std::string> notes_on_links(const std::vector<std::string>& links,
   std::vector<std::string> notes;
   std::error_code error;
   if (const auto n = std::ssize(links); n > 0)
-    notes.push_back(fmt::format("{} in {} {} out of it and {} followed, first {} (to {})",
+    notes.push_back(fmt::format("{} in {} {} out of it and {} followed, for example {} (to {})",
                                 count_of(n, "link to a folder", "links to folders"), folder,
                                 n == 1 ? "leads" : "lead", n == 1 ? "is" : "are", links.front(),
                                 fs::canonical(joined(folder, links.front()), error).string()));
   if (const auto n = std::ssize(around); n > 0)
-    notes.push_back(
-        fmt::format("{} in {} {} to a folder that contains it, or nowhere, and {} not followed, first {}",
-                    count_of(n, "link to a folder", "links to folders"), folder, n == 1 ? "leads" : "lead",
-                    n == 1 ? "is" : "are", around.front()));
+    notes.push_back(fmt::format(
+        "{} in {} {} to a folder that contains it, or nowhere, and {} not followed, for example {}",
+        count_of(n, "link to a folder", "links to folders"), folder, n == 1 ? "leads" : "lead",
+        n == 1 ? "is" : "are", around.front()));
   return notes;
 }
 

@@ -67,14 +67,13 @@ std::string known_classes(const std::map<std::string, int64_t>& ids) {
     }
     names += fmt::format("{}\"{}\"", names.empty() ? "" : ", ", printable(name));
   }
-  return fmt::format("{} that are known ({})", ids.size(), names);
+  return ids.size() == 1 ? "expected " + names : fmt::format("expected one of {}: {}", ids.size(), names);
 }
 
 std::optional<int64_t> id_of_class(const std::string& name, const std::map<std::string, int64_t>& ids,
                                    const GroundTruth& truth, Place place, const ProblemReport& report) {
   if (const auto it = ids.find(name); it != ids.end()) return it->second;
-  report(fmt::format("{}: the class \"{}\" is not one of the {}", truth.text_of(place), name,
-                     known_classes(ids)));
+  report(fmt::format("{}: the class \"{}\" is unknown, {}", truth.text_of(place), name, known_classes(ids)));
   return std::nullopt;
 }
 

@@ -24,7 +24,7 @@ std::vector<Category> number_classes(const std::vector<std::string>& names, cons
 // them is reported by the reader of that set, not by this one.
 void for_each_beside(const DataPaths& paths, const std::function<void(const DataPaths& other)>& visit);
 std::map<std::string, int64_t> ids_by_name(const std::vector<Category>& categories);
-// Returns "3 that are known ("a", "b", "c")", for messages about another one.
+// Returns "expected "a"" or "expected one of 3: "a", "b", "c"", for messages about another one.
 std::string known_classes(const std::map<std::string, int64_t>& ids);
 // Returns the class id of the record at the place; if the class is unknown, reports it and returns nothing.
 std::optional<int64_t> id_of_class(const std::string& name, const std::map<std::string, int64_t>& ids,

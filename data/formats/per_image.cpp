@@ -46,8 +46,8 @@ ImageName image_name(const std::string& stem, const ImageAnnotation& file, const
 
 struct ReadFile {
   ImageAnnotation file;
-  ImageName name;
-  std::string path;
+  ImageName name;  // empty if the file cannot be read
+  std::string path, stem;
 };
 
 // Returns the fault, or if the file is missing, that with the line of the list that names it.
@@ -66,9 +66,10 @@ std::vector<ReadFile> read_files(const AnnotationFiles& files, const std::string
   run_tasks(std::ssize(read), 0, [&](int64_t i) {
     ReadFile& r = read[static_cast<size_t>(i)];
     r.path = files.path(static_cast<size_t>(i));
+    r.stem = files.stems[static_cast<size_t>(i)];
     try {
       r.file = files.read(r.path);
-      r.name = image_name(files.stems[static_cast<size_t>(i)], r.file, images, files.is_relative);
+      r.name = image_name(r.stem, r.file, images, files.is_relative);
     } catch (const InputError& e) {
       r.file.problems.push_back(named_fault(files, static_cast<size_t>(i), list, e.what()));
     }
@@ -99,6 +100,9 @@ void note_images(const AnnotationFiles& files, const std::vector<AnnotationFiles
   if (images.empty() || files.is_list || !is_folder(images)) return;
   std::set<std::string> used, of_others;
   for (const ReadFile& r : read) used.insert(fs::path(r.name.image).lexically_normal().string());
+  // The image of a file that cannot be read, which was reported, has one too.
+  for (const ReadFile& r : read)
+    if (r.name.image.empty()) of_others.insert(r.stem);
   for (const AnnotationFiles& other : others)
     if (!other.is_list) of_others.insert(other.stems.begin(), other.stems.end());
   FolderListing listing = list_tree(images);
@@ -112,9 +116,10 @@ void note_images(const AnnotationFiles& files, const std::vector<AnnotationFiles
         ++without == 1)
       example = image;
   if (without > 0)
-    truth.notes.push_back(fmt::format(
-        "{} in {} {} no {} in {} and {} left out, first {}", count_of(without, "image", "images"), images,
-        without == 1 ? "has" : "have", files.one, files.folder, without == 1 ? "is" : "are", example));
+    truth.notes.push_back(fmt::format("{} in {} {} no {} in {} and {} left out, for example {}",
+                                      count_of(without, "image", "images"), images,
+                                      without == 1 ? "has" : "have", files.one, files.folder,
+                                      without == 1 ? "is" : "are", example));
   for (std::string& note : notes_on_listing(listing, images)) truth.notes.push_back(std::move(note));
 }
 
@@ -135,10 +140,10 @@ void add_notes(const AnnotationFiles& files, const std::vector<AnnotationFiles>&
                     count_of(difficult, "object is", "objects are")));
   for (std::string& note : shapes.notes()) truth.notes.push_back(std::move(note));
   if (renamed > 0)
-    truth.notes.push_back(
-        fmt::format("{} {} another image than the one with {} own name, which is used, first {} ({} {})",
-                    count_of(renamed, files.one, files.many), renamed == 1 ? "names" : "name",
-                    renamed == 1 ? "its" : "their", first->path, files.image_key, first->name.other));
+    truth.notes.push_back(fmt::format(
+        "{} {} another image than the one with {} own name, which is used, for example {} ({} {})",
+        count_of(renamed, files.one, files.many), renamed == 1 ? "names" : "name",
+        renamed == 1 ? "its" : "their", first->path, files.image_key, first->name.other));
   if (files.folder != images)
     for (std::string& note : notes_on_links(files.links, files.around, files.folder))
       truth.notes.push_back(std::move(note));
@@ -160,12 +165,13 @@ void ShapeKinds::add(const ShapeKinds& other) {
 std::vector<std::string> ShapeKinds::notes() const {
   std::vector<std::string> notes;
   if (boxed > 0)
-    notes.push_back(fmt::format("{} polygons, rotated boxes or the like; the upright box around each is used",
-                                count_of(boxed, "shape is one of", "shapes are")));
+    notes.push_back(count_of(boxed, "shape is not an upright box (a polygon, ellipse, mask or rotated box)",
+                             "shapes are not upright boxes (polygons, ellipses, masks or rotated boxes)") +
+                    "; the upright box around each is used");
   if (left_out > 0)
-    notes.push_back(fmt::format("{} no area and {} left out, first {}",
-                                count_of(left_out, "shape has", "shapes have"), left_out == 1 ? "is" : "are",
-                                first));
+    notes.push_back(
+        fmt::format("{} left out because only boxes, polygons, ellipses and masks are read, for example {}",
+                    count_of(left_out, "shape is", "shapes are"), first));
   return notes;
 }
 
@@ -274,6 +280,7 @@ GroundTruth read_per_image(const AnnotationFiles& files, const std::vector<Annot
   std::stable_sort(read.begin(), read.end(),
                    [](const ReadFile& a, const ReadFile& b) { return a.name.image < b.name.image; });
   GroundTruth truth;
+  truth.box_form = files.box_form;
   truth.categories = number_classes(class_names(files, others, paths, read), paths);
   const std::map<std::string, int64_t> ids = ids_by_name(truth.categories);
   for (size_t i = 0; i < read.size(); ++i) {

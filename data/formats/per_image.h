@@ -68,7 +68,8 @@ struct AnnotationFiles {
   const char *one = "", *many = "";  // "XML file", "XML files"
   const char* image_key = "";        // the field with the image's name
   const char* unit = "line";         // unit of an object's place in the file
-  bool is_relative = false;          // the image's name is relative to the file, not to the folder of images
+  BoxForm box_form = BoxForm::kCorners;
+  bool is_relative = false;  // the image's name is relative to the file, not to the folder of images
 
   std::string path(size_t i) const;
 };

@@ -173,7 +173,8 @@ void keep_first(GroundTruth& truth, int64_t most) {
 GroundTruth drawn_part(GroundTruth truth, const DataPaths& paths) {
   const auto count = static_cast<int64_t>(truth.images.size());
   if (count < 2)
-    fail_input("{}: {} images, expected at least 2 to draw validation images from", paths.annotations, count);
+    fail_input("{}: {}, expected at least 2 to draw validation images from", paths.annotations,
+               count_of(count, "image", "images"));
   std::vector<const ImageInfo*> drawn = drawn_order(truth, paths.seed ^ hash_name("validation split"));
   const auto wanted = std::llround(paths.val_fraction * static_cast<double>(count));
   drawn.resize(static_cast<size_t>(std::clamp<int64_t>(wanted, 1, count - 1)));
@@ -209,13 +210,13 @@ std::vector<std::pair<std::string, DataPaths>> named_splits(const DataSplits& sp
 }
 
 void note_left_out(const std::string& place, const std::string& name, DataSplits& splits) {
-  std::string why = "is not one of the splits, and is left out";
+  std::string why = "is not one of the splits and is left out";
   for (const SplitNames& split : split_names())
     if (const auto& taken = splits.*split.split) {
       if (taken->name() == place) return;
-      if (split.has(name)) why = fmt::format("is ignored, because {} exists", taken->name());
+      if (split.has(name)) why = fmt::format("is ignored because {} exists", taken->name());
     }
-  splits.notes.push_back(fmt::format("{}: {}", place, why));
+  splits.notes.push_back(fmt::format("{} {}", place, why));
 }
 
 const std::optional<DataPaths>& split_called(const DataSplits& splits, const std::string& name) {
@@ -310,7 +311,7 @@ DataSplits find_splits(const std::string& folder, const std::string& named, cons
   if (const std::vector<std::string> below = sets_below(folder, named, wanted); !below.empty())
     fail_input("{}: no data set found in the folder itself, but {}, expected --data {}{}", folder,
                below.size() == 1 ? "one in " + below[0]
-                                 : fmt::format("{} in folders below, first {}", below.size(), below[0]),
+                                 : fmt::format("{} in folders below, for example {}", below.size(), below[0]),
                below[0], below.size() == 1 ? "" : ", or --data for each of several");
   if (const std::string maps = wanted.label_maps ? folder_of_jpeg_maps(folder) : ""; !maps.empty())
     fail_input(
@@ -348,8 +349,9 @@ std::string remark_on_shared_images(const GroundTruth& training, const DataPaths
     if (known.contains(real.of(joined(paths.images, image.file_name))) && ++shared == 1)
       example = image.file_name;
   if (shared == 0) return "";
-  return fmt::format("{} of its {} images {} in the training set too, first {}: metrics on them say little",
-                     shared, truth.images.size(), shared == 1 ? "is" : "are", example);
+  return fmt::format(
+      "{} also in the training set, for example {}; a model has learned such images, so metrics on them are too high",
+      count_among(shared, std::ssize(truth.images), "images", "is", "are"), example);
 }
 
 std::vector<std::string> remarks_on_lone_classes(const GroundTruth& training, const GroundTruth& truth) {

@@ -89,8 +89,7 @@ void XmlReader::walk(std::string_view root) {
     if (is_last) break;
   }
   if (!stopped_.empty()) fail_input("{}", stopped_);
-  if (!ok && !is_finished_)
-    fail_input("{}: line {}: not XML: {}", path_, line(), XML_ErrorString(XML_GetErrorCode(parser_.get())));
+  if (!ok && !is_finished_) fail_input("{}: line {}: not valid XML: {}", path_, line(), fault());
   if (root_ != root) fail_input("{}: line 1: expected <{}>, found <{}>", path_, root, root_);
 }
 
@@ -100,6 +99,43 @@ uint64_t XmlReader::line() const {
 #else
   return XML_GetCurrentLineNumber(parser_.get());
 #endif
+}
+
+// Expat's own texts are terse: "no element found" is also said of a file that ends too early.
+std::string XmlReader::fault() const {
+  const std::string open = element_.empty() ? "" : element_.substr(depth_.back() + 1, 100);
+  switch (const XML_Error code = XML_GetErrorCode(parser_.get())) {
+    case XML_ERROR_NO_ELEMENTS:
+      return open.empty() ? "the file has no element" : fmt::format("the file ends inside <{}>", open);
+    case XML_ERROR_UNCLOSED_TOKEN:
+    case XML_ERROR_PARTIAL_CHAR:
+      return "the file ends in the middle of a tag or character";
+    case XML_ERROR_UNCLOSED_CDATA_SECTION:
+      return "the file ends inside a CDATA section";
+    case XML_ERROR_SYNTAX:
+    case XML_ERROR_INVALID_TOKEN:
+      return "a character that is not allowed here, or not in the file's encoding";
+    case XML_ERROR_TAG_MISMATCH:
+      return fmt::format("the end tag does not match <{}>", open);
+    case XML_ERROR_DUPLICATE_ATTRIBUTE:
+      return "a tag with the same attribute twice";
+    case XML_ERROR_JUNK_AFTER_DOC_ELEMENT:
+      return "text after the end of the first element";
+    case XML_ERROR_UNDEFINED_ENTITY:
+      return "an unknown entity (&NAME;)";
+    case XML_ERROR_BAD_CHAR_REF:
+      return "a reference to an invalid character (&#NUMBER;)";
+    case XML_ERROR_UNKNOWN_ENCODING:
+      return "the declared encoding is unknown";
+    case XML_ERROR_INCORRECT_ENCODING:
+      return "the declared encoding is not that of the file";
+    case XML_ERROR_MISPLACED_XML_PI:
+      return "an XML declaration (<?xml ...?>) that is not at the start";
+    case XML_ERROR_XML_DECL:
+      return "an invalid XML declaration (<?xml ...?>)";
+    default:
+      return XML_ErrorString(code);
+  }
 }
 
 void XmlReader::stop(const std::string& what) {

@@ -50,6 +50,8 @@ class XmlReader {
  private:
   void begin_element(std::string_view name, const XmlAttributes& attributes);
   void end_element();
+  // Says why the text is no valid XML.
+  std::string fault() const;
 
   std::string path_;
   FileKind kind_;

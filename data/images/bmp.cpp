@@ -30,6 +30,20 @@ bool is_bmp(Bytes b) {
          header == 124;
 }
 
+std::string compression_name(uint32_t compression) {
+  switch (compression) {
+    case 1:
+    case 2:
+      return "run lengths (RLE)";
+    case 4:
+      return "a JPEG inside";
+    case 5:
+      return "a PNG inside";
+    default:
+      return fmt::format("compression {}", compression);
+  }
+}
+
 // Throws InputError unless it is a bitmap of the kinds above; the pixels may be missing.
 BmpLayout bmp_layout(Bytes b, const std::string& name) {
   const uint32_t header = little32(b, 14);
@@ -52,8 +66,10 @@ BmpLayout bmp_layout(Bytes b, const std::string& name) {
     used = little32(b, 46);
   }
   const bool has_masks = compression == 3 || compression == 6;
-  if ((compression != 0 && !has_masks) || (has_masks && l.bits != 16 && l.bits != 32))
-    fail_input("{}: a BMP file with compression {}, expected none", name, compression);
+  if (compression != 0 && !has_masks)
+    fail_input("{}: a BMP file with {}, expected an uncompressed one", name, compression_name(compression));
+  if (has_masks && l.bits != 16 && l.bits != 32)
+    fail_input("{}: a BMP file with colour masks for {} bits per pixel, expected 16 or 32", name, l.bits);
   if (l.bits != 1 && l.bits != 4 && l.bits != 8 && l.bits != 16 && l.bits != 24 && l.bits != 32)
     fail_input("{}: a BMP file of {} bits per pixel, expected 1, 4, 8, 16, 24 or 32", name, l.bits);
   l.masks = l.bits == 16 ? std::array<uint32_t, 3>{0x7C00, 0x03E0, 0x001F}
@@ -124,7 +140,7 @@ void bmp_row_of_colours(const BmpLayout& l, Bytes b, const uint8_t* row, uint8_t
   }
 }
 
-void bmp_decode(Bytes b, Image& image, const std::string& name) {
+void bmp_decode(Bytes b, Image& image, const std::string& name, std::string&) {
   const BmpLayout l = bmp_layout(b, name);
   const size_t pixel_bytes = l.bits / 8;
   for (int64_t y = 0; y < l.height; ++y) {

@@ -52,11 +52,12 @@ struct ImageCodec {
   // enough data for the size. Throws InputError naming the file.
   ImageHeader (*header)(Bytes file, const std::string& name);
   // Decodes the pixels as stored, into an image of the header's size. Throws InputError naming the file for
-  // all damage that the format can detect.
-  void (*decode)(Bytes file, Image& image, const std::string& name);
+  // all damage that the format can detect, except for what is read in spite of it, which `damage` names.
+  void (*decode)(Bytes file, Image& image, const std::string& name, std::string& damage);
   // Decodes the picture, stored with this size, 2, 4 or 8 times smaller (sides rounded up), with less work;
   // null if the format does not support it.
-  Image (*decode_reduced)(Bytes file, ImageSize stored, int reduction, const std::string& name) = nullptr;
+  Image (*decode_reduced)(Bytes file, ImageSize stored, int reduction, const std::string& name,
+                          std::string& damage) = nullptr;
 };
 
 extern const ImageCodec kJpegCodec, kPngCodec, kBmpCodec, kWebpCodec, kGifCodec, kTiffCodec;

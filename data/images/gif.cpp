@@ -180,7 +180,7 @@ bool unpack(GifCodes codes, size_t code_bits, std::vector<uint8_t>& pixels) {
   return true;
 }
 
-void gif_decode(Bytes b, Image& image, const std::string& name) {
+void gif_decode(Bytes b, Image& image, const std::string& name, std::string&) {
   const std::optional<GifLayout> l = gif_layout(b, name);
   if (!l) fail_cut(name, "GIF");
   auto put = [&](uint8_t* to, size_t index) {

@@ -23,7 +23,10 @@ const ImageCodec& codec_of(Bytes head, const std::string& name) {
   for (const ImageCodec* codec : {&kJpegCodec, &kPngCodec, &kBmpCodec, &kWebpCodec, &kGifCodec, &kTiffCodec})
     if (codec->recognises(head)) return *codec;
   if (head.empty()) fail_input("{}: the file is empty, expected an image", name);
-  fail_input("{}: not an image in a supported format: {}", name, kImageFormats);
+  if (has_text(head, 0, "BM") && lower_extension(name) == ".bmp")
+    fail_input("{}: not a BMP file of a supported kind, expected one with a header of 12, 40 or more bytes",
+               name);
+  fail_input("{}: not an image in a supported format, expected {}", name, kImageFormats);
 }
 
 void check_size(ImageSize size, const std::string& name) {
@@ -113,28 +116,34 @@ Image cut_out(const Image& image, int64_t y, int64_t x, ImageSize size) {
   return part;
 }
 
-Image decode_image(std::span<const uint8_t> bytes, const std::string& name, bool* has_more) {
+Image decode_image(std::span<const uint8_t> bytes, const std::string& name, bool* has_more,
+                   std::string* damage) {
   const ImageCodec& codec = codec_of(bytes, name);
   const ImageHeader header = checked_header(codec, bytes, name);
   if (has_more != nullptr) *has_more = header.has_more;
   try {
     Image image(header.stored.height, header.stored.width);
-    codec.decode(bytes, image, name);
+    std::string ignored;
+    codec.decode(bytes, image, name, damage != nullptr ? *damage : ignored);
     return turned(std::move(image), header.orientation);
   } catch (const std::bad_alloc&) {
     fail_memory(name);
   }
 }
 
-Image decode_small_image(std::span<const uint8_t> bytes, const std::string& name, int64_t side) {
+Image decode_small_image(std::span<const uint8_t> bytes, const std::string& name, int64_t side,
+                         std::string* damage) {
   const ImageCodec& codec = codec_of(bytes, name);
   const ImageHeader header = checked_header(codec, bytes, name);
   const int64_t larger = std::max(header.stored.height, header.stored.width);
   int reduction = 8;
   while (reduction > 1 && larger / reduction < side) reduction /= 2;
+  std::string ignored;
   Image image = codec.decode_reduced != nullptr && reduction > 1
-                    ? turned(codec.decode_reduced(bytes, header.stored, reduction, name), header.orientation)
-                    : decode_image(bytes, name);
+                    ? turned(codec.decode_reduced(bytes, header.stored, reduction, name,
+                                                  damage != nullptr ? *damage : ignored),
+                             header.orientation)
+                    : decode_image(bytes, name, nullptr, damage);
   const int64_t longest = std::max(image.height, image.width);
   if (longest <= side) return image;
   auto scaled = [&](int64_t v) { return std::max<int64_t>(1, (v * side + longest / 2) / longest); };
@@ -146,9 +155,9 @@ ImageInspection inspect_image(std::span<const uint8_t> bytes, const std::string&
   return {turned(header.stored, header.orientation), header.orientation, header.has_more};
 }
 
-Image read_image(const std::string& path, bool* has_more) {
+Image read_image(const std::string& path, bool* has_more, std::string* damage) {
   if (own_descriptor(path) >= 0)
-    return decode_image(read_file(path, kImageFile), path, has_more);  // a pipe can only be read once
+    return decode_image(read_file(path, kImageFile), path, has_more, damage);  // a pipe can only be read once
   const InputFile file(path, kImageFile);
   std::vector<uint8_t> bytes = read_bytes(file, 0, std::min(file.size(), kHead));
   look_at_head(codec_of(bytes, path), bytes, file.size(), path);
@@ -156,7 +165,7 @@ Image read_image(const std::string& path, bool* has_more) {
     bytes.resize(file.size());
     file.read_at(bytes.data() + head, file.size() - head, head);
   }
-  return decode_image(bytes, path, has_more);
+  return decode_image(bytes, path, has_more, damage);
 }
 
 ImageInspection check_image_file(const std::string& path) {

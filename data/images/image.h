@@ -33,12 +33,15 @@ Image cut_out(const Image& image, int64_t y, int64_t x, ImageSize size);
 // palettes, 16 bits and CMYK become 8-bit RGB, alpha is dropped, and the first of several pictures in a file
 // is used. The image is rotated by its EXIF orientation, so the result is what viewers show. Throws
 // InputError naming the file if it is missing, damaged, cut off, too large, or no such image. `has_more`
-// tells whether the file contains further pictures.
-Image read_image(const std::string& path, bool* has_more = nullptr);
-Image decode_image(std::span<const uint8_t> bytes, const std::string& name, bool* has_more = nullptr);
+// tells whether the file contains further pictures. `damage` tells what is damaged in a JPEG file that could
+// be read in spite of it, with wrong pixels ("damaged JPEG data (...), ..."); it stays if nothing is.
+Image read_image(const std::string& path, bool* has_more = nullptr, std::string* damage = nullptr);
+Image decode_image(std::span<const uint8_t> bytes, const std::string& name, bool* has_more = nullptr,
+                   std::string* damage = nullptr);
 // Returns the picture for viewing: at most `side` pixels a side, or unchanged if smaller. A large JPEG is
 // only decoded as far as needed, so pixels are only approximately those of the resized image.
-Image decode_small_image(std::span<const uint8_t> bytes, const std::string& name, int64_t side);
+Image decode_small_image(std::span<const uint8_t> bytes, const std::string& name, int64_t side,
+                         std::string* damage = nullptr);
 
 struct ImageInspection {
   ImageSize size;         // as shown
@@ -54,7 +57,7 @@ ImageInspection check_image_file(const std::string& path);
 // Returns the size as shown, from a few KB of the file; damage elsewhere goes unnoticed. Throws InputError.
 ImageSize image_size(const std::string& path);
 
-inline constexpr const char* kImageFormats = "JPEG, PNG, BMP, WebP, GIF and TIFF";
+inline constexpr const char* kImageFormats = "JPEG, PNG, BMP, WebP, GIF or TIFF";
 // Returns ".jpg" for "a/B.JPG"; "" if there is none.
 std::string lower_extension(const std::string& path);
 // The extensions of files that read_image may be able to read: ".jpg", ...; folders are searched for these,

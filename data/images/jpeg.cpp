@@ -131,7 +131,10 @@ ImageHeader jpeg_header(Bytes b, const std::string& name) {
   // which is no damage.
   const bool may_lack_marker =
       segments.size && segments.is_one_scan && segments.scans == 1 && b.back() != 0xFF;
-  if (!segments.complete && !(may_lack_marker && has_all_pixels(b, *segments.size))) fail_cut(name, "JPEG");
+  // Damaged data may contain bytes that look like a long segment, beyond the last marker.
+  const bool has_last_marker = segments.scans > 0 && jpeg_looks_whole(b, b, b.size());
+  if (!segments.complete && !has_last_marker && !(may_lack_marker && has_all_pixels(b, *segments.size)))
+    fail_cut(name, "JPEG");
   if (!segments.size) fail_input("{}: damaged image (a JPEG file without a frame)", name);
   if (segments.scans > kMaxScans) fail_input("{}: damaged image (more than {} scans)", name, kMaxScans);
   const ImageSize size = *segments.size;
@@ -140,6 +143,27 @@ ImageHeader jpeg_header(Bytes b, const std::string& name) {
   if (!segments.is_arithmetic && blocks > 8 * static_cast<int64_t>(b.size()))
     fail_empty(name, size, b.size());
   return {size, segments.orientation};
+}
+
+// Returns what a warning of libjpeg says about the pixels; null if they are right. Every viewer, including
+// Pillow, overlooks these.
+const char* damage_of(const jpeg_error_mgr& errors) {
+  constexpr int kPadding = 8;  // some cameras write a few bytes after the data
+  switch (errors.msg_code) {
+    case JWRN_HIT_MARKER:
+      return "some of it is missing";
+    case JWRN_HUFF_BAD_CODE:
+    case JWRN_ARITH_BAD_CODE:
+      return "some of it cannot be decoded";
+    case JWRN_MUST_RESYNC:
+      return "its parts are not in their order";
+    case JWRN_BOGUS_PROGRESSION:
+      return "its scans do not fit together";
+    case JWRN_EXTRANEOUS_DATA:
+      return errors.msg_parm.i[0] > kPadding ? "there is too much of it" : nullptr;
+    default:
+      return nullptr;  // odd headers
+  }
 }
 
 // libjpeg's state. libjpeg is C and reports errors by longjmp, so nothing below a jump owns memory.
@@ -154,11 +178,12 @@ class JpegReader {
       reader->no_memory_ = info->err->msg_code == JERR_OUT_OF_MEMORY;
       std::longjmp(reader->escape_, 1);
     };
-    // Warnings mean damage that every viewer, including Pillow, overlooks. The end of the file is no damage
-    // if the picture is complete.
+    // The end of the file is no damage if the picture is complete.
     errors_.emit_message = [](j_common_ptr info, int level) {
-      if (level < 0 && info->err->msg_code != JWRN_JPEG_EOF)
-        static_cast<JpegReader*>(info->client_data)->is_damaged_ = true;
+      if (level >= 0 || info->err->msg_code == JWRN_JPEG_EOF) return;
+      auto* reader = static_cast<JpegReader*>(info->client_data);
+      reader->has_warning_ = true;
+      if (reader->damage_ == nullptr) reader->damage_ = damage_of(*info->err);
     };
     progress_.progress_monitor = [](j_common_ptr info) {
       auto* decoder = reinterpret_cast<j_decompress_ptr>(info);
@@ -196,7 +221,8 @@ class JpegReader {
   }
   const char* problem() const { return problem_; }
   bool no_memory() const { return no_memory_; }
-  bool is_damaged() const { return is_damaged_; }
+  bool has_warning() const { return has_warning_; }
+  const char* damage() const { return damage_; }  // null if no pixel is wrong
 
  private:
   jpeg_decompress_struct info_{};
@@ -204,7 +230,8 @@ class JpegReader {
   jpeg_progress_mgr progress_{};
   std::jmp_buf escape_;
   char problem_[JMSG_LENGTH_MAX] = "";
-  bool no_memory_ = false, is_damaged_ = false;
+  const char* damage_ = nullptr;
+  bool no_memory_ = false, has_warning_ = false;
 };
 
 // Returns whether a file without its last marker has all pixels: decodes it as small as possible.
@@ -216,10 +243,11 @@ bool has_all_pixels(Bytes b, ImageSize size) {
   bool ok = reader.start(b, size, kReduction);
   for (int64_t y = 0; ok && y < ceil_div(size.height, kReduction); ++y) ok = reader.read_row(row.data());
   if (reader.no_memory()) fail_memory("a JPEG file");
-  return ok && !reader.is_damaged();
+  return ok && !reader.has_warning();
 }
 
-void read_pixels(Bytes b, ImageSize size, int reduction, Image& image, const std::string& name) {
+void read_pixels(Bytes b, ImageSize size, int reduction, Image& image, const std::string& name,
+                 std::string& damage) {
   JpegReader reader;
   bool ok = reader.start(b, size, reduction);
   std::vector<uint8_t> cmyk(ok && reader.is_cmyk() ? static_cast<size_t>(4 * image.width) : 0);
@@ -229,15 +257,18 @@ void read_pixels(Bytes b, ImageSize size, int reduction, Image& image, const std
   }
   if (reader.no_memory()) fail_memory(name);
   if (!ok) fail_input("{}: damaged image ({})", name, reader.problem());
+  if (reader.damage() != nullptr)
+    damage = fmt::format("damaged JPEG data ({}), some pixels are wrong", reader.damage());
 }
 
-void jpeg_decode(Bytes b, Image& image, const std::string& name) {
-  read_pixels(b, {image.height, image.width}, 1, image, name);
+void jpeg_decode(Bytes b, Image& image, const std::string& name, std::string& damage) {
+  read_pixels(b, {image.height, image.width}, 1, image, name, damage);
 }
 
-Image jpeg_decode_reduced(Bytes b, ImageSize size, int reduction, const std::string& name) {
+Image jpeg_decode_reduced(Bytes b, ImageSize size, int reduction, const std::string& name,
+                          std::string& damage) {
   Image image(ceil_div(size.height, reduction), ceil_div(size.width, reduction));
-  read_pixels(b, size, reduction, image, name);
+  read_pixels(b, size, reduction, image, name, damage);
   return image;
 }
 

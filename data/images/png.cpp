@@ -72,7 +72,7 @@ void as_rgb(png_structp png) {
   png_set_strip_alpha(png);
 }
 
-void png_decode(Bytes b, Image& image, const std::string& name) {
+void png_decode(Bytes b, Image& image, const std::string& name, std::string&) {
   PngReader(b).decode({image.height, image.width}, image.rgb, as_rgb, name);
 }
 

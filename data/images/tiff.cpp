@@ -357,7 +357,7 @@ bool read_tiles(const TiffReader& tiff, const TiffColours& colours, uint16_t pla
   return true;
 }
 
-void tiff_decode(Bytes b, Image& image, const std::string& name) {
+void tiff_decode(Bytes b, Image& image, const std::string& name, std::string&) {
   const TiffReader tiff({b, nullptr, b.size()});
   const TiffLayout l = tiff_layout(tiff, name);
   if (l.size != ImageSize{image.height, image.width})

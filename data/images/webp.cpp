@@ -62,7 +62,7 @@ ImageHeader webp_header(Bytes b, const std::string& name) {
   return header;
 }
 
-void webp_decode(Bytes b, Image& image, const std::string& name) {
+void webp_decode(Bytes b, Image& image, const std::string& name, std::string&) {
   WebPDecoderConfig config;
   SACCADE_CHECK(WebPInitDecoderConfig(&config), "[decode_webp] libwebp has another version than its header");
   config.output.colorspace = MODE_RGB;

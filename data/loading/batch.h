@@ -22,7 +22,9 @@ struct Batch {
   std::vector<int64_t> partner_labels;
   // The largest number of objects of an image in all batches of the step and all processes; 0 if unknown.
   int64_t most_objects = 0;
-  std::vector<std::string> skipped;  // unreadable images and the reason, every image once (SkippedImages)
+  // Images that were skipped because they cannot be read, with the reason, and warnings of damaged ones that
+  // were read; every image once (BadImageLines).
+  std::vector<std::string> bad_images;
 };
 
 }  // namespace saccade

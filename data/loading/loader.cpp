@@ -14,6 +14,7 @@
 
 #include "core/tensor/error.h"
 #include "core/tensor/integers.h"
+#include "data/loading/bad_image_lines.h"
 
 namespace saccade {
 namespace {
@@ -60,10 +61,11 @@ struct Job {
   std::vector<int64_t> repeats;  // how often the epoch had each before; empty if never
   std::vector<Sample> samples;
   std::vector<Target> targets;
-  std::vector<std::exception_ptr> errors;           // the first one, by slot, is reported
-  std::vector<std::map<int64_t, std::string>> bad;  // for each slot: images that were skipped, and why
-  size_t claimed = 0, finished = 0;                 // under the mutex
-  bool ready = false;                               // under the mutex
+  std::vector<std::exception_ptr> errors;  // the first one, by slot, is reported
+  // For each slot: images that were skipped, and why; and damaged ones that were read, with the warning.
+  std::vector<std::map<int64_t, std::string>> bad, damaged;
+  size_t claimed = 0, finished = 0;  // under the mutex
+  bool ready = false;                // under the mutex
   Batch batch;
 };
 
@@ -92,8 +94,8 @@ class DataLoader::Impl {
     check_mix_options(o.mix);
     batches_per_epoch_ = o.drop_last ? count / o.batch_size : ceil_div(count, o.batch_size);
     if (batches_per_epoch_ == 0)
-      fail_input("{}: {} images make no full batch of {} (data.batch_size, data.drop_last)", source_->name(),
-                 count, o.batch_size);
+      fail_input("{}: {} image{} no full batch of {} (data.batch_size, data.drop_last)", source_->name(),
+                 count, count == 1 ? " makes" : "s make", o.batch_size);
     epoch_ = o.start_epoch + o.start_batch / batches_per_epoch_;
     index_ = o.start_batch % batches_per_epoch_;
     std::vector<std::vector<int64_t>> labels;
@@ -133,9 +135,10 @@ class DataLoader::Impl {
       failed_ = error;
       std::rethrow_exception(error);
     }
-    for (const auto& slot : job->bad)
-      for (const auto& [index, why] : slot)
-        if (reported_.insert(index).second) job->batch.skipped.push_back(why);
+    for (const auto* slots : {&job->bad, &job->damaged})
+      for (const auto& slot : *slots)
+        for (const auto& [index, why] : slot)
+          if (reported_.insert(index).second) job->batch.bad_images.push_back(why);
     return std::move(job->batch);
   }
 
@@ -183,6 +186,7 @@ class DataLoader::Impl {
     job->targets.resize(job->images.size());
     job->errors.resize(job->images.size());
     job->bad.resize(job->images.size());
+    job->damaged.resize(job->images.size());
     jobs_.push_back(std::move(job));
     advance();
     return true;
@@ -258,24 +262,28 @@ class DataLoader::Impl {
         job.bad[slot].emplace(index, why);
         if (options_.bad_images == BadImages::kLeaveOut) return;
         if (static_cast<int64_t>(job.bad[slot].size()) == count)
-          fail_input("{}: none of its {} images can be read; {}", source_->name(), count, why);
+          fail_input("{}: none of its images can be read; {}", source_->name(), why);
       } catch (const std::bad_alloc&) {
         fail("{}: out of memory", source_->image_path(index));
       }
     }
   }
 
-  std::shared_ptr<const Image> decoded(int64_t index) {
+  std::shared_ptr<const Image> decoded(Job& job, size_t slot, int64_t index) {
     std::shared_ptr<const Image> cached = cache_.find(index);
     if (!cached) {
-      cached = std::make_shared<const Image>(read_image(source_->image_path(index)));
+      const std::string path = source_->image_path(index);
+      std::string damage;
+      cached = std::make_shared<const Image>(read_image(path, nullptr, &damage));
+      if (!damage.empty())
+        job.damaged[slot].emplace(index, fmt::format("{}{}: {}", kDamagedImage, path, damage));
       cache_.keep(index, cached);
     }
     return cached;
   }
 
   void load_image(Job& job, size_t slot, int64_t index) {
-    std::shared_ptr<const Image> cached = decoded(index);
+    std::shared_ptr<const Image> cached = decoded(job, slot, index);
     uint64_t key =
         mix_key(mix_key(options_.seed, static_cast<uint64_t>(job.epoch)), static_cast<uint64_t>(index));
     if (!job.repeats.empty() && job.repeats[slot] > 0)
@@ -300,7 +308,7 @@ class DataLoader::Impl {
     for (int64_t k = 0;; ++k) {
       const int64_t index = (first + k) % count;
       try {
-        return source_->make_sample(index, *decoded(index));
+        return source_->make_sample(index, *decoded(job, slot, index));
       } catch (const InputError& e) {
         if (options_.bad_images == BadImages::kFail || k + 1 == count) throw BadOtherImage(e.what());
         job.bad[slot].emplace(index, e.what());
@@ -378,7 +386,7 @@ class DataLoader::Impl {
   std::vector<uint8_t> shapes_;           // of the images; empty if not requested
   std::vector<int64_t> order_, repeats_;  // of epoch_
   std::exception_ptr failed_;
-  std::set<int64_t> reported_;  // bad images that were reported
+  std::set<int64_t> reported_;  // bad images
   bool stopping_ = false;
   std::vector<std::thread> threads_;
 };

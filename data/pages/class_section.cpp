@@ -3,6 +3,7 @@
 #include <cmath>
 #include <set>
 
+#include "data/formats/listing.h"
 #include "data/pages/chart.h"
 #include "data/pages/order.h"
 #include "data/pages/page_parts.h"
@@ -112,7 +113,8 @@ void add_classes(Page& page, const Dataset& data) {
   }
   page.add(html_table(columns, rows));
   if (order.size() > kMaxRows)
-    page.add(note(fmt::format("{} more classes have fewer.", order.size() - kMaxRows)));
+    page.add(note(count_of(std::ssize(order) - static_cast<int64_t>(kMaxRows), "more class has fewer.",
+                           "more classes have fewer.")));
   if (const int64_t least = order.empty() ? 0 : total(counts[order.back()].boxes);
       most > 20 * std::max<int64_t>(least, 1))
     page.add(note(least > 0

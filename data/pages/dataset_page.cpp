@@ -160,11 +160,12 @@ void add_faults(Page& page, const Dataset& data) {
   for (size_t s = 0; s < data.splits.size(); ++s) {
     const ReportedSplit& split = data.splits[s];
     Findings found = split.problems;
-    for (size_t i = 0; i < data.looks[s].size(); ++i)
-      if (const std::string& why = data.looks[s][i].problem; !why.empty()) {
-        const size_t colon = why.rfind(": ");
-        found.add(colon == std::string::npos ? why : why.substr(colon), why);
-      }
+    for (const ImageLook& look : data.looks[s]) {
+      const std::string& why = look.problem.empty() ? look.damage : look.problem;
+      if (why.empty()) continue;
+      const size_t colon = why.rfind(": ");
+      found.add(colon == std::string::npos ? why : why.substr(colon), why);
+    }
     if (found.count() == 0 && split.remarks.empty()) continue;
     any = true;
     Html list;
@@ -188,10 +189,9 @@ std::string dataset_page(std::vector<ReportedSplit>& splits, const DatasetPageOp
   int64_t looked_at = 0;
   for (const auto& split : looks)
     for (const ImageLook& look : split) looked_at += look.is_looked_at;
-  Page page(
-      "Data set " + options.title,
-      html("The contents of the data set, their distribution, and what looks odd. {} images were examined.",
-           count_text(looked_at)));
+  Page page("Data set " + options.title,
+            html("The contents of the data set, their distribution, and what looks odd. {} {} examined.",
+                 count_text(looked_at), looked_at == 1 ? "image was" : "images were"));
   report::add_overview(page, data);
   (data.has_labels ? report::add_label_classes : report::add_classes)(page, data);
   if (data.has_boxes) report::add_boxes(page, data);

@@ -4,6 +4,7 @@
 
 #include "core/tensor/error.h"
 #include "data/formats/label_maps/label_values.h"
+#include "data/formats/listing.h"
 #include "data/pages/chart.h"
 #include "data/pages/label_picture.h"
 #include "data/pages/order.h"
@@ -95,7 +96,8 @@ void add_label_classes(Page& page, const Dataset& data) {
   }
   page.add(html_table(columns, rows));
   if (order.size() > kMaxClasses)
-    page.add(note(fmt::format("{} more classes have fewer.", order.size() - kMaxClasses)));
+    page.add(note(count_of(std::ssize(order) - static_cast<int64_t>(kMaxClasses), "more class has fewer.",
+                           "more classes have fewer.")));
 }
 
 void add_label_images(Page& page, const Dataset& data) {

@@ -29,7 +29,9 @@ ImageLook look_at(const std::string& path) {
   const std::vector<uint8_t> bytes = read_file(path, kImageFile);
   look.checksum = checksum(bytes.data(), bytes.size());
   look.size = inspect_image(bytes, path).size;
-  describe_pixels(decode_small_image(bytes, path, 64), look);
+  std::string damage;
+  describe_pixels(decode_small_image(bytes, path, 64, &damage), look);
+  if (!damage.empty()) look.damage = path + ": " + damage;
   look.is_looked_at = true;
   return look;
 }

@@ -46,7 +46,8 @@ void look_at_box(const ReportedSplit& split, ImagePlace place, size_t index, std
   if (beyond > kBorder) {
     OddBox out = box;
     out.measure = beyond;
-    out.what = fmt::format("{} pixels beyond the border", number_text(beyond));
+    const std::string pixels = number_text(beyond);
+    out.what = fmt::format("{} {} beyond the border", pixels, pixels == "1" ? "pixel" : "pixels");
     add(kinds[kOutside], out);
   } else if (w * h > kHugeShare * width * height) {
     found(kHuge, w * h / (width * height));

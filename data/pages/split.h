@@ -35,6 +35,7 @@ struct ImagePlace {
 
 struct ImageLook {
   std::string problem;        // why it cannot be read; empty if it can, or if it was not inspected
+  std::string damage;         // "FILE: what is damaged" if it can be read in spite of it
   ImageSize size;             // as shown; 0 if unknown
   bool is_looked_at = false;  // the following fields are known
   uint64_t checksum = 0;      // of the file

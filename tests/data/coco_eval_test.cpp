@@ -222,13 +222,14 @@ TEST(CocoEval, UnknownCategoryIsANote) {
   CocoMetrics f = evaluate_coco(one_object(), found, "d.json");
   EXPECT_NEAR(f.AP, 1, 1e-12);
   ASSERT_EQ(f.notes.size(), 1u);
-  EXPECT_EQ(f.notes[0], "d.json: 1 of 2 entries left out: their category_id (99) is not in the annotations");
+  EXPECT_EQ(f.notes[0],
+            "d.json: 1 of 2 entries is left out because its category_id (99) is not in the annotations");
 }
 
 TEST(CocoEval, Errors) {
   std::vector<Detection> stray{{7, 3, {0, 0, 1, 1}, 0.5}, {8, 3, {0, 0, 1, 1}, 0.5}};
   EXPECT_EQ(input_error([&] { evaluate_coco(one_object(), stray, "d.json"); }),
-            "d.json: entry 2: image_id 8 is not in the annotations (1 of 2 entries are like it)");
+            "d.json: entry 2: image_id 8 is not in the annotations (1 of 2 entries has such an image_id)");
   stray[1] = {7, 3, {0, 0, 1, 1}, std::numeric_limits<double>::quiet_NaN()};
   EXPECT_EQ(input_error([&] { evaluate_coco(one_object(), stray, "d.json"); }),
             "d.json: entry 2 (image 7): has a NaN");
@@ -337,7 +338,7 @@ TEST(CocoEval, TellsWhatDoesNotFitTheAnnotations) {
   const CocoMetrics shifted = evaluate_coco(truth, other, "d.json");
   ASSERT_EQ(shifted.notes.size(), 1u);
   EXPECT_EQ(shifted.notes[0],
-            "d.json: 20 of 40 entries left out: their category_id (0) is not in the annotations");
+            "d.json: 20 of 40 entries are left out because their category_id (0) is not in the annotations");
   other = detections;
   for (Detection& d : other) d.bbox[2] += d.bbox[0], d.bbox[3] += d.bbox[1];
   GroundTruth without_sizes = truth;
@@ -351,7 +352,7 @@ TEST(CocoEval, TellsWhatDoesNotFitTheAnnotations) {
   other = detections;
   for (int i = 0; i < 7; ++i) other[static_cast<size_t>(i)].image_id = 5;
   EXPECT_EQ(input_error([&] { evaluate_coco(truth, other, "d.json"); }),
-            "d.json: entry 1: image_id 5 is not in the annotations (7 of 40 entries are like it)");
+            "d.json: entry 1: image_id 5 is not in the annotations (7 of 40 entries have such an image_id)");
 }
 
 // With as many categories and images as a file may have, no step may be quadratic in them.

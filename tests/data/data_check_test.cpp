@@ -164,8 +164,9 @@ TEST(CocoExports, PolygonsAreBoxes) {
        {R"({"counts":[200],"size":[10,20]})", "[[-5,1,-1,1,-1,4]]", "[[1,10,3,10,3,14]]"}) {
     file.annotations =
         fmt::format(R"({{"id":1,"image_id":1,"category_id":1,"bbox":[1,1,2,2],"segmentation":{}}})", empty);
-    EXPECT_NE(checked_file(file).remarks.find("1 mask has no pixel in the image, the first of annotation 1"),
-              std::string::npos)
+    EXPECT_NE(
+        checked_file(file).remarks.find("1 mask has no pixel in the image, for example that of annotation 1"),
+        std::string::npos)
         << empty;
   }
 }
@@ -320,11 +321,11 @@ TEST(Units, AreToldByCheckAndTraining) {
           {corners, -1, "the boxes look like [x1, y1, x2, y2], expected [x, y, width, height]"},
           {centred, -1, "the boxes look like [x1, y1, x2, y2], expected [centre x, centre y, width, height]"},
           {sizes, -1, "the boxes look like [x, y, width, height], expected [x1, y1, x2, y2]"},
-          {one_outside, -1, "1 of 12 boxes reach outside their image"},
+          {one_outside, -1, "1 of 12 boxes reaches outside its image"},
           {pixels, 0, "all 12 areas are 0; AP_small"},
-          {pixels, 20, "12 of 12 areas are larger than their box, the first of annotation 1"},
+          {pixels, 20, "12 of 12 areas are larger than their box, for example that of annotation 1"},
           {pixels, 0.02,
-           "12 of 12 areas are less than a hundredth of their box, the first of annotation 1"}}) {
+           "12 of 12 areas are less than a hundredth of their box, for example that of annotation 1"}}) {
     CheckedFile file;
     TestFolder dir;
     GroundTruth truth{.images = {{.id = 1, .file_name = "a.png", .width = 20, .height = 10}},
@@ -347,9 +348,12 @@ TEST(Units, AreToldByCheckAndTraining) {
       EXPECT_EQ(checked, "");
       continue;
     }
-    EXPECT_NE(joined_lines(notes).find("note: " + paths.annotations + ": " + c.said), std::string::npos)
+    const bool is_problem = c.said.find("between 0 and 1") != std::string::npos;
+    EXPECT_NE(
+        joined_lines(notes).find((is_problem ? "warning: " : "note: ") + paths.annotations + ": " + c.said),
+        std::string::npos)
         << joined_lines(notes);
-    const bool is_listed = c.said.find("reach outside") != std::string::npos;  // one by one
+    const bool is_listed = c.said.find("reaches outside") != std::string::npos;  // one by one
     EXPECT_NE(checked.find(is_listed ? "reaches outside the image" : c.said), std::string::npos) << checked;
   }
 }
@@ -364,11 +368,11 @@ TEST(Units, SizesThatDifferFromTheFilesAreTold) {
   std::vector<std::string> notes;
   const auto set = open_dataset(paths, LabelScheme::kContiguous, &notes);
   ASSERT_EQ(notes.size(), 1u);
-  EXPECT_NE(notes[0].find("1 of the 3 images has another size than listed"), std::string::npos) << notes[0];
+  EXPECT_NE(notes[0].find("1 of 3 images has another size than listed"), std::string::npos) << notes[0];
   EXPECT_NE(notes[0].find("0.png, which has 50 x 40 pixels, not 99 x 40"), std::string::npos) << notes[0];
   notes = check_image_files(*set, paths, 0).notes;
   ASSERT_EQ(notes.size(), 1u);
-  EXPECT_NE(notes[0].find("3 of the 3 images were not examined"), std::string::npos) << notes[0];
+  EXPECT_NE(notes[0].find("3 of 3 images were not examined"), std::string::npos) << notes[0];
 }
 
 // The areas are too large for a 64-bit float: corners of 1e308 in a CSV file, sides of 1e200 in a COCO box.
@@ -391,6 +395,74 @@ TEST(Units, BoxesThatAreNoNumbersAreRefused) {
   EXPECT_EQ(coco.boxes, "1:1:0,0,20,10 ");  // cut to its image
 }
 
+// An image whose record has a fault is not told again as one that nothing names, nor as one that is unknown.
+TEST(DataCheck, AFaultIsToldOnce) {
+  const std::string line =
+      "<object><name>nut</name><bndbox><xmin>1</xmin><ymin>1</ymin><xmax>5</xmax><ymax>5</ymax></bndbox></object>";
+  const std::string voc = "<annotation>" + line + "</annotation>",
+                    labelme =
+                        R"({"shapes":[{"label":"nut","points":[[1,1],[5,5]],"shape_type":"rectangle"}]})";
+  const auto coco = [](const std::string& image, const std::string& id) {
+    return R"({"images":[{"id":1,"file_name":"a.png"},)" + image + R"(],"annotations":[)" +
+           box_json("1", "1", "1,1,2,2") + "," + box_json("2", id, "1,1,2,2") +
+           R"(],"categories":[{"id":1,"name":"nut"}]})";
+  };
+  struct Row {
+    std::vector<std::pair<std::string, std::string>> files;
+    std::string annotations;
+    std::vector<std::string> problems;
+  };
+  const std::string left_out = ": this image is left out because its record has a fault";
+  for (const auto& [files, annotations, problems] : std::vector<Row>{
+           {{{"a.xml", voc}, {"b.xml", "<annotation>"}}, "", {"b.xml: line 1: not valid XML"}},
+           {{{"a.json", labelme}, {"b.json", R"({"shapes":7})"}}, "", {"b.json: \"shapes\" must be a list"}},
+           {{{"l.csv", "image,class,x1,y1,x2,y2\na.png,nut,1,1,5,5\nb.png,nut,1,1,5\n"}},
+            "l.csv",
+            {"line 3: expected 6 fields, found 5"}},
+           {{{"l.json", coco(R"({"id":2,"file_name":"b.png","width":0})", "2")}},
+            "l.json",
+            {"image 2: field \"width\" must be", "annotation 2: image_id 2" + left_out}},
+           {{{"l.json",
+              coco(R"({"id":"b","file_name":"b.png","width":0},{"id":"c","file_name":"c.png"})", "\"b\"")}},
+            "l.json",
+            {"image number 2 of the list: field \"width\" must be",
+             "annotation 2: image_id \"b\"" + left_out}}}) {
+    TestFolder dir;
+    for (const auto& [name, text] : files) write_bytes(dir / name, text);
+    for (const char* name : {"a.png", "b.png"}) write_png(Image(10, 20), dir / name);
+    if (files.back().second.find("c.png") != std::string::npos) write_png(Image(10, 20), dir / "c.png");
+    const DatasetReport report = check_dataset(
+        {.annotations = annotations.empty() ? dir.path() : dir / annotations, .images = dir.path()});
+    const std::vector<std::string> lines = report.problems.lines();
+    ASSERT_EQ(lines.size(), problems.size()) << joined_lines(lines);
+    for (size_t i = 0; i < lines.size(); ++i)
+      EXPECT_NE(lines[i].find(problems[i]), std::string::npos) << lines[i];
+    const std::string remarks = joined_lines(report.remarks);
+    EXPECT_EQ(remarks.find("left out"), std::string::npos) << remarks;
+  }
+}
+
+TEST(DataCheck, OddNamesAreTold) {
+  const std::vector<std::string> remarks = remarks_on_names({{1, ""}, {2, "a\tb"}, {3, "\xC3\xA9"}});
+  EXPECT_EQ(remarks, (std::vector<std::string>{"category 1 has an empty name",
+                                               "the name of category 2, \"a\\tb\", has control characters"}));
+}
+
+// COCO's polygons are pixels.
+TEST(DataCheck, PolygonsOfFractionsAreTold) {
+  CheckedFile file;
+  file.annotations =
+      R"({"id":1,"image_id":1,"category_id":1,"bbox":[2,2,8,6],"segmentation":[[0.1,0.2,0.5,0.2,0.5,0.8]]},)"
+      R"({"id":2,"image_id":2,"category_id":1,"bbox":[1,1,3,3],"segmentation":[[1,1,4,1,4,4]]})";
+  const std::string remarks = checked_file(file).remarks;
+  EXPECT_NE(
+      remarks.find("the polygons of 1 object are between 0 and 1: they look like fractions of the image, "
+                   "expected pixels; for example those of annotation 1"),
+      std::string::npos)
+      << remarks;
+  EXPECT_EQ(remarks.find("no pixel"), std::string::npos) << remarks;
+}
+
 // Sizes that the list lacks are read from the files.
 TEST(DataCheck, ListsWithoutSizesAreHeldAgainstTheImages) {
   TestFolder dir;
@@ -403,9 +475,12 @@ TEST(DataCheck, ListsWithoutSizesAreHeldAgainstTheImages) {
   const DataPaths paths{.annotations = dir / "a.csv", .images = dir.path()};
   std::vector<std::string> notes;
   open_dataset(paths, LabelScheme::kContiguous, &notes);
-  ASSERT_EQ(notes.size(), 2u) << fmt::format("{}", fmt::join(notes, "\n"));
+  ASSERT_EQ(notes.size(), 1u) << fmt::format("{}", fmt::join(notes, "\n"));
   EXPECT_NE(notes[0].find("12 of 12 boxes have no area inside their image"), std::string::npos) << notes[0];
-  EXPECT_NE(notes[1].find("12 of 12 boxes reach outside"), std::string::npos) << notes[1];
+  const std::string problems = joined_lines(check_dataset(paths).problems.lines());
+  EXPECT_NE(problems.find("the box [45, 5, 15, 10] lies outside the image of 40 x 20 pixels"),
+            std::string::npos)
+      << problems;
 }
 
 }  // namespace

@@ -132,7 +132,7 @@ TEST(DetectionMasks, PolygonsOfFewPointsAreLeftOut) {
   EXPECT_EQ(read("[[1,1,3,1,3,3,1,3],[5,5,6,6]]", notes), 4);
   EXPECT_EQ(read("[[1,2,3,4],[]]", notes), 0);
   ASSERT_EQ(notes.size(), 2u);
-  EXPECT_NE(notes[0].find("1 polygon has fewer than three points and is left out, the first of entry 1"),
+  EXPECT_NE(notes[0].find("1 polygon has fewer than three points and is left out, for example in entry 1"),
             std::string::npos);
   EXPECT_NE(notes[1].find("2 polygons have"), std::string::npos);
 }
@@ -292,6 +292,23 @@ TEST(Evaluators, GoOnFromStates) {
   for (size_t i = 0; i < 6; ++i)
     guesses.push_back({.logits = std::span(logits).subspan(i, 7), .label = static_cast<int64_t>(i)});
   for (const auto& [name, spec] : evaluators("classification").all()) expect_same_in_parts(spec, {}, guesses);
+}
+
+// pycocotools reads them, too.
+TEST(Detections, OddNumbersAreNoted) {
+  TestFolder dir;
+  write_bytes(dir / "d.json", R"([{"image_id":1,"category_id":1,"bbox":[1,1,2,2],"score":1},)"
+                              R"({"image_id":1,"category_id":1,"bbox":[1,1,-3,2],"score":0.5},)"
+                              R"({"image_id":1,"category_id":1,"bbox":[1,1,2,2],"score":1.7},)"
+                              R"({"image_id":1,"category_id":1,"bbox":[1,1,2,2],"score":-1}])");
+  std::vector<std::string> notes;
+  EXPECT_EQ(read_detections(dir / "d.json", nullptr, &notes).size(), 4u);
+  EXPECT_EQ(
+      notes,
+      (std::vector<std::string>{
+          dir / "d.json" + ": 1 of 4 entries has a box with a negative width or height, for example entry 2",
+          dir / "d.json" + ": 2 of 4 entries have scores that are not between 0 and 1, for example 1.7 in "
+                           "entry 3; metrics only compare scores"}));
 }
 
 }  // namespace

@@ -128,7 +128,7 @@ TEST(Bmp, RunLengthsAreRefused) {
   for (uint32_t value : {1u, 0u, 0u, 0u, 1u, 0u}) put32(b, value);  // compression, ..., one colour
   b += std::string("\0\0\0\0\2\0\0\1", 8);
   EXPECT_EQ(input_error([&] { decode_image(bytes_of_file(b), "runs.bmp"); }),
-            "runs.bmp: a BMP file with compression 1, expected none");
+            "runs.bmp: a BMP file with run lengths (RLE), expected an uncompressed one");
 }
 
 TEST(WebP, ChunksOfAnOddLengthArePadded) {

@@ -120,7 +120,7 @@ TEST(ImageFolder, PassesOverHiddenFilesAndCountsOthers) {
   const auto set = load(dir.path());
   EXPECT_EQ(set->num_images(), 7);
   EXPECT_EQ(set->ground_truth().told.at(0),
-            dir.path() + ": 7 images of 3 classes; 2 other files are left out (\"outside.png\")");
+            dir.path() + ": 7 images of 3 classes; 2 other files are left out, for example \"outside.png\"");
 }
 
 TEST(ImageFolder, LabelsFollowTheModelsClasses) {
@@ -168,7 +168,7 @@ TEST(ImageFolder, RefusesWhatIsNoDataSet) {
   write_bytes(dir / "b/picture.heic", "x");
   refused(
       dir.path(), {},
-      "b/picture.heic: images of this type are not supported, expected JPEG, PNG, BMP, WebP, GIF and TIFF");
+      "b/picture.heic: images of this type are not supported, expected JPEG, PNG, BMP, WebP, GIF or TIFF");
 }
 
 Augmentation classifier_augment() {
@@ -252,7 +252,7 @@ TEST(ImageFolder, LinksToFoldersAreFollowedOnceAndSaid) {
   EXPECT_EQ(load(dir.path())->num_images(), images);
   EXPECT_EQ(load(dir.path())->ground_truth().told.at(1),
             "note: 1 link to a folder in " + dir.path() +
-                " leads to a folder that contains it, or nowhere, and is not followed, first a/root");
+                " leads to a folder that contains it, or nowhere, and is not followed, for example a/root");
   fs::remove(dir / "a/root");
   add_image(other, "deep/o.png");
   add_image(dir, "c/own.png");
@@ -260,7 +260,7 @@ TEST(ImageFolder, LinksToFoldersAreFollowedOnceAndSaid) {
   const auto set = load(dir.path());
   EXPECT_EQ(set->num_images(), images + 2);
   const std::string& note = set->ground_truth().told.at(1);
-  EXPECT_NE(note.find(" leads out of it and is followed, first a/far (to "), std::string::npos) << note;
+  EXPECT_NE(note.find(" leads out of it and is followed, for example a/far (to "), std::string::npos) << note;
   EXPECT_EQ(open(dir.path())->num_images(), images + 2);
   // Links to files stay inside.
   add_image(other, "f.png");

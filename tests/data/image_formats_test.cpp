@@ -131,7 +131,7 @@ TEST(ImageFormats, OthersAreRefusedByContent) {
       {"text that begins as a BMP", "BMW and other car makers, a list"}};
   for (const auto& [what, text] : others)
     expect_refused(bytes_of_text(text),
-                   "not an image in a supported format: JPEG, PNG, BMP, WebP, GIF and TIFF", what);
+                   "not an image in a supported format, expected JPEG, PNG, BMP, WebP, GIF or TIFF", what);
   expect_refused({}, "the file is empty", "empty");
   write_bytes(dir / "a.jpg", "P5 2 1 255\n\x07\xC8");
   EXPECT_NE(input_error([&] { check_image_file(dir / "a.jpg"); }).find("a.jpg: not an image"),

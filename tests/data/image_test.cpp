@@ -124,6 +124,54 @@ TEST(Jpeg, GivesPillowsPixelsForPhotos) {
   EXPECT_EQ(hash_name(fmt::format("{}", fmt::join(hashes, ""))), hash);
 }
 
+// What libjpeg warns of, and viewers show in spite of it.
+TEST(Jpeg, DamageThatIsReadOverIsTold) {
+  const Image noise = test::noise_image(120, 150, 3);
+  const std::vector<uint8_t> whole = encode_jpeg(noise, 90);
+  using Bytes = std::vector<uint8_t>;
+  const auto part = [](const Bytes& b, size_t begin, size_t end) {
+    return Bytes(b.begin() + static_cast<std::ptrdiff_t>(begin),
+                 b.begin() + static_cast<std::ptrdiff_t>(end));
+  };
+  const auto damage_in = [](const Bytes& b, Image* image = nullptr) {
+    std::string damage;
+    Image read = decode_image(b, "a.jpg", nullptr, &damage);
+    std::string small;
+    decode_small_image(b, "a.jpg", 16, &small);
+    EXPECT_EQ(small.empty(), damage.empty()) << small << damage;
+    if (image != nullptr) *image = std::move(read);
+    return damage;
+  };
+  const Image decoded = decode_image(whole, "a.jpg");
+  const size_t n = whole.size();
+  // Nothing is wrong with trailing bytes, nor if only the last marker is missing.
+  Bytes trailing = whole;
+  trailing.insert(trailing.end(), 300, 'x');
+  for (const Bytes& b : {whole, trailing, part(whole, 0, n - 2)}) {
+    Image image;
+    EXPECT_EQ(damage_in(b, &image), "");
+    EXPECT_EQ(image, decoded);
+  }
+  for (const JpegCase& c : jpeg_cases())
+    EXPECT_EQ(damage_in(read_file(kJpegs + c.name, kImageFile)), "") << c.name;
+  Bytes cut = part(whole, 0, n / 3);
+  cut.insert(cut.end(), whole.begin() + static_cast<std::ptrdiff_t>(n / 2), whole.end());
+  Bytes half = part(whole, 0, n / 2);
+  half.insert(half.end(), {0xFF, 0xD9});
+  for (const Bytes& b : {cut, half})
+    EXPECT_EQ(damage_in(b), "damaged JPEG data (some of it is missing), some pixels are wrong");
+  // Other bytes may also look like a segment that cannot be read.
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    Bytes b = whole;
+    Rng rng(seed);
+    for (size_t i = n / 2; i < n / 2 + 2000; ++i) b[i] = static_cast<uint8_t>(rng.next());
+    std::string damage;
+    const std::string error = input_error([&] { damage = damage_in(b); });
+    EXPECT_TRUE(!damage.empty() || error.starts_with("a.jpg: damaged image")) << seed << ": " << error;
+    EXPECT_EQ(error.find("cut off"), std::string::npos) << error;
+  }
+}
+
 TEST(Tasks, ReportTheFirstFailureAndRunOnAnyCount) {
   for (int threads : {1, 4}) {
     std::atomic<int64_t> sum{0};

@@ -7,7 +7,8 @@
 #include <numeric>
 #include <set>
 
-#include "data/loading/skipped_images.h"
+#include "data/formats/data_format.h"
+#include "data/loading/bad_image_lines.h"
 #include "tests/data/test_files.h"
 
 namespace saccade {
@@ -301,7 +302,7 @@ TEST(Loader, AnotherImageTakesThePlaceOfABadOne) {
   size_t told = 0;
   std::set<int64_t> seen;
   for (const Batch& b : reference) {
-    told += b.skipped.size();
+    told += b.bad_images.size();
     EXPECT_EQ(b.targets.size(), b.index == 4 ? 1u : 2u);
     for (const Target& t : b.targets) seen.insert(t.image_id);
   }
@@ -316,8 +317,41 @@ TEST(Loader, AnotherImageTakesThePlaceOfABadOne) {
         expect_equal(batches[i], reference[i + static_cast<size_t>(start)]);
     }
   for (int i = 0; i < 9; ++i) write_bytes(dir / fmt::format("{}.png", i), "no image");
-  EXPECT_NE(input_error([&] { take(set, options, 5); }).find("none of its 9 images can be read"),
+  EXPECT_NE(input_error([&] { take(set, options, 5); }).find("none of its images can be read"),
             std::string::npos);
+}
+
+TEST(Loader, WarnsOnceOfADamagedImageThatItReads) {
+  TestFolder dir;
+  auto set = std::make_shared<const Dataset>(test::make_noise_set(dir, 4));
+  std::vector<uint8_t> jpeg = encode_jpeg(test::noise_image(42, 52, 2), 90);
+  jpeg.resize(jpeg.size() / 2);
+  jpeg.insert(jpeg.end(), {0xFF, 0xD9});
+  write_bytes(dir / "2.png", {reinterpret_cast<const char*>(jpeg.data()), jpeg.size()});
+  LoaderOptions options;
+  options.batch_size = 2;
+  options.epochs = 3;
+  for (const BadImages bad : {BadImages::kFail, BadImages::kReplace, BadImages::kLeaveOut})
+    for (const int threads : {0, 2}) {
+      options.bad_images = bad;
+      options.threads = threads;
+      std::vector<std::string> told;
+      size_t images = 0;
+      for (const Batch& b : take(set, options, 100)) {
+        images += b.targets.size();
+        told.insert(told.end(), b.bad_images.begin(), b.bad_images.end());
+      }
+      EXPECT_EQ(images, 12u);
+      ASSERT_EQ(told.size(), 1u);
+      EXPECT_EQ(told[0], "warning: " + dir / "2.png" +
+                             ": damaged JPEG data (some of it is missing), some pixels are wrong");
+      BadImageLines lines;
+      EXPECT_EQ(lines.line(told[0]), told[0]);
+      EXPECT_EQ(lines.line(told[0]), "");
+    }
+  const DatasetReport report = check_dataset({.annotations = dir / "a.json", .images = dir.path()});
+  ASSERT_EQ(report.problems.lines().size(), 1u);
+  EXPECT_NE(report.problems.lines()[0].find("2.png: damaged JPEG data"), std::string::npos);
 }
 
 TEST(Loader, EvaluationLeavesBadImagesOut) {
@@ -334,14 +368,14 @@ TEST(Loader, EvaluationLeavesBadImagesOut) {
   std::vector<std::string> told;
   for (const Batch& b : batches) {
     for (const Target& t : b.targets) ids.push_back(t.image_id);
-    told.insert(told.end(), b.skipped.begin(), b.skipped.end());
+    told.insert(told.end(), b.bad_images.begin(), b.bad_images.end());
   }
   EXPECT_EQ(ids, (std::vector<int64_t>{10, 12, 13, 16}));
   EXPECT_TRUE(batches[2].targets.empty());
   EXPECT_EQ(batches[0].images.dim(0), 1);
   ASSERT_EQ(told.size(), 3u);
   EXPECT_NE(told[2].find("5.png: "), std::string::npos) << told[2];
-  SkippedImages skipped;
+  BadImageLines skipped;
   EXPECT_EQ(skipped.line(told[0]), "skipped, 1 so far: " + told[0]);
   EXPECT_EQ(skipped.line(told[2]), "skipped, 2 so far: " + told[2]);
   EXPECT_EQ(skipped.line(told[0]), "");

@@ -448,7 +448,7 @@ TEST(Strong, ABadImageOfAMosaicIsNamed) {
   std::vector<std::string> skipped;
   for (int i = 0; i < 9; ++i) {
     const Batch batch = *loader.next();
-    skipped.insert(skipped.end(), batch.skipped.begin(), batch.skipped.end());
+    skipped.insert(skipped.end(), batch.bad_images.begin(), batch.bad_images.end());
   }
   ASSERT_EQ(skipped.size(), 1u);
   EXPECT_NE(skipped[0].find("2.png"), std::string::npos);

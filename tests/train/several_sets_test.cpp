@@ -120,7 +120,7 @@ TEST(SeveralSets, AreCheckedReportedAndConvertedInEveryFormat) {
       };
       Outcome outcome = with_data({"data", "check"});
       EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
-      expect_part(outcome, "6 images, 0 without boxes; 6 boxes, 0 of them crowds; 3 categories");
+      expect_part(outcome, "6 images, 0 without boxes; 6 boxes, among them 0 crowds; 3 categories");
       expect_part(outcome, "B: has no val images");
       outcome = with_data({"data", "check", "--classes", "ant"});
       EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
@@ -186,7 +186,7 @@ TEST(SeveralSets, AValidationSetThatIsTheTrainingSetIsSaid) {
         run_quietly({"train", "--config", dir / "config.textproto", "--output", dir / "run", "--max-steps",
                      "1", "--set", "data.train" + set, "--set", "data.val" + set});
     ASSERT_EQ(trained.status, 0) << trained.err;
-    expect_part(trained, "3 of its 3 images are in the training set too");
+    expect_part(trained, "3 of 3 images are also in the training set");
     fs::rename(dir / "run", dir / "other");
   }
 }
@@ -205,7 +205,7 @@ TEST(SeveralSets, OfClassifiers) {
   const Outcome trained = with_data({"train", "--config", dir / "config.textproto", "--output", dir / "run"});
   ASSERT_EQ(trained.status, 0) << trained.err;
   expect_part(trained, "4 images of 3 classes are used");
-  expect_part(trained, "has no images of 1 of the classes, the first is \"ant\"");
+  expect_part(trained, "has no images of 1 of the classes, for example \"ant\"");
   const std::string last = dir / "run/checkpoints/last.safetensors";
   const Outcome judged = with_data({"eval", "--checkpoint", last, "--split", "train", "--classes", "ant"});
   EXPECT_EQ(judged.status, 0) << judged.err;

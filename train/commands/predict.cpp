@@ -43,6 +43,7 @@ class PictureSource {
     std::optional<Image> image;
     bool has_more = false;
     std::string problem;  // for a bad file
+    std::string damage;   // of a file that was read in spite of it
   };
   PictureSource(const std::vector<PredictInput>& inputs, size_t ahead)
       : inputs_(inputs), pictures_(ahead), thread_([this] { read(); }) {}
@@ -56,7 +57,7 @@ class PictureSource {
       for (const PredictInput& input : inputs_) {
         Picture picture;
         try {
-          picture.image = read_image(input.path, &picture.has_more);
+          picture.image = read_image(input.path, &picture.has_more, &picture.damage);
         } catch (const InputError& error) {
           picture.problem = error.what();
         }
@@ -78,9 +79,10 @@ std::optional<Image> good_image(PictureSource::Picture picture, const std::strin
   if (!picture.image) {
     progress.clear();
     print_error(picture.problem);
-  } else if (picture.has_more && ++several.count == 1) {
-    several.first = path;
+    return std::nullopt;
   }
+  if (!picture.damage.empty()) progress.message(fmt::format("warning: {}: {}", path, picture.damage));
+  if (picture.has_more && ++several.count == 1) several.first = path;
   return std::move(picture.image);
 }
 
@@ -218,7 +220,8 @@ int run_predict(const PredictArguments& arguments) {
   if (arguments.crop) remove_earlier_crops(arguments.output, pictures, names);
   print_text(predictor->summary(done));
   if (bad > 0 && signal == 0)
-    print_line("{}: {} of {} files could not be read", arguments.output, bad, inputs.images.size());
+    print_line("{} of {} files could not be read; the results of the others are in {}", bad,
+               inputs.images.size(), arguments.output);
   return status;
 }
 

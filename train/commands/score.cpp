@@ -155,6 +155,8 @@ int run_score(const ScoreArguments& arguments) {
                                      .metric_options = metric_options});
   evaluator->add({.detections = std::move(detections)});
   const Evaluation evaluation = evaluator->result();
+  if (const std::string parts = boxes_that_are_parts(truth); !parts.empty())
+    print_line("warning: {}", named_note(parts, paths));
   for (const std::string& note : notes_on_boxes(truth)) print_line("note: {}", named_note(note, paths));
   for (const std::string& note : notes) print_line(note);
   for (const std::string& note : evaluation.notes) print_line(note);

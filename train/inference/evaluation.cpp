@@ -6,7 +6,7 @@
 
 #include "core/runtime/interrupt.h"
 #include "core/tensor/error.h"
-#include "data/loading/skipped_images.h"
+#include "data/loading/bad_image_lines.h"
 #include "train/logs/progress.h"
 
 namespace saccade {
@@ -44,10 +44,10 @@ void for_each_batch(Module& model, const std::shared_ptr<const Dataset>& images,
   EvaluationMode mode(model, options.precision);
   DataLoader loader(images, options.loader);
   ProgressCounter progress("eval", images->num_images(), "images", options.quiet);
-  SkippedImages skipped;
+  BadImageLines skipped;
   while (std::optional<Batch> batch = loader.next()) {
     check_interrupt();
-    for (const std::string& image : batch->skipped) progress.message(skipped.line(image));
+    for (const std::string& image : batch->bad_images) progress.message(skipped.line(image));
     if (!batch->targets.empty()) visit(*batch);
     progress.add(static_cast<int64_t>(batch->targets.size()));
   }

@@ -130,7 +130,7 @@ void TrainingRun::share_batches(PendingStep& now, const std::string& problem) {
   }
   own += kEnd + problem + kEnd;
   for (const Batch& batch : now.batches)
-    for (const std::string& image : batch.skipped) own += image + kEnd;
+    for (const std::string& image : batch.bad_images) own += image + kEnd;
   const std::vector<std::string> all = group_.exchange(own);
   for (const std::string& other : all) {
     const std::vector<std::string> fields = fields_of(other);

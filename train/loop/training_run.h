@@ -15,8 +15,8 @@
 #include "core/runtime/host_copy.h"
 #include "core/runtime/interrupt.h"
 #include "core/types/metrics.h"
+#include "data/loading/bad_image_lines.h"
 #include "data/loading/batch.h"
-#include "data/loading/skipped_images.h"
 #include "layers/module.h"
 #include "train/checkpoints/run_folder.h"
 #include "train/config/config.h"
@@ -176,7 +176,7 @@ class TrainingRun {
   ProcessGroup& group_ = process_group();
   int agreed_signal_ = 0;
   bool agreed_out_of_time_ = false;
-  SkippedImages skipped_;
+  BadImageLines skipped_;
   const TrainerOptions& options_;
   TrainingTask& task_;
   const Config& config_;

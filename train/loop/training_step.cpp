@@ -64,7 +64,7 @@ void TrainingRun::read_batches(PendingStep& now) {
       problem = error.what();
       break;
     }
-    for (const std::string& image : now.batches.back().skipped) tell_skipped(image);
+    for (const std::string& image : now.batches.back().bad_images) tell_skipped(image);
     now.of_batches.push_back(task_.images_of(now.batches.back()));
     now.images.add(now.of_batches.back());
   }

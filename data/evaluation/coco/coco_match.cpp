@@ -10,6 +10,7 @@
 #include "data/evaluation/coco/coco_overlap.h"
 #include "data/evaluation/coco/coco_parts.h"
 #include "data/formats/checks/units.h"
+#include "data/formats/listing.h"
 
 namespace saccade::coco {
 namespace {
@@ -192,14 +193,16 @@ class CellMatcher {
   std::vector<uint16_t> taken_;
 };
 
-// "d.json: 7 of 9 entries left out: their category_id (0, 91) is not in the annotations".
+// "d.json: 7 of 9 entries are left out because their category_id (0, 91) is not in the annotations".
 std::string unknown_categories(std::span<const Detection> detections, const std::vector<int64_t>& categories,
                                const std::string& source, size_t left_out) {
   std::set<int64_t> unknown;
   for (const Detection& d : detections)
     if (unknown.size() < 6 && position(categories, d.category_id) < 0) unknown.insert(d.category_id);
-  return fmt::format("{}: {} of {} entries left out: their category_id ({}) is not in the annotations",
-                     source, left_out, detections.size(), fmt::join(unknown, ", "));
+  return fmt::format("{}: {} category_id ({}) is not in the annotations", source,
+                     count_among(static_cast<int64_t>(left_out), std::ssize(detections), "entries",
+                                 "is left out because its", "are left out because their"),
+                     fmt::join(unknown, ", "));
 }
 
 // Collects the form of the boxes, given their images' sizes; for an image of unknown size,
@@ -261,8 +264,9 @@ Matches match_detections(const GroundTruth& truth, std::span<const Detection> de
   Grouped of_found = group(detections, images, categories, [&](size_t i) {
     const auto unknown = std::count_if(detections.begin(), detections.end(),
                                        [&](const Detection& d) { return position(images, d.image_id) < 0; });
-    fail_input("{}: entry {}: image_id {} is not in the annotations ({} of {} entries are like it)", source,
-               i + 1, detections[i].image_id, unknown, detections.size());
+    fail_input("{}: entry {}: image_id {} is not in the annotations ({} such an image_id)", source, i + 1,
+               detections[i].image_id,
+               count_among(unknown, std::ssize(detections), "entries", "has", "have"));
   });
   if (size_t left_out = detections.size() - of_found.order.size(); left_out > 0)
     notes.push_back(unknown_categories(detections, categories, source, left_out));

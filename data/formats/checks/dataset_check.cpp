@@ -1,108 +1,24 @@
 #include "data/formats/checks/dataset_check.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <map>
-#include <optional>
 #include <set>
 #include <tuple>
 #include <unordered_map>
 #include <unordered_set>
 
-#include "core/files/file.h"
 #include "core/files/text.h"
 #include "core/runtime/tasks.h"
 #include "core/tensor/error.h"
 #include "data/formats/checks/dataset_fix.h"
-#include "data/formats/checks/image_check.h"
+#include "data/formats/checks/image_findings.h"
 #include "data/formats/checks/mask_check.h"
 #include "data/formats/checks/units.h"
 #include "data/formats/label_maps/label_values.h"
 #include "data/formats/listing.h"
-#include "data/images/image.h"
-#include "data/images/orientation.h"
 
 namespace saccade {
 namespace {
-
-// The result of inspecting one image.
-struct ImageFinding {
-  std::string kind, problem;
-  int orientation = 1;
-  bool is_missing = false, has_more = false;
-  ImageSize size = {};  // as shown; 0 if it cannot be read
-};
-
-ImageFinding check_image(const ImageInfo& image, const std::string& path,
-                         const std::optional<NamedFolder>& folder) {
-  if (folder)
-    if (std::string refusal = folder->refusal(image.file_name); !refusal.empty())
-      return {"outside", fmt::format("{}: {}", path, refusal)};
-  std::error_code error;
-  if (!std::filesystem::exists(path, error)) return {"missing", path + ": no such file", 1, true};
-  ImageFinding found;
-  try {
-    const std::vector<uint8_t> bytes = read_file(path, kImageFile);
-    const ImageInspection seen = inspect_image(bytes, path);
-    found.orientation = seen.orientation;
-    found.has_more = seen.has_more;
-    const Image pixels = decode_image(bytes, path);
-    const ImageSize shown{pixels.height, pixels.width}, said{image.height, image.width};
-    found.size = shown;
-    if (shown == said || said.width <= 0) return found;
-    found.kind = "size";
-    found.problem = fmt::format("{} has {} x {} pixels, the annotations say {} x {}", path, shown.width,
-                                shown.height, said.width, said.height);
-    if (found.orientation > 4 && turned(shown, found.orientation) == said) {
-      found.kind = "turned";
-      found.problem += fmt::format(
-          ": that is the size as stored, but EXIF orientation {} rotates the picture", found.orientation);
-    }
-  } catch (const InputError& e) {
-    found.kind = std::string(e.what()).substr(std::min(path.size(), std::string(e.what()).size()));
-    found.problem = e.what();
-  }
-  return found;
-}
-
-// Inspects every image; returns nothing if there is no folder.
-std::vector<ImageFinding> inspect_images(const GroundTruth& file, const DataPaths& paths, int threads) {
-  if (!is_folder(paths.images)) return {};
-  std::optional<NamedFolder> folder;
-  if (!paths.allow_outside) folder.emplace(paths.images, file.links);
-  std::vector<ImageFinding> found(file.images.size());
-  run_tasks(static_cast<int64_t>(file.images.size()), threads, [&](int64_t i) {
-    const ImageInfo& image = file.images[static_cast<size_t>(i)];
-    found[static_cast<size_t>(i)] = check_image(image, joined(paths.images, image.file_name), folder);
-  });
-  return found;
-}
-
-void tell_of_images(const std::vector<ImageFinding>& found, const GroundTruth& file, const DataPaths& paths,
-                    DatasetReport& report) {
-  if (!is_folder(paths.images))
-    return report.problems.add(fmt::format("{}: no such folder of images", paths.images));
-  auto missing = [](const ImageFinding& f) { return f.is_missing; };
-  if (found.size() > 1 && std::all_of(found.begin(), found.end(), missing)) {
-    report.problems.add(fmt::format("{}: none of the {} images is in the folder {} (the first is \"{}\")",
-                                    paths.annotations, found.size(), paths.images, file.images[0].file_name));
-    return;
-  }
-  int64_t turned_images = 0, several = 0;
-  std::string first_of_several;
-  for (size_t i = 0; i < found.size(); ++i) {
-    const ImageFinding& f = found[i];
-    turned_images += f.orientation > 1;
-    if (f.has_more && ++several == 1) first_of_several = joined(paths.images, file.images[i].file_name);
-    if (!f.problem.empty())
-      report.problems.add(f.kind,
-                          fmt::format("{}: {}", file.where(file.images[i], paths.annotations), f.problem));
-  }
-  if (turned_images > 0)
-    report.summary.push_back(count_of(turned_images, "image is", "images are") +
-                             " rotated by the EXIF orientation; boxes refer to the rotated picture");
-  if (several > 0) report.remarks.push_back(note_on_several_pictures(several, first_of_several));
-}
 
 // found: the inspected image files, or nothing; they give the size if the list does not.
 void check_boxes(const GroundTruth& file, const std::vector<ImageFinding>& found, const std::string& name,
@@ -123,8 +39,9 @@ void check_boxes(const GroundTruth& file, const std::vector<ImageFinding>& found
       report_box(fmt::format("the box [{}, {}, {}, {}] has {}", x, y, w, h,
                              w < 0 || h < 0 ? "a negative size" : "no area"));
     else if (size != sizes.end() && reaches_outside(a.bbox, size->second))
-      report_box(fmt::format("the box [{}, {}, {}, {}] reaches outside the image of {} x {} pixels", x, y, w,
-                             h, size->second.width, size->second.height));
+      report_box(fmt::format("the box [{}, {}, {}, {}] {} outside the image of {} x {} pixels", x, y, w, h,
+                             is_empty(a.bbox, size->second) ? "lies" : "reaches", size->second.width,
+                             size->second.height));
     if (a.area < 0) report_box(fmt::format("the area {} is negative", a.area));
   }
 }
@@ -178,6 +95,9 @@ std::vector<std::string> remarks_on_names(const std::vector<Category>& categorie
   }
   for (const auto& [name, ids] : names) {
     if (name.empty()) remarks.push_back(fmt::format("category {} has an empty name", ids[0]));
+    if (std::ranges::any_of(name, [](char c) { return (c >= 0 && c < ' ') || c == 127; }))
+      remarks.push_back(
+          fmt::format("the name of category {}, \"{}\", has control characters", ids[0], printable(name)));
     if (ids.size() > 1)
       remarks.push_back(fmt::format("{} categories have the name \"{}\", among them ids {} and {}",
                                     ids.size(), name, ids[0], ids[1]));
@@ -199,8 +119,10 @@ std::vector<std::string> remarks_on_classes(const GroundTruth& file) {
     if (!used.contains(c.id) && !file.annotations.empty())
       unused.push_back(fmt::format("{} (\"{}\")", c.id, c.name));
   if (!unused.empty())
-    remarks.push_back(fmt::format("{} of {} categories have no annotation: {}; each is a class of the model",
-                                  unused.size(), file.categories.size(), some_of(unused, 5)));
+    remarks.push_back(
+        fmt::format("{} no annotation: {}; {} of the model",
+                    count_among(std::ssize(unused), std::ssize(file.categories), "categories", "has", "have"),
+                    some_of(unused, 5), unused.size() == 1 ? "it is a class" : "each is a class"));
   for (std::string& remark : remarks_on_names(file.categories)) remarks.push_back(std::move(remark));
   return remarks;
 }
@@ -213,7 +135,7 @@ void add_remarks_on_repeats(const GroundTruth& file, std::vector<std::string>& r
     remarks.push_back(count_of(n, "box repeats", "boxes repeat") + " another of the same image and category");
 }
 
-// Returns "640 x 480", or the range.
+// Returns "640 pixels wide and 480 high", or the ranges.
 template <class Items, class Side>
 std::string range_of(const Items& items, Side width, Side height) {
   auto [w0, w1] =
@@ -223,7 +145,8 @@ std::string range_of(const Items& items, Side width, Side height) {
   auto text = [](auto low, auto high) {
     return low == high ? fmt::format("{:g}", low) : fmt::format("{:g} to {:g}", low, high);
   };
-  return fmt::format("{} wide and {} high", text(width(*w0), width(*w1)), text(height(*h0), height(*h1)));
+  return fmt::format("{} pixels wide and {} high", text(width(*w0), width(*w1)),
+                     text(height(*h0), height(*h1)));
 }
 
 // Returns the twenty most frequent, in descending order.
@@ -262,27 +185,28 @@ void add_summary(const GroundTruth& file, std::vector<std::string>& summary) {
     crowds += a.iscrowd;
     masks += a.segmentation != nullptr;
   }
-  summary.push_back(fmt::format("{}, {} without boxes; {}, {} of them crowds; {}",
-                                count_of(std::ssize(file.images), "image", "images"),
-                                file.images.size() - std::min(file.images.size(), with_boxes.size()),
-                                count_of(std::ssize(file.annotations), "box", "boxes"), crowds,
-                                count_of(std::ssize(file.categories), "category", "categories")));
+  summary.push_back(fmt::format(
+      "{}, {} without boxes; {}, among them {}; {}", count_of(std::ssize(file.images), "image", "images"),
+      file.images.size() - std::min(file.images.size(), with_boxes.size()),
+      count_of(std::ssize(file.annotations), "box", "boxes"), count_of(crowds, "crowd", "crowds"),
+      count_of(std::ssize(file.categories), "category", "categories")));
   if (masks > 0)
-    summary.push_back(fmt::format("masks: {} of the {} boxes have one", masks, file.annotations.size()));
+    summary.push_back("masks: " +
+                      count_among(masks, std::ssize(file.annotations), "boxes", "has one", "have one"));
   std::vector<ImageInfo> sized = file.images;
   std::erase_if(sized, [](const ImageInfo& i) { return i.width <= 0; });
   using Side = double (*)(const ImageInfo&);
   if (!sized.empty())
-    summary.push_back(fmt::format("images: {} pixels",
-                                  range_of<std::vector<ImageInfo>, Side>(
+    summary.push_back(
+        fmt::format("images: {}", range_of<std::vector<ImageInfo>, Side>(
                                       sized, [](const ImageInfo& i) { return static_cast<double>(i.width); },
                                       [](const ImageInfo& i) { return static_cast<double>(i.height); })));
   using BoxSide = double (*)(const Annotation&);
   if (!file.annotations.empty())
     summary.push_back(
-        fmt::format("boxes: {} pixels", range_of<std::vector<Annotation>, BoxSide>(
-                                            file.annotations, [](const Annotation& a) { return a.bbox[2]; },
-                                            [](const Annotation& a) { return a.bbox[3]; })));
+        fmt::format("boxes: {}", range_of<std::vector<Annotation>, BoxSide>(
+                                     file.annotations, [](const Annotation& a) { return a.bbox[2]; },
+                                     [](const Annotation& a) { return a.bbox[3]; })));
   std::vector<std::pair<std::string, int64_t>> counts;
   for (const Category& c : file.categories) counts.emplace_back(c.name, boxes_of[c.id]);
   const std::string text = frequencies(counts);
@@ -382,8 +306,10 @@ void check_label_images(const GroundTruth& truth, const DataPaths& paths, int th
   if (all == pixels[-1])
     report.remarks.emplace_back("no pixel has a class, so there is nothing to learn or to evaluate");
   if (!missing.empty())
-    report.remarks.push_back(fmt::format("{} of {} classes have no pixel: {}; each is a class of the model",
-                                         missing.size(), truth.categories.size(), some_of(missing, 5)));
+    report.remarks.push_back(
+        fmt::format("{} no pixel: {}; {} of the model",
+                    count_among(std::ssize(missing), std::ssize(truth.categories), "classes", "has", "have"),
+                    some_of(missing, 5), missing.size() == 1 ? "it is a class" : "each is a class"));
   if (!paths.images.empty() && paths.look_at_images)
     tell_of_images(inspect_images(truth, paths, threads), truth, paths, report);
 }

@@ -238,8 +238,12 @@ std::string leave_out_empty_boxes(GroundTruth& truth) {
     return is_left;
   });
   if (left == 0) return "";
-  return fmt::format("{} of {} boxes have no area inside their image and are left out, first {}", left,
-                     truth.annotations.size() + left, first);
+  return fmt::format(
+      "{}, for example {}",
+      count_among(static_cast<int64_t>(left), static_cast<int64_t>(truth.annotations.size() + left), "boxes",
+                  "has no area inside its image and is left out",
+                  "have no area inside their image and are left out"),
+      first);
 }
 
 }  // namespace saccade

@@ -9,6 +9,7 @@
 #include "core/files/text.h"
 #include "core/runtime/tasks.h"
 #include "core/tensor/error.h"
+#include "data/formats/listing.h"
 #include "data/images/image.h"
 #include "data/images/orientation.h"
 
@@ -16,8 +17,8 @@ namespace saccade {
 
 std::string note_on_several_pictures(int64_t files, const std::string& first) {
   return fmt::format(
-      "{} more than one picture (frames of a GIF, pages of a TIFF), of which only the first is read; e.g. {}",
-      files == 1 ? "1 file holds" : fmt::format("{} files hold", files), first);
+      "{} more than one picture (frames of a GIF, pages of a TIFF), of which only the first is read, for example {}",
+      count_of(files, "file holds", "files hold"), first);
 }
 
 ImageCheck check_image_files(const Dataset& images, const DataPaths& paths, double seconds) {
@@ -81,9 +82,9 @@ ImageCheck check_image_files(const Dataset& images, const DataPaths& paths, doub
   auto is_turned = [](const Problem& p) { return p.is_turned; };
   if (const auto count_turned = std::ranges::count_if(found, is_turned); count_turned > 0)
     notes.push_back(fmt::format(
-        "warning: {}: {} image{} rotated by an EXIF orientation, but listed with the size as stored; do the "
-        "boxes refer to that, too? First {}; saccade data check names all",
-        images.name(), count_turned, count_turned == 1 ? " is" : "s are",
+        "warning: {}: {} rotated by an EXIF orientation but listed with the size as stored, for example {}; do the "
+        "boxes refer to that size, too? saccade data check names all",
+        images.name(), count_of(count_turned, "image is", "images are"),
         images.image_path(std::ranges::find_if(found, is_turned) - found.begin())));
   auto has_other_size = [](const Problem& p) { return p.size.width > 0; };
   if (const auto others = std::ranges::count_if(found, has_other_size); others > 0) {
@@ -91,17 +92,16 @@ ImageCheck check_image_files(const Dataset& images, const DataPaths& paths, doub
     const int64_t i = first - found.begin();
     const ImageSize said = images.size_of(i);
     notes.push_back(fmt::format(
-        "warning: {}: {} of the {} images {} another size than listed; do the boxes fit the listed one? First {}, which has {} x {} "
-        "pixels, not {} x {}; saccade data check names all",
-        images.name(), others, count, others == 1 ? "has" : "have", images.image_path(i), first->size.width,
-        first->size.height, said.width, said.height));
+        "warning: {}: {} another size than listed, for example {}, which has {} x {} pixels, not {} x {}; do the "
+        "boxes fit the listed size? saccade data check names all",
+        images.name(), count_among(others, count, "images", "has", "have"), images.image_path(i),
+        first->size.width, first->size.height, said.width, said.height));
   }
   if (const auto unseen = std::ranges::count_if(found, [](const Problem& p) { return p.is_unseen; });
       unseen > 0)
     notes.push_back(fmt::format(
-        "note: {}: {} of the {} images were not examined, as that takes more than {} seconds; saccade data check "
-        "examines all",
-        images.name(), unseen, count, seconds));
+        "note: {}: {} not examined, because examining all takes more than {} seconds; saccade data check examines all",
+        images.name(), count_among(unseen, count, "images", "was", "were"), seconds));
   auto has_more = [](const Problem& p) { return p.has_more; };
   if (const auto several = std::ranges::count_if(found, has_more); several > 0)
     notes.push_back(
@@ -117,9 +117,9 @@ ImageCheck check_image_files(const Dataset& images, const DataPaths& paths, doub
   if (!paths.skip_bad_images || bad == count)
     fail_input("{}{}", describe(*worst),
                bad == 1 ? std::string() : fmt::format("; {} of the {} images cannot be read", bad, count));
-  notes.push_back(
-      fmt::format("{}: {} of the {} images cannot be read and are skipped (data.bad_images: skip), first {}",
-                  images.name(), bad, count, worst->text));
+  notes.push_back(fmt::format(
+      "{}: {} skipped (data.bad_images: skip), for example {}", images.name(),
+      count_among(bad, count, "images", "cannot be read and is", "cannot be read and are"), worst->text));
   return out;
 }
 

@@ -25,7 +25,7 @@ struct ImageCheck {
 // but images with masks whose size only the file tells are still opened.
 ImageCheck check_image_files(const Dataset& images, const DataPaths& paths, double seconds = 30);
 
-// Returns "2 files hold more than one picture ..., e.g. a.gif".
+// Returns "2 files hold more than one picture ..., for example a.gif".
 std::string note_on_several_pictures(int64_t files, const std::string& first);
 
 }  // namespace saccade

@@ -41,6 +41,17 @@ bool fit_each_other(const Box& a, const Box& b) {
   return farthest <= kPixels || both >= kLeastShared * (a.area() + b.area() - both);
 }
 
+// Whether they are inside the first pixel, like fractions of an image.
+bool are_parts(const std::vector<std::vector<double>>& polygons) {
+  bool is_whole = true;  // all numbers are
+  for (const std::vector<double>& polygon : polygons)
+    for (const double v : polygon) {
+      if (v < 0 || v > 1) return false;
+      is_whole = is_whole && v == std::floor(v);
+    }
+  return !is_whole;
+}
+
 class MaskCheck {
  public:
   MaskCheck(GroundTruth& truth, const std::string& name, const ProblemReport& report)
@@ -56,15 +67,20 @@ class MaskCheck {
     }
     if (elsewhere_ > 0)
       truth_.notes.push_back(
-          fmt::format("{} (IoU below 0.5), the first of {}",
+          fmt::format("{} (IoU below 0.5), for example that of {}",
                       count_of(elsewhere_, "mask does not fit its box", "masks do not fit their boxes"),
                       first_elsewhere_));
+    if (parts_ > 0)
+      truth_.notes.push_back(fmt::format(
+          "the polygons of {} are between 0 and 1: they look like fractions of the image, expected pixels; for "
+          "example those of {}",
+          count_of(parts_, "object", "objects"), first_part_));
     if (empty_ > 0)
-      truth_.notes.push_back(fmt::format("{} no pixel in the image, the first of {}",
+      truth_.notes.push_back(fmt::format("{} no pixel in the image, for example that of {}",
                                          count_of(empty_, "mask has", "masks have"), first_empty_));
     if (points_ > 0)
       truth_.notes.push_back(
-          fmt::format("{} fewer than three points and {} left out, the first of {}; {} without a mask",
+          fmt::format("{} fewer than three points and {} left out, for example in {}; {} without a mask",
                       count_of(points_, "polygon has", "polygons have"), points_ == 1 ? "is" : "are", first_,
                       count_of(without_, "object is left", "objects are left")));
   }
@@ -86,7 +102,9 @@ class MaskCheck {
     try {
       const ImageSize size = is_sized ? image->second : a.segmentation->runs.size();
       a.segmentation->check(size);
-      if (has_no_pixel(*a.segmentation, size)) {
+      if (are_parts(a.segmentation->polygons)) {
+        if (parts_++ == 0) first_part_ = truth_.name_of(a);
+      } else if (has_no_pixel(*a.segmentation, size)) {
         if (empty_++ == 0) first_empty_ = truth_.name_of(a);
       } else if (!a.iscrowd && a.bbox[2] > 0 && a.bbox[3] > 0 &&
                  !fit_each_other(box_of_mask(*a.segmentation, size), box_of_corner(a.bbox))) {
@@ -103,8 +121,8 @@ class MaskCheck {
   const std::string& name_;
   const ProblemReport& report_;
   std::unordered_map<int64_t, ImageSize> sizes_;
-  int64_t points_ = 0, without_ = 0, empty_ = 0, elsewhere_ = 0;
-  std::string first_, first_empty_, first_elsewhere_;
+  int64_t points_ = 0, without_ = 0, parts_ = 0, empty_ = 0, elsewhere_ = 0;
+  std::string first_, first_part_, first_empty_, first_elsewhere_;
 };
 
 }  // namespace

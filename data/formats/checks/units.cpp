@@ -6,6 +6,8 @@
 #include <cmath>
 #include <unordered_map>
 
+#include "data/formats/listing.h"
+
 namespace saccade {
 namespace {
 
@@ -71,14 +73,17 @@ bool BoxUnits::look_like_parts(bool all) const {
   return all ? parts_ == count_ : static_cast<double>(parts_) > 0.98 * static_cast<double>(count_);
 }
 
-std::string BoxUnits::about_parts() const {
-  return fmt::format(
-      "are between 0 and 1: they look like fractions of the image{}, expected pixels [x, y, width, height]",
-      in_parts_.are_corners() ? " and like [x1, y1, x2, y2]" : "");
+std::string BoxUnits::about_parts(BoxForm form) const {
+  const bool has_size = form == BoxForm::kCornerAndSize;
+  return fmt::format("are between 0 and 1: they look like fractions of the image{}, expected pixels{}",
+                     has_size && in_parts_.are_corners() ? " and like [x1, y1, x2, y2]" : "",
+                     has_size                    ? " [x, y, width, height]"
+                     : form == BoxForm::kCorners ? " [x1, y1, x2, y2]"
+                                                 : "");
 }
 
-std::string BoxUnits::other_form() const {
-  if (in_pixels_.are_corners())
+std::string BoxUnits::other_form(BoxForm form) const {
+  if (form != BoxForm::kCorners && in_pixels_.are_corners())
     return "the boxes look like [x1, y1, x2, y2], expected [x, y, width, height]: most reach outside their image";
   if (in_pixels_.fits(in_pixels_.centred_corners, in_pixels_.outside, 0.2))
     return "the boxes look like [x1, y1, x2, y2], expected [centre x, centre y, width, height]: many reach outside their image";
@@ -107,11 +112,11 @@ std::string boxes_that_are_parts(const GroundTruth& truth) {
   const BoxUnits units = units_of(truth, {});
   if (!units.look_like_parts(true)) return "";
   return fmt::format("{} of {} boxes {}", truth.annotations.size(), truth.annotations.size(),
-                     units.about_parts());
+                     units.about_parts(truth.box_form));
 }
 
 std::string boxes_of_other_form(const GroundTruth& truth, SeenSizes seen) {
-  return units_of(truth, seen).other_form();
+  return units_of(truth, seen).other_form(truth.box_form);
 }
 
 std::vector<std::string> remarks_on_boxes(const GroundTruth& truth, SeenSizes seen) {
@@ -133,15 +138,19 @@ std::vector<std::string> remarks_on_boxes(const GroundTruth& truth, SeenSizes se
   if (none > 0 && none == boxes)
     remarks.push_back(fmt::format("all {} areas are 0; {}", boxes, kWhy));
   else if (none > 0)
-    remarks.push_back(fmt::format("{} of {} areas are 0, the first of {}; {}", none, boxes,
+    remarks.push_back(fmt::format("{}, for example that of {}; {}",
+                                  count_among(none, boxes, "areas", "is 0", "are 0"),
                                   truth.name_of(*first_none), kWhy));
   if (large > 0)
-    remarks.push_back(fmt::format("{} of {} areas are larger than their box, the first of {}; {}", large,
-                                  boxes, truth.name_of(*first_large), kWhy));
+    remarks.push_back(
+        fmt::format("{}, for example that of {}; {}",
+                    count_among(large, boxes, "areas", "is larger than its box", "are larger than their box"),
+                    truth.name_of(*first_large), kWhy));
   if (2 * small >= boxes && small > 0)
-    remarks.push_back(fmt::format(
-        "{} of {} areas are less than a hundredth of their box, the first of {}; are they fractions of the image? {}",
-        small, boxes, truth.name_of(*first_small), kWhy));
+    remarks.push_back(fmt::format("{}, for example that of {}; are they fractions of the image? {}",
+                                  count_among(small, boxes, "areas", "is less than a hundredth of its box",
+                                              "are less than a hundredth of their box"),
+                                  truth.name_of(*first_small), kWhy));
   return remarks;
 }
 
@@ -155,23 +164,27 @@ std::vector<std::string> remarks_on_metrics(const GroundTruth& truth) {
 
 std::vector<std::string> notes_on_boxes(const GroundTruth& truth, SeenSizes seen) {
   std::vector<std::string> notes = truth.notes;
-  if (std::string parts = boxes_that_are_parts(truth); !parts.empty()) notes.push_back(std::move(parts));
   for (std::string& remark : remarks_on_boxes(truth, seen)) notes.push_back(std::move(remark));
   int64_t outside = 0, empty = 0;
   const Annotation *first = nullptr, *first_empty = nullptr;
   for_each_box(truth, seen, [&](const Annotation& a, ImageSize size) {
     if (!a.iscrowd && is_empty(a.bbox, size) && empty++ == 0) first_empty = &a;
-    if (reaches_outside(a.bbox, size) && outside++ == 0) first = &a;
+    if (!is_empty(a.bbox, size) && reaches_outside(a.bbox, size) && outside++ == 0) first = &a;
   });
   if (empty > 0)
-    notes.push_back(
-        fmt::format("{} of {} boxes have no area inside their image: training leaves them out, metrics count "
-                    "them as objects; the first is {}",
-                    empty, truth.annotations.size(), truth.name_of(*first_empty)));
+    notes.push_back(fmt::format(
+        "{}, for example {}",
+        count_among(
+            empty, std::ssize(truth.annotations), "boxes",
+            "has no area inside its image: training leaves it out, metrics count it as an object",
+            "have no area inside their image: training leaves them out, metrics count them as objects"),
+        truth.name_of(*first_empty)));
   if (outside > 0)
-    notes.push_back(
-        fmt::format("{} of {} boxes reach outside their image, where training cuts them; the first is {}",
-                    outside, truth.annotations.size(), truth.name_of(*first)));
+    notes.push_back(fmt::format("{}, for example {}",
+                                count_among(outside, std::ssize(truth.annotations), "boxes",
+                                            "reaches outside its image, where training cuts it",
+                                            "reach outside their image, where training cuts them"),
+                                truth.name_of(*first)));
   return notes;
 }
 

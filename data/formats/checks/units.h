@@ -19,11 +19,12 @@ class BoxUnits {
   // Returns whether the boxes are between 0 and 1, like fractions of the image: all of them,
   // or without `all`, as for detections, nearly all.
   bool look_like_parts(bool all) const;
-  // Returns "are between 0 and 1: they look like fractions of the image, expected ...", for boxes that do.
-  std::string about_parts() const;
+  // Returns "are between 0 and 1: they look like fractions of the image, expected ...", for boxes that do;
+  // `form`: that of their file.
+  std::string about_parts(BoxForm form = BoxForm::kCornerAndSize) const;
   // Returns the form that the boxes seem to have if it is another one: "the boxes look like [x1, y1, x2, y2],
   // expected ...", or "".
-  std::string other_form() const;
+  std::string other_form(BoxForm form = BoxForm::kCornerAndSize) const;
 
  private:
   // Counts how many boxes fit other forms, in images of known size, and how many contradict the assumed form.
@@ -59,7 +60,7 @@ std::string boxes_of_other_form(const GroundTruth& truth, SeenSizes seen);
 std::vector<std::string> remarks_on_boxes(const GroundTruth& truth, SeenSizes seen);
 // Lists what the metrics of detections in the set do not show, one line each.
 std::vector<std::string> remarks_on_metrics(const GroundTruth& truth);
-// Lists all of these for training or evaluation on the set, and also what its reader noted, and how many
+// Lists the last two for training or evaluation on the set, and also what its reader noted, and how many
 // boxes extend outside their images or have no area there.
 std::vector<std::string> notes_on_boxes(const GroundTruth& truth, SeenSizes seen = {});
 

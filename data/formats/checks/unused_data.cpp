@@ -186,7 +186,8 @@ class Search {
     std::vector<std::string> lines;
     const auto is_told = [&](const std::string& place) {
       const auto tells = [&](const std::string& note) {
-        return note.starts_with(place + ": ") || note.starts_with(place + "/");
+        return note.starts_with(place + ": ") || note.starts_with(place + " is ") ||
+               note.starts_with(place + "/");
       };
       return std::ranges::any_of(splits_.notes, tells) || std::ranges::any_of(lines, tells);
     };
@@ -195,7 +196,7 @@ class Search {
       const std::string place = name_of(path);
       if (is_told(place)) continue;
       if (const DataPaths* taken = split_called(fs::path(place).stem().string()))
-        lines.push_back(fmt::format("{}: is ignored, because {} exists", place,
+        lines.push_back(fmt::format("{} is ignored because {} exists", place,
                                     split_called(fs::path(taken->annotations).stem().string()) == taken
                                         ? taken->annotations
                                         : taken->images));
@@ -204,17 +205,17 @@ class Search {
     }
     if (others.size() == 1)
       lines.push_back(
-          fmt::format("{} holds labelled data but is not one of the splits, and is left out", others[0]));
+          fmt::format("{} holds labelled data but is not one of the splits and is left out", others[0]));
     else if (!others.empty())
       lines.push_back(fmt::format(
-          "{} folders or files in {} hold labelled data but are not among the splits, and are left out, first {}",
+          "{} folders or files in {} hold labelled data but are not among the splits and are left out, for example {}",
           others.size(), folder_, others[0]));
     if (!links_.empty())
-      lines.push_back(
-          fmt::format("{} in {} {} out of it and {} not searched for more labelled data, first {} (to {})",
-                      count_of(std::ssize(links_), "link to a folder", "links to folders"), folder_,
-                      links_.size() == 1 ? "leads" : "lead", links_.size() == 1 ? "is" : "are",
-                      name_of(links_[0]), real_path(links_[0])));
+      lines.push_back(fmt::format(
+          "{} in {} {} out of it and {} not searched for more labelled data, for example {} (to {})",
+          count_of(std::ssize(links_), "link to a folder", "links to folders"), folder_,
+          links_.size() == 1 ? "leads" : "lead", links_.size() == 1 ? "is" : "are", name_of(links_[0]),
+          real_path(links_[0])));
     if (!is_whole_)
       lines.push_back(
           fmt::format("{} is too large to search completely for labelled data besides the splits", folder_));
@@ -258,12 +259,14 @@ namespace {
 void add_names(const GroundTruth& truth, const std::string& folder, std::unordered_set<std::string>& names) {
   std::error_code error;
   const fs::path root = fs::absolute(folder, error).lexically_normal();
-  for (const ImageInfo& image : truth.images) {
-    const fs::path name(image.file_name);
-    const bool is_plain = !name.is_absolute() && image.file_name.find("..") == std::string::npos;
+  const auto add = [&](const std::string& file_name) {
+    const fs::path name(file_name);
+    const bool is_plain = !name.is_absolute() && file_name.find("..") == std::string::npos;
     names.insert(is_plain ? name.lexically_normal().string()
                           : (root / name).lexically_normal().lexically_relative(root).string());
-  }
+  };
+  for (const ImageInfo& image : truth.images) add(image.file_name);
+  for (const GroundTruth::FaultyImage& image : truth.faulty_images) add(image.file_name);
 }
 
 bool is_written_list(const std::string& file) {
@@ -319,9 +322,9 @@ void note_unnamed_images(GroundTruth& truth, const DataPaths& paths,
       }
     }
     if (const auto count = std::ssize(images); count > 0)
-      truth.notes.push_back(
-          fmt::format("{} in {} {} not listed and {} left out, first {}", count_of(count, "image", "images"),
-                      paths.images, count == 1 ? "is" : "are", count == 1 ? "is" : "are", images.front()));
+      truth.notes.push_back(fmt::format(
+          "{} in {} {} not listed and {} left out, for example {}", count_of(count, "image", "images"),
+          paths.images, count == 1 ? "is" : "are", count == 1 ? "is" : "are", images.front()));
   } catch (const InputError&) {  // an unreadable folder contains nothing to report
   }
 }

@@ -141,7 +141,7 @@ DataSplits find_coco(const std::string& folder) {
   auto add = [&](std::optional<DataPaths>& split, const std::string& file, auto images) {
     if (!is_file(file)) return;
     if (split)
-      splits.notes.push_back(fmt::format("{}: is ignored, because {} exists", file, split->annotations));
+      splits.notes.push_back(fmt::format("{} is ignored because {} exists", file, split->annotations));
     else
       note_missing_folder(split.emplace(DataPaths{.annotations = file, .images = images()}), splits);
   };

@@ -252,6 +252,9 @@ class CocoFile {
       ++number;
       const std::string problem = outcome.problem.empty() ? add(item) : outcome.problem;
       if (problem.empty()) return;
+      if constexpr (std::is_same_v<T, FileImage>)
+        truth_.faulty_images.push_back(
+            {outcome.has_first ? std::optional(item.id) : std::nullopt, item.file_name});
       const bool is_called = outcome.has_first && !WordIds::is_word(item.id);
       problems_.push_back(is_called ? fmt::format("{} {}: {}", kind, item.id, problem)
                                     : fmt::format("{} number {} of the list: {}", kind, number, problem));
@@ -325,7 +328,7 @@ class CocoFile {
         });
     for (Category& c : truth_.categories)
       if (WordIds::is_word(c.id)) c.id = numbers.at(c.id);
-    apply(&Annotation::category_id, "category_id", "categories", category_ids_, numbers, report);
+    apply(&Annotation::category_id, category_ids_, numbers, report);
     note("{}; numbers are used instead",
          count_of(std::ssize(numbers), "category id is a string", "category ids are strings"));
   }
@@ -337,18 +340,21 @@ class CocoFile {
         image.word = image_ids_.word(image.id);
         image.id = numbers.at(image.id);
       }
-    apply(&Annotation::image_id, "image_id", "images", image_ids_, numbers, report);
+    apply(&Annotation::image_id, image_ids_, numbers, report);
     note("{}; numbers in the order of the list are used instead",
          count_of(std::ssize(numbers), "image id is a string", "image ids are strings"));
   }
-  void apply(int64_t Annotation::*id, const char* field, const char* list, const WordIds& words,
+  void apply(int64_t Annotation::*id, const WordIds& words,
              const std::unordered_map<int64_t, int64_t>& numbers, const ProblemReport& report) {
     std::erase_if(truth_.annotations, [&](Annotation& a) {
       if (!WordIds::is_word(a.*id)) return false;
       const auto it = numbers.find(a.*id);
       if (it == numbers.end()) {
-        report(
-            fmt::format("annotation {}: {} \"{}\" is not in \"{}\"", a.id, field, words.word(a.*id), list));
+        const std::string word = fmt::format("\"{}\"", words.word(a.*id));
+        report(fmt::format("annotation {}: {}", a.id,
+                           id == &Annotation::image_id
+                               ? unknown_image(truth_, a.*id, word)
+                               : fmt::format("category_id {} is not in \"categories\"", word)));
         return true;
       }
       a.*id = it->second;

@@ -191,10 +191,13 @@ class CsvReader {
     columns_ = plain ? *plain : find_columns(fields, paths_.annotations);
     const size_t count = fields.size();
     file_ = truth_.add_file(paths_.annotations);
+    truth_.box_form = BoxForm::kCorners;
     bool is_line = plain || csv.next(fields, problem);
     for (; is_line; is_line = csv.next(fields, problem)) {
       if (problem.empty() && fields.size() != count)
         problem = fmt::format("expected {} fields, found {}", count, fields.size());
+      if (!problem.empty() && fields.size() > *columns_[kImage])
+        truth_.faulty_images.push_back({.file_name = found_name(fields[*columns_[kImage]])});
       if (problem.empty()) problem = add_line(fields, csv.line());
       if (!problem.empty()) report_(fmt::format("{}: line {}: {}", paths_.annotations, csv.line(), problem));
     }
@@ -219,8 +222,7 @@ class CsvReader {
     if (field(kImage).empty()) return "expected the name of an image";
     const auto [it, is_new] = images_.try_emplace(field(kImage), truth_.images.size());
     if (is_new) {
-      const std::string name = paths_.images.empty() ? field(kImage) : name_in(paths_.images, field(kImage));
-      add_image(truth_, name, 0, 0, {file_.file, line});
+      add_image(truth_, found_name(field(kImage)), 0, 0, {file_.file, line});
     }
     ImageInfo& image = truth_.images[it->second];
     if (columns_[kWidth] && columns_[kHeight]) {
@@ -253,6 +255,10 @@ class CsvReader {
     return "";
   }
 
+  std::string found_name(const std::string& image) const {
+    return paths_.images.empty() ? image : name_in(paths_.images, image);
+  }
+
   void number() {
     std::vector<std::string> names(classes_.size());
     for (const auto& [name, place] : classes_) names[place] = name;
@@ -265,7 +271,7 @@ class CsvReader {
       const auto id = ids.find(name);
       if (id == ids.end()) {
         if (unknown.insert(name).second)
-          report_(fmt::format("{}: the class \"{}\" is not one of the {}", truth_.text_of(a.place), name,
+          report_(fmt::format("{}: the class \"{}\" is unknown, {}", truth_.text_of(a.place), name,
                               known_classes(ids)));
         return true;
       }
@@ -325,7 +331,7 @@ DataSplits find_csv(const std::string& folder) {
     if (!is_file(joined(folder, file))) return;
     if (split)
       splits.notes.push_back(
-          fmt::format("{}: is ignored, because {} exists", joined(folder, file), split->annotations));
+          fmt::format("{} is ignored because {} exists", joined(folder, file), split->annotations));
     else
       split = table(joined(folder, file), images);
   };

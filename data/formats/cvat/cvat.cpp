@@ -56,12 +56,14 @@ GroundTruth read_cvat(const DataPaths& paths, const ProblemReport& report) {
   truth.categories = number_classes(names, paths);
   const std::map<std::string, int64_t> ids = ids_by_name(truth.categories);
   const Place whole = truth.add_file(paths.annotations);
+  truth.box_form = BoxForm::kCorners;
   for (const CvatImage& image : file.images) {
     if (!paths.split.empty() && split_of(image.subset) != paths.split) continue;
     add_image(truth, file_name_of(image, paths.images), image.width, image.height, {whole.file, image.line});
     add_objects(truth, image.objects, ids, whole, paths, report);
   }
   for (std::string& note : file.shapes.notes()) truth.notes.push_back(std::move(note));
+  truth.notes.insert(truth.notes.end(), file.notes.begin(), file.notes.end());
   return truth;
 }
 
@@ -91,7 +93,7 @@ DataSplits find_cvat_in_file(const std::string& path) {
     splits.train = paths;
   else if (others > 0)
     splits.notes.push_back(
-        fmt::format("{}: {} in a subset called train, val or test, and {} left out, first \"{}\"", path,
+        fmt::format("{}: {} in a subset called train, val or test, and {} left out, for example \"{}\"", path,
                     count_of(others, "image is not", "images are not"), others == 1 ? "is" : "are", other));
   return splits;
 }

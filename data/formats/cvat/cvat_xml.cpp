@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numbers>
 #include <optional>
+#include <set>
 
 #include "core/files/text.h"
 #include "core/tensor/error.h"
@@ -14,7 +15,8 @@ namespace saccade {
 namespace {
 
 constexpr FileKind kCvatFile{"an XML file of CVAT", uint64_t{1} << 30};
-constexpr std::string_view kImageElement = "/annotations/image", kLabelElement = "/labels/label";
+constexpr std::string_view kImageElement = "/annotations/image", kLabelsElement = "/labels",
+                           kLabelElement = "/labels/label";
 
 // Returns the upright box around one that is rotated by degrees about its centre.
 Box around_turned(const Box& box, double degrees) {
@@ -99,6 +101,7 @@ class CvatReader : public XmlReader {
     const std::string_view shape = std::string_view(element()).substr(parent.size());
     if (parent == kImageElement && is_named_ && shape.size() > 1 && shape[0] == '/' && shape.rfind('/') == 0)
       add_shape(shape.substr(1), attributes);
+    if (element().ends_with(kLabelsElement)) listed_.clear();
     if (element().ends_with(kLabelElement)) label_ = {};
   }
 
@@ -106,6 +109,9 @@ class CvatReader : public XmlReader {
     if (element().ends_with("/labels/label/name")) label_.name = value;
     if (element().ends_with("/labels/label/parent")) label_.is_part = !value.empty();
     if (!element().ends_with(kLabelElement) || label_.is_part || label_.name.empty()) return;
+    if (!listed_.insert(label_.name).second)
+      file_.notes.push_back(fmt::format("line {}: the label \"{}\" is listed twice and counts once", line(),
+                                        printable(label_.name)));
     if (std::ranges::find(file_.labels, label_.name) == file_.labels.end())
       file_.labels.push_back(label_.name);
   }
@@ -186,7 +192,8 @@ class CvatReader : public XmlReader {
   bool masks_, first_alone_;
   CvatFile file_;
   Label label_;
-  bool is_named_ = false;  // the image has a name
+  std::set<std::string> listed_;  // labels of the current list; a project and its tasks have one each
+  bool is_named_ = false;         // the image has a name
 };
 
 }  // namespace

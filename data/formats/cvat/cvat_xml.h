@@ -20,6 +20,7 @@ struct CvatFile {
   std::vector<CvatImage> images;
   ShapeKinds shapes;
   std::vector<std::string> problems;  // "path: line N: what"; the objects concerned are left out
+  std::vector<std::string> notes;     // "line N: what"
 };
 
 // Throws InputError if it is no such XML. The runs of masks are read only if requested.

@@ -102,7 +102,7 @@ GroundTruth join_folders(const DataPaths& paths, const ReadFolders& read) {
   if (all.images.empty()) fail_input("{}: has no images of the {} classes", name, all.categories.size());
   std::vector<std::string> notes = counts.lines("images");
   if (const auto missing = classes_without_images(all, paths.choice); !missing.empty())
-    notes.push_back(fmt::format("has no images of {} of the classes, the first is \"{}\"", missing.size(),
+    notes.push_back(fmt::format("has no images of {} of the classes, for example \"{}\"", missing.size(),
                                 printable(missing[0])));
   all = part_of(std::move(all), {.annotations = "", .images = "", .most = paths.most});
   for (const std::string& note : notes) all.told.push_back(fmt::format("note: {}: {}", name, note));

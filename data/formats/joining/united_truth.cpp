@@ -82,10 +82,10 @@ std::vector<Category> number_all(const std::vector<SetPart>& parts, const std::v
   }
   for (const SetPart& part : parts)
     if (const auto it = changed.find(&part); it != changed.end())
-      notes.push_back(fmt::format("{}: {} of its {} category ids change{}, {}{}", part.name,
-                                  it->second.size(), part.truth.categories.size(),
-                                  it->second.size() == 1 ? "s" : "", it->second.front(),
-                                  it->second.size() == 1 ? "" : ", ..."));
+      notes.push_back(fmt::format("{}: {}, {}{}", part.name,
+                                  count_among(std::ssize(it->second), std::ssize(part.truth.categories),
+                                              "category ids", "changes", "change"),
+                                  it->second.front(), it->second.size() == 1 ? "" : ", ..."));
   return categories;
 }
 
@@ -106,6 +106,8 @@ class Union {
       all_.notes.push_back(is_one_ ? note : fmt::format("{}: {}", part.name, note));
     all_.is_annotated = all_.is_annotated && truth.is_annotated;
     all_.faulty_masks += truth.faulty_masks;
+    all_.box_form = is_first_ || all_.box_form == truth.box_form ? truth.box_form : BoxForm::kOther;
+    is_first_ = false;
     const auto categories = known_categories(part);
     remap_labels(truth, categories);
     if (truth.drawn_labels) all_.drawn_labels = truth.drawn_labels;
@@ -128,9 +130,10 @@ class Union {
 
   GroundTruth take() {
     if (shared_ > 0)
-      all_.notes.push_back(
-          fmt::format("{} image{} in several of the data sets and count{} each time, first {}", shared_,
-                      shared_ == 1 ? " is" : "s are", shared_ == 1 ? "s" : "", first_shared_));
+      all_.notes.push_back(fmt::format("{} each time, for example {}",
+                                       count_of(shared_, "image is in several of the data sets and counts",
+                                                "images are in several of the data sets and count"),
+                                       first_shared_));
     return std::move(all_);
   }
 
@@ -191,14 +194,14 @@ class Union {
       if (const auto it = ids_.find(c.name); it != ids_.end())
         known.emplace(c.id, it->second);
       else if (boxes.contains(c.id))
-        report_(fmt::format("{}: {} of its boxes have the class \"{}\", which is not one of the {}",
-                            part.name, boxes.at(c.id), c.name, known_classes(ids_)));
+        report_(fmt::format("{}: {} the unknown class \"{}\", {}", part.name,
+                            count_of(boxes.at(c.id), "box has", "boxes have"), c.name, known_classes(ids_)));
     return known;
   }
 
   const UnionOptions& options_;
   std::map<std::string, int64_t> ids_;
-  bool is_one_;
+  bool is_one_, is_first_ = true;
   const ProblemReport& report_;
   GroundTruth all_;
   FreshIds image_ids_, annotations_;

@@ -118,9 +118,9 @@ void draw_labels(GroundTruth& truth, const DataPaths& paths, const ProblemReport
       report(fmt::format(
           "{}: has no segmentation, nor has any other object, expected masks to draw label maps from",
           where));
-    truth.notes.push_back(fmt::format(
-        "{} of {} objects {} no mask, first {}: pixels in such a box that no mask covers have no class",
-        lacking, all, lacking == 1 ? "has" : "have", truth.name_of(*first)));
+    truth.notes.push_back(
+        fmt::format("{} no mask, for example {}; pixels in such a box that no mask covers have no class",
+                    count_among(lacking, all, "objects", "has", "have"), truth.name_of(*first)));
   }
   truth.drawn_labels.emplace();
   const std::string& name = paths.label_maps.background;

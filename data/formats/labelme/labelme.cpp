@@ -25,6 +25,7 @@ AnnotationFiles labelme_files(const std::string& annotations) {
   files.many = "JSON files";
   files.image_key = "imagePath";
   files.unit = "shape";
+  files.box_form = BoxForm::kOther;  // points
   files.is_relative = true;
   return files;
 }

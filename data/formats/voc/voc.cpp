@@ -144,8 +144,8 @@ void add_image_sets(const std::string& folder, const std::string& images, DataSp
     const std::vector<std::string> names = list_files(lists, ".txt");
     if (others.empty() && !names.empty())
       others = fmt::format(
-          "{}: none of its {} is called train, trainval, val, test or default (first {}), so all annotations are used",
-          lists, count_of(std::ssize(names), "list", "lists"), names.front());
+          "{}: has no list called train, trainval, val, test or default (but for example {}), so all annotations are used",
+          lists, names.front());
   }
   if (!others.empty()) splits.notes.push_back(std::move(others));
 }

@@ -69,10 +69,11 @@ void note_pairs(const std::vector<LabelledImage>& found, const YoloImages& image
       first = i;
   }
   if (without > 0)
-    truth.notes.push_back(fmt::format(
-        "{} of the {} images in {} {} no label file and {} as images without objects, first {} (expected {})",
-        without, found.size(), images.root, without == 1 ? "has" : "have", without == 1 ? "counts" : "count",
-        images.images[first].name, expected_label_file(images.root, images.images[first])));
+    truth.notes.push_back(
+        fmt::format("{} no label file and {}, for example {} (expected {})",
+                    count_among(without, std::ssize(found), "images in " + images.root, "has", "have"),
+                    without == 1 ? "counts as an image without objects" : "count as images without objects",
+                    images.images[first].name, expected_label_file(images.root, images.images[first])));
   std::map<std::string, size_t> images_of;  // label files
   int64_t sharing = 0;
   std::string shared;
@@ -84,11 +85,11 @@ void note_pairs(const std::vector<LabelledImage>& found, const YoloImages& image
           fmt::format("{} ({}, {})", found[i].path, images.images[other->second].name, images.images[i].name);
   }
   if (sharing > 0)
-    truth.notes.push_back(fmt::format("{} the label file of another image, first {}",
+    truth.notes.push_back(fmt::format("{} the label file of another image, for example {}",
                                       count_of(sharing, "image shares", "images share"), shared));
   const std::vector<std::string> alone = labels_without_image(images, used);
   if (!alone.empty())
-    truth.notes.push_back(fmt::format("{} to no image, first {}",
+    truth.notes.push_back(fmt::format("{} to no image, for example {}",
                                       count_of(std::ssize(alone), "label file belongs", "label files belong"),
                                       alone.front()));
   truth.notes.insert(truth.notes.end(), images.notes.begin(), images.notes.end());
@@ -119,9 +120,8 @@ GroundTruth read_yolo(const DataPaths& paths, const ProblemReport& report) {
   if (paths.may_lack_annotations)
     truth.is_annotated = !has_none;
   else if (!found.empty() && has_none)
-    report(fmt::format("{}: none of the {} images in {} has labels, expected them in files like {}",
-                       paths.annotations, found.size(), images.root,
-                       expected_label_file(images.root, images.images[0])));
+    report(fmt::format("{}: none of the images in {} has labels, expected them in files like {}",
+                       paths.annotations, images.root, expected_label_file(images.root, images.images[0])));
   const Place whole = truth.add_file(paths.annotations);
   for (const std::string& list : images.lists) truth.add_file(list);
   LabelKinds kinds;

@@ -135,8 +135,10 @@ std::string LabelKinds::note() const {
           "{} lines of labels have {} words and look like key points, but are read as polygons; \"kpt_shape: [{}, {}]\" in "
           "data.yaml says that the first four numbers are the box",
           polygons, words, (words - kBoxWords) / (k + 2), k + 2);
-  return fmt::format("{} of the {} lines of labels are {}; the upright box around each is used", polygons,
-                     lines, is_even && words == kOrientedWords ? "oriented boxes" : "polygons");
+  const bool are_turned = is_even && words == kOrientedWords;
+  return count_among(polygons, lines, "lines of labels", are_turned ? "is an oriented box" : "is a polygon",
+                     are_turned ? "are oriented boxes" : "are polygons") +
+         "; the upright box around each is used";
 }
 
 YoloLabels read_yolo_labels(const std::string& path, const YoloYaml& set, ImageSize size, bool masks,

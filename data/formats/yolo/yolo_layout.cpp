@@ -20,7 +20,7 @@ std::string usual_images(const std::string& folder, const SplitNames& split) {
 }
 
 // Everything that the file names must exist, except a test split, which many exporters name even if there is
-// none.
+// none. The usual folders are searched for only if it names no images at all.
 DataSplits splits_named_in(const YoloYaml& set, const std::string& file) {
   DataSplits splits;
   const std::string folder = parent_of(file);
@@ -30,8 +30,11 @@ DataSplits splits_named_in(const YoloYaml& set, const std::string& file) {
   for (const SplitNames& split : split_names()) {
     const std::string& name = split.names[0];
     if (!set.splits.contains(name)) {
-      const std::string images = is_darknet_data(file) ? "" : usual_images(folder, split);
+      const bool may_search = set.splits.empty() && !is_darknet_data(file);
+      const std::string images = may_search ? usual_images(folder, split) : "";
       if (!images.empty()) splits.*split.split = DataPaths{.annotations = file, .images = images};
+      if (!set.splits.empty() && name == "train")
+        splits.notes.push_back(fmt::format("{}: has no \"train\", so there are no training images", file));
       continue;
     }
     try {
@@ -44,7 +47,7 @@ DataSplits splits_named_in(const YoloYaml& set, const std::string& file) {
       splits.notes.push_back(fmt::format("{}; so there are no test images", e.what()));
     }
   }
-  if (!splits.train && !splits.val && is_folder(joined(folder, "images")))
+  if (set.splits.empty() && !splits.train && !splits.val && is_folder(joined(folder, "images")))
     splits.train = DataPaths{.annotations = file, .images = joined(folder, "images")};
   return splits;
 }
@@ -124,7 +127,7 @@ DataSplits find_yolo(const std::string& folder) {
   if (file.empty()) return splits_beside_class_list(folder);
   DataSplits splits = splits_named_in(read_yolo_description(file), file);
   for (const std::string& other : descriptions_in(folder))
-    if (other != file) splits.notes.push_back(fmt::format("{}: is ignored, because {} exists", other, file));
+    if (other != file) splits.notes.push_back(fmt::format("{} is ignored because {} exists", other, file));
   return splits;
 }
 

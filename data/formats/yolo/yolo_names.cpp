@@ -129,9 +129,9 @@ void take_others(const std::map<std::string, std::vector<YoloEntry>>& others, co
       const std::string& name = split->names[0];
       if (!out.splits.try_emplace(name, entries).second)
         out.notes.push_back(
-            fmt::format("line {}: {}: is ignored, because {} exists", entries[0].line, key, name));
+            fmt::format("line {}: {} is ignored because {} exists", entries[0].line, key, name));
     } else if (is_folder(place) ? holds_image(place) : place.ends_with(".txt")) {
-      out.notes.push_back(fmt::format("line {}: {}: is not train, val or test, and is ignored",
+      out.notes.push_back(fmt::format("line {}: {} is not train, val or test, and is ignored",
                                       entries[0].line, shortened(key)));
     }
   }

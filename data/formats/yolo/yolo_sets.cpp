@@ -226,7 +226,7 @@ YoloImages images_of(const std::vector<YoloSource>& sources, const std::string& 
     out.listings.emplace_back(source.place, std::move(listing));
   }
   if (repeats > 0)
-    out.notes.push_back(fmt::format("{} named more than once and {} once, first {}",
+    out.notes.push_back(fmt::format("{} named more than once and {} once, for example {}",
                                     count_of(repeats, "image is", "images are"),
                                     repeats == 1 ? "counts" : "count", first_repeat));
   return out;

@@ -319,7 +319,7 @@ TEST(CocoDataset, SaysHowManyImagesAreBad) {
   skipping.skip_bad_images = true;
   open_dataset(skipping, LabelScheme::kContiguous, &notes);
   ASSERT_EQ(notes.size(), 1u);
-  expect_says(notes[0], {"3 of the 6 images cannot be read and are skipped", "3.png"});
+  expect_says(notes[0], {"3 of 6 images cannot be read and are skipped", "3.png"});
   for (int i = 0; i < 3; ++i) std::filesystem::remove(dir / fmt::format("{}.png", i));
   expect_says(input_error([&] { open_dataset(skipping); }), {"6 of the 6 images"});
 }
@@ -345,8 +345,8 @@ TEST(CocoCheck, TellsWhatIsRarelyMeant) {
   for (const char* part :
        {"3 of 4 categories have no annotation: 0 (\"cells\")", "2 categories have the name \"a\"",
         "category 3 has an empty name", "1 box repeats another",
-        "2 images, 1 without boxes; 2 boxes, 0 of them crowds; 4 categories",
-        "images: 20 wide and 10 high pixels", "boxes: 3 wide and 4 high pixels",
+        "2 images, 1 without boxes; 2 boxes, among them 0 crowds; 4 categories",
+        "images: 20 pixels wide and 10 high", "boxes: 3 pixels wide and 4 high",
         "boxes by category: \"a\" 2"})
     EXPECT_NE(all.find(part), std::string::npos) << part << "\n" << all;
   EXPECT_NE(remarks("", R"({"id":1,"name":"a"})").find("no image has an annotation"), std::string::npos);

@@ -71,8 +71,8 @@ TEST(CvatReader, TakesWhatIsExported) {
         {"images/3.png", ""},
         {"images/old/4.png", ""}},
        {"cvat train: Train/1.png(1) | val: Validation/2.png(1) | test: 3.png\n",
-        "annotations.xml: 1 image is not in a subset called train, val or test, and is left out, first \"old\"",
-        "1 image in images is not listed and is left out, first old/4.png"}},
+        "annotations.xml: 1 image is not in a subset called train, val or test, and is left out, for example \"old\"",
+        "1 image in images is not listed and is left out, for example old/4.png"}},
       {{{"annotations.xml", cvat(cvat_image("1.png", cvat_box("nut"), "subset=\"default\""))},
         {"images/default/1.png", ""}},
        {"cvat train: default/1.png(1)"}},
@@ -87,7 +87,7 @@ TEST(CvatReader, TakesWhatIsExported) {
        {"error: annotations.xml: line 2: a <track> of a video, expected the images of \"CVAT for images 1.1\""}},
       {{{"annotations.xml", cvat(cvat_image("1.png", cvat_box("nut")), cvat_label("bolt"))},
         {"images/1.png", ""}},
-       {"error: annotations.xml: line 2: the class \"nut\" is not one of the 1 that are known (\"bolt\")"}},
+       {"error: annotations.xml: line 2: the class \"nut\" is unknown, expected \"bolt\""}},
   });
 }
 
@@ -109,8 +109,9 @@ TEST(CvatReader, ShapesAndLabels) {
                      cvat_label("hand", "<type>points</type><parent>man</parent>"))},
            {"images/1.png", ""}}),
       "2:4,2,10,10 3:4,2,10,10 2:1.5,2,3.5,7.5 2:6,8,8,4 2:3,4,5,6 "
-      "\nnote: annotations.xml: 4 shapes are polygons, rotated boxes or the like; the upright box around each is used"
-      "\nnote: annotations.xml: 3 shapes have no area and are left out, first annotations.xml: line 2: <polyline>");
+      "\nnote: annotations.xml: 4 shapes are not upright boxes (polygons, ellipses, masks or rotated boxes); the upright box around each is used"
+      "\nnote: annotations.xml: 3 shapes are left out because only boxes, polygons, ellipses and masks are read, for example annotations.xml: line 2: <polyline>"
+      "\nnote: annotations.xml: line 2: the label \"nut\" is listed twice and counts once");
 }
 
 std::string shape(const std::string& label, const std::string& points,
@@ -131,7 +132,8 @@ TEST(LabelmeReader, TakesWhatIsSaved) {
       {{{"1.json", labelme(kNut, "1.png")}, {"1.png", ""}, {"2.png", ""}},
        {"labelme train: 1.png(1)\n", "1 image in ", " has no JSON file in "}},
       {{{"1.json", labelme(kNut, "1.png")}, {"1.png", ""}, {"2.png", ""}},
-       {"labelme train: 1.png(1)\nnote: 1.json: 1 image in ", " is not listed and is left out, first 2.png"},
+       {"labelme train: 1.png(1)\nnote: 1.json: 1 image in ",
+        " is not listed and is left out, for example 2.png"},
        "1.json"},
       {{{"images/1.png", ""}, {"annotations/1.json", labelme(kNut, "..\\\\images\\\\1.png")}},
        {"labelme train: 1.png(1)"}},
@@ -141,7 +143,7 @@ TEST(LabelmeReader, TakesWhatIsSaved) {
       {{{"1.json", labelme(kNut, "C:\\\\set\\\\1.png")}, {"1.png", ""}}, {"labelme train: 1.png(1)"}},
       {{{"1.json", labelme(kNut, "2.png")}, {"2.json", labelme(kNut, "2.png")}, {"1.png", ""}, {"2.png", ""}},
        {"labelme train: 1.png(1) 2.png(1)\nnote: ",
-        "1 JSON file names another image than the one with its own name, which is used, first 1.json (imagePath 2.png)"}},
+        "1 JSON file names another image than the one with its own name, which is used, for example 1.json (imagePath 2.png)"}},
       {{{"train/1.json", labelme(kNut, "1.png")},
         {"train/1.png", ""},
         {"val/2.json", labelme(shape("bolt", "[[1,1],[9,9]]"), "2.png")},
@@ -153,22 +155,23 @@ TEST(LabelmeReader, TakesWhatIsSaved) {
         {"images/val/2.png", ""}},
        {"labelme train: 1.png(1) | val: 2.png(1)"}},
       {{{"1.json", labelme(kNut, "../1.png")}, {"classes.txt", "bolt\n"}, {"1.png", ""}},
-       {"error: 1.json: shape 1: the class \"nut\" is not one of the 1 that are known (\"bolt\")"}},
+       {"error: 1.json: shape 1: the class \"nut\" is unknown, expected \"bolt\""}},
       {{{"1.json", labelme(kNut, "1.png")}, {"1.png", ""}, {"2.json", R"({"a":1})"}},
        {"error: 2.json: has no \"shapes\", expected a LabelMe file"}},
   });
 }
 
 TEST(LabelmeReader, Shapes) {
-  EXPECT_EQ(boxes_in({{"1.png", ""},
-                      {"1.json", labelme(kNut + "," + shape("bolt", "[[1.5,2],[5,2],[3,9.5]]", "polygon") +
-                                             "," + shape("nut", "[[10,10],[13,14]]", "circle") + "," +
-                                             shape("nut", "[[1,1]]", "point") + "," +
-                                             shape("nut", "[[1,1],[2,2]]", "line"),
-                                         "1.png")}}),
-            "2:4,2,10,10.5 1:1.5,2,3.5,7.5 2:5,5,10,10 "
-            "\nnote: : 2 shapes are polygons, rotated boxes or the like; the upright box around each is used"
-            "\nnote: : 2 shapes have no area and are left out, first 1.json: shape 4: a point");
+  EXPECT_EQ(
+      boxes_in({{"1.png", ""},
+                {"1.json",
+                 labelme(kNut + "," + shape("bolt", "[[1.5,2],[5,2],[3,9.5]]", "polygon") + "," +
+                             shape("nut", "[[10,10],[13,14]]", "circle") + "," +
+                             shape("nut", "[[1,1]]", "point") + "," + shape("nut", "[[1,1],[2,2]]", "line"),
+                         "1.png")}}),
+      "2:4,2,10,10.5 1:1.5,2,3.5,7.5 2:5,5,10,10 "
+      "\nnote: : 2 shapes are not upright boxes (polygons, ellipses, masks or rotated boxes); the upright box around each is used"
+      "\nnote: : 2 shapes are left out because only boxes, polygons, ellipses and masks are read, for example 1.json: shape 4: a point");
 }
 
 // All formats give the notes that COCO gives (DETR #28, yolov5 #7291, gluon-cv #609, labelImg #113,
@@ -239,28 +242,28 @@ TEST(UnnamedImages, AreCountedInEachFormat) {
       {"images/1.png", ""}, {"images/2.png", ""}, {"images/3.png", ""}, {"images/sub/4.heic", "x"}};
   check_reading({
       {both(images, {{"train.json", coco("1.png")}, {"val.json", coco("./2.png")}}),
-       {"coco train: 1.png | val: ./2.png\nnote: train.json: 2 images in images are not listed and are left out, first 3.png",
-        "note: val.json: 2 images in images are not listed and are left out, first 3.png"}},
+       {"coco train: 1.png | val: ./2.png\nnote: train.json: 2 images in images are not listed and are left out, for example 3.png",
+        "note: val.json: 2 images in images are not listed and are left out, for example 3.png"}},
       {both(images, {{"train.csv", csv + "1.png,nut,1,1,3,3\n2.png,,,,,\n"},
                      {"val.csv", csv + "3.png,nut,1,1,3,3\n"}}),
-       {"csv train: 1.png(1) 2.png | val: 3.png(1)\nnote: train.csv: 1 image in images is not listed and is left out, first "
-        "sub/4.heic\nnote: val.csv: 1 image in images is not listed and is left out, first sub/4.heic"}},
+       {"csv train: 1.png(1) 2.png | val: 3.png(1)\nnote: train.csv: 1 image in images is not listed and is left out, for example "
+        "sub/4.heic\nnote: val.csv: 1 image in images is not listed and is left out, for example sub/4.heic"}},
       {both(images, {{"Annotations/1.xml", voc},
                      {"Annotations/2.xml", voc},
                      {"classes.txt", "nut\n"},
                      {"ImageSets/Main/train.txt", "1\n"},
                      {"ImageSets/Main/val.txt", "2\n"}}),
        {"voc train: 1.png | val: 2.png\n",
-        "train.txt: 2 images in images are not listed and are left out, first 3.png"}},
+        "train.txt: 2 images in images are not listed and are left out, for example 3.png"}},
       {both(images, {{"data.yaml", "names: [a]\ntrain: train.txt\nval: val.txt\n"},
                      {"train.txt", "images/1.png\n"},
                      {"val.txt", "images/2.png\n"},
                      {"labels/1.txt", ""},
                      {"labels/2.txt", ""}}),
        {"yolo train: images/1.png | val: images/2.png\n", "2 images in ",
-        "are not listed and are left out, first images/3.png"}},
+        "are not listed and are left out, for example images/3.png"}},
       {both(images, {{"annotations.xml", cvat(cvat_image("1.png", cvat_box("nut")))}}),
-       {"cvat train: 1.png(1)\nnote: annotations.xml: 3 images in images are not listed and are left out, first 2.png"}},
+       {"cvat train: 1.png(1)\nnote: annotations.xml: 3 images in images are not listed and are left out, for example 2.png"}},
       // All images are named, or are in the list of another split.
       {{{"images/1.png", ""},
         {"images/2.png", ""},
@@ -299,7 +302,8 @@ TEST(Links, AreInsideWhereTheFolderIsListedButNotForNamesInLists) {
              {"json/1.png", ""}});
   fs::create_directory_symlink(other.path(), dir / "images/far");
   fs::create_directory_symlink(other.path(), dir / "json/far");
-  const std::string followed = "1 link to a folder in images leads out of it and is followed, first far (to ";
+  const std::string followed =
+      "1 link to a folder in images leads out of it and is followed, for example far (to ";
   const std::string yolo = read_all(dir, "data.yaml"), json = read_all(dir, "json");
   EXPECT_TRUE(yolo.starts_with("yolo train: 1.png far/2.png(1)\n")) << yolo;
   EXPECT_NE(yolo.find(followed), std::string::npos) << yolo;

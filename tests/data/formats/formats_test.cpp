@@ -116,9 +116,8 @@ TEST(Voc, NamesMustFitEachOtherAndWhatIsKnown) {
   fs::remove(dir / "c.xml");
   DataPaths known{dir.path(), dir.path()};
   known.categories = {{1, "dog"}};
-  EXPECT_NE(
-      input_error([&] { open_dataset(known); }).find("the class \"cat\" is not one of the 1 that are known"),
-      std::string::npos);
+  EXPECT_NE(input_error([&] { open_dataset(known); }).find("the class \"cat\" is unknown, expected \"dog\""),
+            std::string::npos);
 }
 
 TEST(Csv, ReadsTheUsualColumns) {

@@ -203,8 +203,7 @@ TEST(Union, IdsOfCocoStayWhereTheyDoNotClash) {
   const DataSplits splits = find_united({dir / "A", dir / "B", dir / "C"}, {});
   const GroundTruth truth = read_ground_truth(*splits.train);
   EXPECT_EQ(categories_text(truth), "cat=3 dog=4 ant=71 bee=5 elk=70");
-  EXPECT_NE(joined_notes(truth).find("1 of its 3 category ids changes, \"ant\" from 3 to 71"),
-            std::string::npos)
+  EXPECT_NE(joined_notes(truth).find("1 of 3 category ids changes, \"ant\" from 3 to 71"), std::string::npos)
       << joined_notes(truth);
   ASSERT_EQ(truth.images.size(), 6u);
   for (size_t i = 0; i < truth.images.size(); ++i) EXPECT_EQ(truth.images[i].id, static_cast<int64_t>(i) + 1);
@@ -234,10 +233,9 @@ TEST(Union, OnlyKnownClassesCount) {
   write_set(dir / "B", "coco", "train", {{"a.png", "dog"}});
   DataPaths paths = *find_united({dir / "A", dir / "B"}, {}).train;
   paths.categories = {{7, "cat"}};
-  EXPECT_NE(input_error([&] {
-              read_ground_truth(paths);
-            }).find("1 of its boxes have the class \"dog\", which is not one of the 1 that are known"),
-            std::string::npos);
+  EXPECT_NE(
+      input_error([&] { read_ground_truth(paths); }).find("1 box has the unknown class \"dog\", expected "),
+      std::string::npos);
   paths.choice.only = {"cat"};
   const GroundTruth truth = read_ground_truth(paths);
   EXPECT_EQ(categories_text(truth), "cat=7");

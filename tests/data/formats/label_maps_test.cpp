@@ -373,7 +373,7 @@ TEST_F(LabelMaps, WhatIsPassedOverIsTold) {
   write_text(folder / "masks/classes.txt", "Road\nroad\n");
   const DataSplits splits = find();
   EXPECT_EQ(splits.notes,
-            std::vector<std::string>{folder / "masks/more: is not one of the splits, and is left out"});
+            std::vector<std::string>{folder / "masks/more is not one of the splits and is left out"});
   const DatasetReport report = check_dataset(*splits.train);
   const std::string told =
       fmt::format("{} {}", fmt::join(report.summary, "\n"), fmt::join(report.remarks, "\n"));
@@ -386,7 +386,7 @@ TEST_F(LabelMaps, WhatIsPassedOverIsTold) {
   const DataSplits lists = find();
   EXPECT_EQ(lists.notes,
             std::vector<std::string>{
-                folder / "ImageSets/Segmentation/holdout.txt: is not one of the splits, and is left out"});
+                folder / "ImageSets/Segmentation/holdout.txt is not one of the splits and is left out"});
 }
 
 TEST_F(LabelMaps, AreRefusedWithTheirLists) {

@@ -52,7 +52,7 @@ TEST(MaskSizes, MasksOfNoPixelAreTold) {
         {.annotations = dir / "a.json", .images = "", .wants = {.boxes = true, .masks = true}});
     EXPECT_EQ(truth.annotations.at(0).segmentation->mask({4, 6}).area() == 0, is_told) << segmentation;
     std::vector<std::string> told;
-    if (is_told) told.push_back("1 mask has no pixel in the image, the first of annotation 7");
+    if (is_told) told.push_back("1 mask has no pixel in the image, for example that of annotation 7");
     EXPECT_EQ(truth.notes, told) << segmentation;
   }
 }

@@ -175,7 +175,7 @@ TEST(CocoMasks, ThereMayBeNone) {
   EXPECT_EQ(truth.annotations[0].segmentation->polygons,
             (std::vector<std::vector<double>>{{0, 0, 3, 0, 3, 3}}));
   EXPECT_EQ(truth.notes,
-            std::vector<std::string>{"1 polygon has fewer than three points and is left out, the first of "
+            std::vector<std::string>{"1 polygon has fewer than three points and is left out, for example in "
                                      "annotation 7; 0 objects are left without a mask"});
 }
 

@@ -61,7 +61,7 @@ TEST(PassedOver, LabelledFoldersBesideTheSplitsAreNamed) {
     };
     EXPECT_EQ(says(both_splits), "") << format;
     EXPECT_EQ(says(both(both_splits, split_of(format, "extra"))),
-              "extra holds labelled data but is not one of the splits, and is left out")
+              "extra holds labelled data but is not one of the splits and is left out")
         << format;
     EXPECT_EQ(says(both(both(both_splits, split_of(format, "extra")), split_of(format, "more")))
                   .find("2 folders or files in "),
@@ -69,7 +69,7 @@ TEST(PassedOver, LabelledFoldersBesideTheSplitsAreNamed) {
         << format;
     const std::string valid = says(both(both_splits, split_of(format, "valid")));
     EXPECT_EQ(valid.find("valid"), 0u) << format << ": " << valid;
-    EXPECT_NE(valid.find(": is ignored, because val"), std::string::npos) << format << ": " << valid;
+    EXPECT_NE(valid.find(" is ignored because val"), std::string::npos) << format << ": " << valid;
     EXPECT_EQ(valid.find('\n'), std::string::npos) << format << ": " << valid;
     // Images alone belong to another set and cause no note.
     EXPECT_EQ(says(both(both_splits, {{"extra/1.png", ""}})), "") << format;
@@ -86,17 +86,17 @@ TEST(PassedOver, ListsAndKeysBesideThoseOfTheSplitsAreNamed) {
         {"images/1.png", ""},
         {"images/2.png", ""},
         {"notes.json", "{}"}},
-       {"coco train: 1.png | val: 2.png\nmore.json holds labelled data but is not one of the splits, and is left out"}},
+       {"coco train: 1.png | val: 2.png\nmore.json holds labelled data but is not one of the splits and is left out"}},
       {{{"annotations/instances_train2017.json", coco_of("1.png")},
         {"annotations/instances_extra.json", coco_of("2.png")},
         {"annotations/captions_train2017.json", coco_of("1.png")},
         {"train2017/1.png", ""}},
-       {"coco train: 1.png\nannotations/instances_extra.json holds labelled data but is not one of the splits, and is left out"}},
+       {"coco train: 1.png\nannotations/instances_extra.json holds labelled data but is not one of the splits and is left out"}},
       {{{"train.csv", kTable + "1.png,nut,1,1,3,3\n"},
         {"extra.csv", kTable + "1.png,nut,1,1,3,3\n"},
         {"1.png", ""},
         {"classes.csv", "nut,0\n"}},
-       {"csv train: 1.png(1)\nextra.csv holds labelled data but is not one of the splits, and is left out"}},
+       {"csv train: 1.png(1)\nextra.csv holds labelled data but is not one of the splits and is left out"}},
       {{{"images/train/1.png", ""},
         {"images/val/2.png", ""},
         {"images/extra/3.png", ""},
@@ -104,7 +104,7 @@ TEST(PassedOver, ListsAndKeysBesideThoseOfTheSplitsAreNamed) {
         {"labels/val/2.txt", kLine},
         {"labels/extra/3.txt", kLine},
         {"data.yaml", "names: [nut]\ntrain: images/train\nval: images/val\n"}},
-       {"yolo train: 1.png(1) | val: 2.png(1)\nlabels/extra holds labelled data but is not one of the splits, and is left out"}},
+       {"yolo train: 1.png(1) | val: 2.png(1)\nlabels/extra holds labelled data but is not one of the splits and is left out"}},
       // Other names of the keys.
       {both(images, {{"data.yaml", "names: [nut]\ntrain: a.txt\nvalid: b.txt\n"},
                      {"a.txt", "images/1.png\n"},
@@ -114,8 +114,8 @@ TEST(PassedOver, ListsAndKeysBesideThoseOfTheSplitsAreNamed) {
                      {"a.txt", "images/1.png\n"},
                      {"b.txt", "images/2.png\n"}}),
        {"yolo train: images/1.png(1) | val: images/2.png(1)\n",
-        "data.yaml: line 3: valid: is ignored, because val exists",
-        "data.yaml: line 5: extra: is not train, val or test, and is ignored"}},
+        "data.yaml: line 3: valid is ignored because val exists",
+        "data.yaml: line 5: extra is not train, val or test, and is ignored"}},
       {both(images, {{"obj.data", "train = a.txt\nvalidation = b.txt\nnames = obj.names\n"},
                      {"obj.names", "nut\n"},
                      {"a.txt", "images/1.png\n"},
@@ -137,7 +137,7 @@ std::string unused_in(const Files& files, const std::string& place = "") {
   const std::string notes = fmt::format(
       "{}", fmt::join(find_united({place.empty() ? dir.path() : folder + place}, {}).notes, "\n"));
   return test::without(test::without(notes, folder),
-                       " holds labelled data but is not one of the splits, and is left out");
+                       " holds labelled data but is not one of the splits and is left out");
 }
 
 TEST(PassedOver, LabelledFilesAnywhereAreNamed) {
@@ -196,7 +196,7 @@ TEST(PassedOver, LabelledFilesAnywhereAreNamed) {
            // Lists that name more than what is read.
            {third,
             {{"ImageSets/Main/valid.txt", "3\n"}},
-            "ImageSets/Main/valid.txt: is ignored, because ImageSets/Main/val.txt exists"},
+            "ImageSets/Main/valid.txt is ignored because ImageSets/Main/val.txt exists"},
            {third, {{"ImageSets/Main/holdout.txt", "3\n"}}, "ImageSets/Main/holdout.txt"},
            {third, {}, "Annotations/3.xml"},
            {both(yolo_lists, {{"images/3.png", ""}, {"labels/3.txt", kLine}}),
@@ -237,7 +237,7 @@ TEST(PassedOver, WhatIsReadThroughLinksOrByAnotherFlagIsRead) {
   const auto says = [&](const std::vector<std::string>& places) {
     return test::without(fmt::format("{}", fmt::join(find_united(places, {}).notes, "\n")), dir.path() + "/");
   };
-  EXPECT_EQ(says({dir / "a"}), "a/b holds labelled data but is not one of the splits, and is left out");
+  EXPECT_EQ(says({dir / "a"}), "a/b holds labelled data but is not one of the splits and is left out");
   EXPECT_EQ(says({dir / "a", dir / "a/b"}), "");
   namespace fs = std::filesystem;
   fs::remove_all(dir / "a/b");
@@ -265,7 +265,7 @@ TEST(PassedOver, ClassFoldersBesideTheSplitsAreNamed) {
              {"notes/b/5.png", ""}});
   const DataSplits found = look_for_splits(dir.path(), "", {.image_classes = true});
   EXPECT_EQ(test::without(fmt::format("{}", fmt::join(found.notes, "\n")), dir.path() + "/"),
-            "extra: is not one of the splits, and is left out\nvalid: is ignored, because val exists");
+            "extra is not one of the splits and is left out\nvalid is ignored because val exists");
 }
 
 TEST(PassedOver, ImagesThatShareLabelsOrHaveNoEnding) {
@@ -278,10 +278,11 @@ TEST(PassedOver, ImagesThatShareLabelsOrHaveNoEnding) {
              {"images/LICENSE", "free"}});
   std::filesystem::copy_file(dir / "images/a.png", dir / "images/bare");
   const std::string text = test::read_all(dir);
-  EXPECT_NE(text.find("1 image shares the label file of another image, first labels/a.txt (a.bmp, a.png)"),
-            std::string::npos)
+  EXPECT_NE(
+      text.find("1 image shares the label file of another image, for example labels/a.txt (a.bmp, a.png)"),
+      std::string::npos)
       << text;
-  EXPECT_NE(text.find("1 image in images has no extension like .jpg and is left out, first bare"),
+  EXPECT_NE(text.find("1 image in images has no extension like .jpg and is left out, for example bare"),
             std::string::npos)
       << text;
   // An image that a list names counts.

@@ -81,8 +81,8 @@ const std::vector<PlaceRow> kPlaceRows{
       {"labels/1.txt", "0 0.5 0.5 0.25 0.5\n\n0 0.5 0.5 0 0.5\n0 1 0.5 0.5 0.5\n"}},
      {"~labels/1.txt: line 3: the box [20, 5, 0, 10] has no area",
       "~labels/1.txt: line 4: the box [30, 5, 20, 10] reaches outside the image of 40 x 20 pixels",
-      "~data.yaml: ~images/2.png: not an image in a supported format: JPEG, PNG, BMP, WebP, GIF and TIFF"},
-     "the first is ~labels/1.txt: line 4"},
+      "~data.yaml: ~images/2.png: not an image in a supported format, expected JPEG, PNG, BMP, WebP, GIF or TIFF"},
+     "for example ~labels/1.txt: line 4"},
     {{{"data.yaml", "names: [nut]\ntrain: list.txt\n"},
       {"list.txt", "images/1.png\n\nimages/none.png\n"},
       {"images/1.png", ""},
@@ -95,14 +95,14 @@ const std::vector<PlaceRow> kPlaceRows{
      {"~Annotations/1.xml: line 4: the box [30, 1, 20, 8] reaches outside the image of 40 x 20 pixels",
       "~Annotations/1.xml: line 5: the box [7, 1, 0, 8] has no area",
       "~Annotations/2.xml: ~JPEGImages/2.jpg: no such file"},
-     "the first is ~Annotations/1.xml: line 4"},
+     "for example ~Annotations/1.xml: line 4"},
     {{{"annotations.csv",
        "file_name,class,x1,y1,x2,y2,width,height\n1.png,nut,1,1,5,5,40,20\n1.png,nut,30,1,50,9,40,20\n"
        "none.png,nut,1,1,5,5,40,20\n"},
       {"1.png", ""}},
      {"~annotations.csv: line 3: the box [30, 1, 20, 8] reaches outside the image of 40 x 20 pixels",
       "~annotations.csv: line 4: ~none.png: no such file"},
-     "the first is ~annotations.csv: line 3"},
+     "for example ~annotations.csv: line 3"},
     {{{"1.png", ""},
       {"1.json",
        R"({"imagePath":"1.png","imageWidth":41,"imageHeight":20,"shapes":[
@@ -112,7 +112,7 @@ const std::vector<PlaceRow> kPlaceRows{
      {"~1.json: shape 2: the box [30, 1, 20, 8] reaches outside the image of 41 x 20 pixels",
       "~1.json: shape 3: the box [3, 3, 0, 0] has no area",
       "~1.json: ~1.png has 40 x 20 pixels, the annotations say 41 x 20"},
-     "the first is ~1.json: shape 2"},
+     "for example ~1.json: shape 2"},
     {{{"annotations.xml",
        "<annotations>\n<image name=\"1.png\" width=\"40\" height=\"20\">\n"
        "<box label=\"nut\" xtl=\"30\" ytl=\"1\" xbr=\"50\" ybr=\"9\"/>\n"

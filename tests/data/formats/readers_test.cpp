@@ -45,11 +45,11 @@ TEST(YoloReader, TakesWhatDataYamlNames) {
                   {"train.txt", "\xEF\xBB\xBF./images/b/3.png\r\n\r\nimages\\a\\1.png \r\n"},
                   {"lists/val.txt", "images/c/4.png\n"}}),
        {"yolo train: images/b/3.png(1) images/a/1.png(1) | val: images/c/4.png(1)\n",
-        "is not listed and is left out, first images/a/2.png"}},
+        "is not listed and is left out, for example images/a/2.png"}},
       {both(set, {{"set.yml", kNames + "train: [one.txt, images/c]\nval: images/a\n"},
                   {"one.txt", "images/b/3.png\nimages/c/4.png\n"}}),
        {"yolo train: images/b/3.png(1) images/c/4.png(1) | val: 1.png(1) 2.png(1)",
-        "1 image is named more than once and counts once, first images/c/4.png"}},
+        "1 image is named more than once and counts once, for example images/c/4.png"}},
       {both(labelled({"train/1", "val/2"}), {{"data.yaml", kNames}}),
        {"yolo train: 1.png(1) | val: 2.png(1)"}},
       {both(set, {{"data.yaml", kNames + "train: images/a\nval: images/trian\n"}}),
@@ -60,7 +60,7 @@ TEST(YoloReader, TakesWhatDataYamlNames) {
        {"error: data.yaml: line 2: train: \"images/a/1.png\": expected a folder of images or a list of them (.txt)"}},
       {both(set, {{"data.yaml", kNames + "train: images/a\nval: images/b\ntest: ../test/images\n"}}),
        {"yolo train: 1.png(1) 2.png(1) | val: 3.png(1)\ndata.yaml: line 4: test: \"../test/images\": no such folder or list of "
-        "images; so there are no test images\nlabels/c holds labelled data but is not one of the splits, and is left out"}},
+        "images; so there are no test images\nlabels/c holds labelled data but is not one of the splits and is left out"}},
       {both(set, {{"data.yaml", kNames + "train: list.txt\n"},
                   {"list.txt", "images/a/1.png\nimages/a/none.png\n"}}),
        {"error: images/a/none.png: no such file (list.txt: line 2)"}},
@@ -72,7 +72,7 @@ TEST(YoloReader, TakesWhatDataYamlNames) {
        {"error: ", "one.yaml, ", "each describe a data set, expected one of them instead of the folder"}},
       {both(set, {{"one.yaml", kNames + "train: images/a\nval: images/b\n"},
                   {"two.yaml", kNames + "train: images/b\nval: images/c\n"}}),
-       {"yolo train: 3.png(1) | val: 4.png(1)\nlabels/a holds labelled data but is not one of the splits, and is left out"},
+       {"yolo train: 3.png(1) | val: 4.png(1)\nlabels/a holds labelled data but is not one of the splits and is left out"},
        "two.yaml"},
       {both(set, {{"data.yaml", "nc: 3\n" + kNames + "train: images/a\n"}}),
        {"error: data.yaml: line 1: nc: 3, but there are 2 names"}},
@@ -87,7 +87,7 @@ TEST(YoloReader, TakesWhatDataYamlNames) {
             {"obj_train_data/x.png", ""},
             {"obj_train_data/x.txt", kBox}}),
        {"yolo train: obj_train_data/x.png(1) | val: images/b/3.png(1)\n",
-        "are not listed and are left out, first images/a/1.png"}},
+        "are not listed and are left out, for example images/a/1.png"}},
       {both(set,
             {{"obj.data", "train = data/train.txt\nnames = data/obj.names\n"}, {"obj.names", "bolt\nnut\n"}}),
        {"error: obj.data: line 1: train: \"data/train.txt\": no such folder or list of images"}},
@@ -120,18 +120,18 @@ TEST(YoloReader, SaysWhatItPassesOver) {
   fs::create_directory_symlink("../other", linked / "images/more");
   const std::string text = read_all(linked);
   EXPECT_TRUE(text.starts_with("yolo train: 1.png(1) more/2.png\n")) << text;
-  EXPECT_NE(text.find("1 link to a folder in images leads out of it and is followed, first more (to "),
+  EXPECT_NE(text.find("1 link to a folder in images leads out of it and is followed, for example more (to "),
             std::string::npos)
       << text;
   check_reading({
       {both(labelled({"1", "2"}),
             {{"data.yaml", yaml}, {"images/3.png", ""}, {"images/4.png", ""}, {"labels/3.png.txt", kBox}}),
        {"yolo train: 1.png(1) 2.png(1) 3.png 4.png\n",
-        "note: data.yaml: 2 of the 4 images in images have no label file and count as images without objects, first 3.png "
+        "note: data.yaml: 2 of 4 images in images have no label file and count as images without objects, for example 3.png "
         "(expected labels/3.txt)",
-        "note: data.yaml: 1 label file belongs to no image, first labels/3.png.txt"}},
+        "note: data.yaml: 1 label file belongs to no image, for example labels/3.png.txt"}},
       {both(labelled({"1"}), {{"data.yaml", yaml}, {"images/2.heic", "x"}, {"images/3.jxl", "x"}}),
-       {"yolo train: 1.png(1)\nnote: data.yaml: 2 images in images are of an unsupported type (expected JPEG, PNG, BMP, WebP, GIF and TIFF) and left out, first 2.heic"}},
+       {"yolo train: 1.png(1)\nnote: data.yaml: 2 images in images are of an unsupported type (expected JPEG, PNG, BMP, WebP, GIF or TIFF) and left out, for example 2.heic"}},
       {both(labelled({"1"}), {{"data.yaml", yaml}, {"images/2.png", ""}, {"labels/2.TXT", kBox}}),
        {"yolo train: 1.png(1) 2.png(1)"}},
       // Labels are next to some of the images, and in a separate folder of labels.
@@ -179,7 +179,7 @@ TEST(YoloReader, KeyPointsAndOrientedBoxes) {
       std::string::npos);
   EXPECT_EQ(
       boxes(both(one, {{"data.yaml", yaml}, {"labels/1.txt", "0 0.1 0.1 0.5 0.1 0.5 0.5 0.1 0.5\n" + kBox}})),
-      "4,2,16,8 10,5,20,10 note: data.yaml: 1 of the 2 lines of labels are oriented boxes; the upright box around each is used");
+      "4,2,16,8 10,5,20,10 note: data.yaml: 1 of 2 lines of labels is an oriented box; the upright box around each is used");
 }
 
 std::string xml(const std::string& file, const std::string& objects) {
@@ -217,7 +217,7 @@ TEST(VocReader, TakesWhatImageSetsName) {
       {both(voc({"1", "2"}), {{"ImageSets/train.txt", "1\n"}, {"ImageSets/valid.txt", "2\n"}}),
        {"voc train: 1.png(1) | val: 2.png(1)"}},
       {both(voc({"1"}), {{"ImageSets/Main/mine.txt", "1\n"}}),
-       {"voc train: 1.png(1)\nImageSets/Main: none of its 1 list is called train, trainval, val, test or default (first mine.txt), so all "
+       {"voc train: 1.png(1)\nImageSets/Main: has no list called train, trainval, val, test or default (but for example mine.txt), so all "
         "annotations are used"}},
       {both(voc({"1"}), {{"ImageSets/Main/train.txt", "1\n../1\n"}}),
        {"error: ImageSets/Main/train.txt: line 2: expected the name of an annotation, found \"../1\""}},
@@ -225,7 +225,7 @@ TEST(VocReader, TakesWhatImageSetsName) {
        {"error: ImageSets/Main/train.txt: line 2: Annotations/7.xml: no such file"},
        ""},
       {both(voc({"1"}), {{"JPEGImages/2.png", ""}, {"JPEGImages/3.heic", "x"}}),
-       {"note: Annotations: 1 image in JPEGImages has no XML file in Annotations and is left out, first 2.png",
+       {"note: Annotations: 1 image in JPEGImages has no XML file in Annotations and is left out, for example 2.png",
         "1 image in JPEGImages is of an unsupported type"}},
       // All files contain the name of the first image.
       {{{"a/", ""},
@@ -233,7 +233,7 @@ TEST(VocReader, TakesWhatImageSetsName) {
         {"Annotations/2.xml", xml("1.png", object("cat"))},
         {"JPEGImages/1.png", ""},
         {"JPEGImages/2.png", ""}},
-       {"voc train: 1.png(1) 2.png(1)\nnote: Annotations: 1 XML file names another image than the one with its own name, which is used, first "
+       {"voc train: 1.png(1) 2.png(1)\nnote: Annotations: 1 XML file names another image than the one with its own name, which is used, for example "
         "Annotations/2.xml (<filename> 1.png)"}},
       {{{"train/Annotations/1.xml", xml("1.png", object("cat"))}, {"train/images/1.png", ""}},
        {"voc train: 1.png(1)"}},
@@ -254,13 +254,13 @@ TEST(VocReader, TakesWhatImageSetsName) {
       {{{"Annotations/train/1.xml", xml("1.png", object("cat"))},
         {"JPEGImages/1.png", ""},
         {"classes.txt", "dog\n"}},
-       {"error: Annotations/train/1.xml: line 1: the class \"cat\" is not one of the 1 that are known (\"dog\")"}},
+       {"error: Annotations/train/1.xml: line 1: the class \"cat\" is unknown, expected \"dog\""}},
       {{{"Annotations/train/1.xml", xml("1.png", object("cat"))},
         {"Annotations/more/2.xml", xml("2.png", object("cat"))},
         {"JPEGImages/1.png", ""},
         {"JPEGImages/more/2.png", ""}},
-       {"voc train: 1.png(1)\nAnnotations/more holds labelled data but is not one of the splits, and is left out",
-        "1 image in JPEGImages has no XML file in Annotations/train and is left out, first more/2.png"}},
+       {"voc train: 1.png(1)\nAnnotations/more holds labelled data but is not one of the splits and is left out",
+        "1 image in JPEGImages has no XML file in Annotations/train and is left out, for example more/2.png"}},
   });
 }
 
@@ -287,7 +287,7 @@ TEST(Splits, OfOtherNamesAreFound) {
         {"train2017/2.png", ""},
         {"val2017/3.png", ""}},
        {"coco train: train2017/1.png(1) | val: train2017/2.png(1)\n", "1 image in ",
-        " is not listed and is left out, first val2017/3.png"}},
+        " is not listed and is left out, for example val2017/3.png"}},
       {{{"annotations/lvis_v1_train.json", coco(own)}, {"images/train2017/1.png", ""}},
        {"coco train: 1.png(1)"}},
       {{{"lvis_v1_train.json", coco(own)}, {"train2017/1.png", ""}}, {"coco train: 1.png(1)"}},
@@ -369,9 +369,33 @@ TEST(Splits, ImagesAreSharedThroughLinksToo) {
   for (const char* kind : {"images", "labels"})
     std::filesystem::create_directory_symlink("train", dir / (std::string(kind) + "/val"));
   const DataSplits splits = find_splits(dir.path());
-  EXPECT_EQ(remark_on_shared_images(read_ground_truth(*splits.train), *splits.train,
-                                    read_ground_truth(*splits.val), *splits.val),
-            "1 of its 1 images is in the training set too, first 1.png: metrics on them say little");
+  EXPECT_EQ(
+      remark_on_shared_images(read_ground_truth(*splits.train), *splits.train, read_ground_truth(*splits.val),
+                              *splits.val),
+      "1 of 1 images is also in the training set, for example 1.png; a model has learned such images, so metrics on them are too high");
+}
+
+// A file that names some images names all: a folder with a usual name does not stand for what it lacks.
+TEST(Splits, ADataYamlWithoutTrainHasNoTrainingImages) {
+  const Files files{{"images/train/1.png", ""},
+                    {"images/val/2.png", ""},
+                    {"labels/train/1.txt", ""},
+                    {"labels/val/2.txt", ""}};
+  TestFolder dir;
+  make(dir, both(files, {{"data.yaml", "names: [a]\nval: images/val\n"}}));
+  for (const std::string& place : {dir.path(), dir / "data.yaml"}) {
+    const DataSplits splits = find_splits(place);
+    EXPECT_FALSE(splits.train);
+    ASSERT_TRUE(splits.val);
+    EXPECT_EQ(splits.val->images, dir / "images/val");
+    ASSERT_EQ(splits.notes.size(), 1u);
+    EXPECT_EQ(splits.notes[0], dir / "data.yaml" + ": has no \"train\", so there are no training images");
+  }
+  make(dir, {{"data.yaml", "names: [a]\n"}});
+  const DataSplits usual = find_splits(dir.path());
+  ASSERT_TRUE(usual.train && usual.val);
+  EXPECT_EQ(usual.train->images, dir / "images/train");
+  EXPECT_TRUE(usual.notes.empty());
 }
 
 TEST(Splits, WhatIsNotTakenIsSaid) {
@@ -383,11 +407,11 @@ TEST(Splits, WhatIsNotTakenIsSaid) {
   };
   const std::string table = "filename,class,xmin,ymin,xmax,ymax\na.png,x,1,1,3,3\n";
   EXPECT_EQ(notes_of({{"train.csv", table}, {"train_labels.csv", table}, {"a.png", ""}}),
-            "train_labels.csv: is ignored, because train.csv exists");
+            "train_labels.csv is ignored because train.csv exists");
   const std::string list =
       R"({"images":[{"id":1,"file_name":"a.png","width":40,"height":20}],"annotations":[],"categories":[{"id":1,"name":"x"}]})";
   EXPECT_EQ(notes_of({{"annotations.json", list}, {"labels.json", list}, {"a.png", ""}}),
-            "labels.json: is ignored, because annotations.json exists");
+            "labels.json is ignored because annotations.json exists");
   const std::string written =
       R"({"info":{"description":"written by saccade from b","image_folder":"gone"},)" + list.substr(1);
   EXPECT_EQ(notes_of({{"train.json", written}, {"images/a.png", ""}}),
@@ -399,7 +423,7 @@ TEST(YoloReader, LinksThatLeadNowhereAreSaid) {
   make(dir, {{"data.yaml", "names: [a]\ntrain: images\n"}, {"images/1.png", ""}, {"labels/1.txt", ""}});
   std::filesystem::create_directory_symlink("/nowhere/at/all", dir / "images/disk");
   EXPECT_NE(fmt::format("{}", fmt::join(read_ground_truth(*find_splits(dir.path()).train).notes, "\n"))
-                .find("or nowhere, and is not followed, first disk"),
+                .find("or nowhere, and is not followed, for example disk"),
             std::string::npos);
 }
 
@@ -555,7 +579,7 @@ TEST(CocoReader, LayoutsOfLabelStudioAndFiftyOne) {
       {{{"annotations/instances_train2014.json", coco("1.png")},
         {"annotations/instances_train2017.json", coco("1.png")},
         {"train2017/1.png", ""}},
-       {"coco train: 1.png\nannotations/instances_train2014.json holds labelled data but is not one of the splits, and is "
+       {"coco train: 1.png\nannotations/instances_train2014.json holds labelled data but is not one of the splits and is "
         "left out"}},
       {{{"readme.txt", "x"}}, {"error: ", "describes no known data set"}, "readme.txt"},
   });
@@ -584,9 +608,10 @@ TEST(Splits, SharedImagesAreSaid) {
   make(dir, both(labelled({"train/1", "train/2"}),
                  {{"data.yaml", kNames + "train: images/train\nval: images\n"}}));
   const DataSplits splits = find_splits(dir.path());
-  EXPECT_EQ(remark_on_shared_images(read_ground_truth(*splits.train), *splits.train,
-                                    read_ground_truth(*splits.val), *splits.val),
-            "2 of its 2 images are in the training set too, first train/1.png: metrics on them say little");
+  EXPECT_EQ(
+      remark_on_shared_images(read_ground_truth(*splits.train), *splits.train, read_ground_truth(*splits.val),
+                              *splits.val),
+      "2 of 2 images are also in the training set, for example train/1.png; a model has learned such images, so metrics on them are too high");
 }
 
 TEST(Splits, ClassesOfOneSplitAloneAreSaidInEveryFormat) {

@@ -108,7 +108,7 @@ class BadInputs : public testing::TestWithParam<std::string> {
     EXPECT_LE(err_.size(), 8100u);
     EXPECT_FALSE(row.part.empty());
     // The problems of a data set are listed on stdout.
-    const std::string& said = err_.find(", listed above;") == std::string::npos ? err_ : out_;
+    const std::string& said = err_.find("(listed above)") == std::string::npos ? err_ : out_;
     EXPECT_NE(said.find(row.part), std::string::npos) << "stderr: " << (&said == &err_ ? err_ : out_ + err_);
   }
 

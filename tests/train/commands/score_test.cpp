@@ -106,8 +106,10 @@ TEST(Score, CsvHasTheClassesOfTheTraining) {
   write_detections(dir / "d.json", detections, &truth);
   const Scored named = scored({"--annotations", dir / "val.csv", "--detections", dir / "d.json"}, dir);
   EXPECT_EQ(named.AP, 1);
-  EXPECT_NE(named.out.find("1 of 3 entries left out: their category (\"dog\") is not in the annotations"),
-            std::string::npos)
+  EXPECT_NE(
+      named.out.find(
+          "1 of 3 entries is left out because its category is not in the annotations, for example \"dog\""),
+      std::string::npos)
       << named.out;
   EXPECT_NE(named.out.find("in 1 of 3 entries, category_id is not the id"), std::string::npos) << named.out;
 }
@@ -138,7 +140,7 @@ TEST(Score, ImagesAndCategoriesAreFoundByTheirNames) {
            "in 1 of 2 entries, image_id is not the id"},
           {R"([{"image_id":7,"file_name":"x\\0001.jpg","category_id":2,)" + box_1 +
                R"(},{"image_id":8,"file_name":"old/c.jpg","category_id":5,)" + box_2 + "}]",
-           "1 of 2 entries name files that are not in the annotations, e.g. \"old/c.jpg\"; their image_id counts"},
+           "1 of 2 entries names a file that is not in the annotations, for example \"old/c.jpg\"; image_id counts"},
           {R"([{"file_name":"0001.jpg","category":"nut","category_id":0,)" + box_1 +
                R"(},{"file_name":"b.jpg","category":"bolt","category_id":1,)" + box_2 + "}]",
            "in 2 of 2 entries, category_id is not the id"},
@@ -172,8 +174,7 @@ TEST(Score, DetectionsOfOtherImagesAreNoFigures) {
   const Scored named = scored({"--annotations", dir / "a.json", "--detections", dir / "d.json"}, dir);
   EXPECT_NE(
       named.out.find(
-          "1 of 1 entries name categories, but none that the annotations have (the first is \"screw\"); their "
-          "category_id counts"),
+          "1 of 1 entries names a category that the annotations lack, for example \"screw\"; category_id counts"),
       std::string::npos)
       << named.out << named.error;
 }

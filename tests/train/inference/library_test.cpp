@@ -330,8 +330,8 @@ TEST_F(Library, ReadsFilesInMemory) {
     const char* error;
   };
   const uint8_t none[] = "no image";
-  for (const Case& c : {Case{{none, 8, "a.png"}, "a.png: not an image in a supported format: "},
-                        Case{{none, 8, nullptr}, "image 1: not an image in a supported format: "},
+  for (const Case& c : {Case{{none, 8, "a.png"}, "a.png: not an image in a supported format, expected "},
+                        Case{{none, 8, nullptr}, "image 1: not an image in a supported format, expected "},
                         Case{{none, 0, nullptr}, "image 1: the file is empty, expected an image"},
                         Case{{nullptr, 8, nullptr}, "image 1: no data, expected the bytes of an image"},
                         Case{{file.data, file.size / 2, "a\nb"}, "a\\nb: "}}) {

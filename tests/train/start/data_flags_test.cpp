@@ -70,7 +70,7 @@ TEST(DataFlags, ClassesAreThoseOfATraining) {
                                     "},{\"image_id\":1,\"bbox\":[1,1,9,9],\"score\":0.8,\"category_id\":3}]");
     const std::string said = told(with_map(
         {"score", "--annotations", list, "--detections", dir / "d.json", "--json", dir / "figures.json"}));
-    expect_part(said, "1 of 2 entries have classes that data.class_map maps to others");
+    expect_part(said, "1 of 2 entries has a class that data.class_map maps to another");
     expect_part(read_bytes(dir / "figures.json"), "\"AP\": 1,");
   }
   // The truth may know a class that the map removes, as that of a model does; a class that others become
@@ -108,7 +108,7 @@ TEST(DataFlags, WhatIsWrittenSaysHowToTrainOnIt) {
     return open_dataset(*found.train)->num_images();
   };
   std::string said = told({"data", "convert", dir / "yolo", dir / "coco"});
-  expect_part(said, "train.json: 1 of 4 boxes have no area inside their image and are left out, first " +
+  expect_part(said, "train.json: 1 of 4 boxes has no area inside its image and is left out, for example " +
                         dir / "yolo/labels/2.txt: line 2");
   expect_part(said, "to train on it: saccade train --data " + dir / "coco --model rt_detr_r18\n");
   EXPECT_EQ(takes(dir / "coco"), 2);
@@ -145,8 +145,9 @@ TEST(DataFlags, OfListsOfSeveralSetsTheFoldersOfTheirImagesCount) {
   told({"data", "convert", dir / "yolo", dir / "out", "--data", dir / "more/yolo"});
   EXPECT_EQ(told({"data", "check", "--data", dir / "out"}).find("not listed"), std::string::npos);
   write_png(Image(20, 40), dir / "more/yolo/images/new.png");
-  expect_part(told({"data", "check", "--data", dir / "out"}),
-              "1 image in " + dir.path() + " is not listed and is left out, first more/yolo/images/new.png");
+  expect_part(
+      told({"data", "check", "--data", dir / "out"}),
+      "1 image in " + dir.path() + " is not listed and is left out, for example more/yolo/images/new.png");
 }
 
 // Classes are swapped by the names that detections have, and by their ids.
@@ -199,7 +200,7 @@ TEST(DataFlags, CheckAndTrainingAgree) {
   }
   const std::string said = told({"data", "check", "--data", dir / "root"});
   expect_part(said, "root has no training images, so train refuses it");
-  expect_part(said, "root/1.xml holds labelled data but is not one of the splits, and is left out");
+  expect_part(said, "root/1.xml holds labelled data but is not one of the splits and is left out");
   expect_part(told(with({"--data", dir / "root"}), 2),
               "no training images found in the folder; " + dir / "root/1.xml holds labelled data");
   // A folder of data sets.

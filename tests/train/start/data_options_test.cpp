@@ -44,10 +44,10 @@ TEST(TrainingNotes, SayWhatIsOddAboutTheData) {
   for (const Case& c :
        {Case{list(shown.width, shown.height, both), ""},
         {list(shown.height, shown.width, both),
-         "1 image is rotated by an EXIF orientation, but listed with the size"},
+         "1 image is rotated by an EXIF orientation but listed with the size"},
         {list(shown.width, shown.height, ""), "no image has an annotation"},
         {list(shown.width, shown.height, box(1, 1, 1) + "," + box(2, 2, 1)), "all annotations are crowds"},
-        {list(shown.width, shown.height, box(1, 1, 0)), "1 of 2 categories have no annotation: 2 (\"b\")"},
+        {list(shown.width, shown.height, box(1, 1, 0)), "1 of 2 categories has no annotation: 2 (\"b\")"},
         {list(shown.width, shown.height, both + "," + box(3, 1, 0)),
          "image 2 of " + dir / "list.json" + " has 3 objects, but the model finds at most 2"}}) {
     write_bytes(dir / "list.json", c.list);

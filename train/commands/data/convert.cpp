@@ -140,7 +140,9 @@ void leave_out_empty_images(ReadSplit& split) {
     fail_input("--drop-empty: {}: has no box of these classes in {}", place,
                count_of(static_cast<int64_t>(before), "image", "images"));
   if (const size_t left_out = before - split.truth.images.size(); left_out > 0)
-    print_line("{}: {} of {} images have no box and are left out", place, left_out, before);
+    print_line("{}: {}", place,
+               count_among(static_cast<int64_t>(left_out), static_cast<int64_t>(before), "images",
+                           "has no box and is left out", "have no box and are left out"));
 }
 
 std::vector<ReadSplit> divide(const GroundTruth& all, const std::vector<DataSource>& sources,
@@ -155,8 +157,8 @@ std::vector<ReadSplit> divide(const GroundTruth& all, const std::vector<DataSour
                            ? order.size()
                            : static_cast<size_t>(std::llround(share * static_cast<double>(order.size())));
     if (end <= begin)
-      fail_input("--split {}: {} images are too few for that", fmt::join(arguments.shares, ","),
-                 order.size());
+      fail_input("--split {}: {} too few for that", fmt::join(arguments.shares, ","),
+                 count_of(std::ssize(order), "image is", "images are"));
     out.push_back({sources[i], part_with(all, std::span(order).subspan(begin, end - begin))});
     begin = end;
   }
@@ -167,6 +169,21 @@ void check_new_folder(const std::string& output, const std::string& form) {
   std::error_code error;
   if (fs::exists(output, error) && (!fs::is_directory(output, error) || !fs::is_empty(output, error)))
     fail_input("{}: already exists, expected a new folder for the {} files", output, form);
+}
+
+// Other forms than COCO's identify classes by their names.
+void check_class_names(const std::vector<Category>& categories, const std::string& data,
+                       const std::string& form) {
+  std::set<std::string> names;
+  for (const Category& c : categories) {
+    if (c.name.empty())
+      fail_input("{}: category {} has no name, expected one, as {} identifies classes by name", data, c.id,
+                 form);
+    if (!names.insert(c.name).second)
+      fail_input(
+          "{}: several categories have the name \"{}\", expected one, as {} identifies classes by name", data,
+          printable(c.name), form);
+  }
 }
 
 void check_inputs(const std::vector<std::string>& places) {
@@ -273,6 +290,8 @@ int run_data_convert(const DataConvertArguments& arguments) {
     splits.push_back({source, std::move(truth)});
     if (arguments.drop_empty) leave_out_empty_images(splits.back());
   }
+  if (arguments.to != "coco")
+    check_class_names(splits[0].truth.categories, splits[0].source.paths.annotations, arguments.to);
   if (!arguments.shares.empty()) splits = divide(splits[0].truth, written, arguments);
   if (arguments.most > 0)
     for (ReadSplit& split : splits) {

@@ -63,7 +63,8 @@ int64_t check_class_splits(const SourceFlags& flags, const DataSplits& found, co
   int64_t problems = 0;
   std::vector<Category> categories;
   GroundTruth training;
-  for (auto [name, paths] : named_splits(found)) {
+  const auto splits = named_splits(found);
+  for (auto [name, paths] : splits) {
     paths.categories = categories;
     GroundTruth truth;
     DatasetReport report = check_dataset(paths, nullptr, 0, &truth);
@@ -74,7 +75,8 @@ int64_t check_class_splits(const SourceFlags& flags, const DataSplits& found, co
         report.remarks.push_back(std::move(shared));
       if (name == "train") training = std::move(truth);
     }
-    problems += tell(report, paths.wants.label_maps ? paths.annotations : paths.images);
+    const std::string& place = paths.wants.label_maps ? paths.annotations : paths.images;
+    problems += tell(report, splits.size() > 1 ? fmt::format("{} ({})", place, name) : place);
   }
   return problems;
 }
@@ -109,7 +111,9 @@ int64_t check_detection_splits(const SourceFlags& flags, const std::string& fix,
     if (categories.empty()) categories = all.categories;
     if (first.images.empty()) first = std::move(all);
     if (sources.size() > 1) print_line("{}, images in {}:", source.paths.annotations, source.paths.images);
-    problems += tell(report, source.paths.annotations);
+    problems +=
+        tell(report, sources.size() > 1 ? fmt::format("{} ({})", source.paths.annotations, source.name)
+                                        : source.paths.annotations);
     if (fix.empty()) continue;
     if (!report.units.empty())  // cut to their images, such boxes would be wrong but look right
       fail_input("{}: {}; --fix only crops boxes and cannot tell which were meant", source.paths.annotations,
@@ -163,8 +167,7 @@ int run_data_check(const CheckArguments& arguments) {
     problems = check(flags);
   }
   if (problems == 0 || !arguments.fix.empty()) return 0;
-  fail_input("{}: {}, listed above; expected none", name_of(flags),
-             count_of(problems, "problem", "problems"));
+  fail_input("{}: {} (listed above)", name_of(flags), count_of(problems, "problem", "problems"));
 }
 
 namespace {

@@ -8,7 +8,7 @@
 #include "core/files/temporary.h"
 #include "core/tensor/error.h"
 #include "data/formats/listing.h"
-#include "data/loading/skipped_images.h"
+#include "data/loading/bad_image_lines.h"
 #include "train/commands/commands.h"
 #include "train/config/options.h"
 #include "train/config/recipes.h"
@@ -52,10 +52,10 @@ int run_data_show(const DataShowArguments& arguments) {
   const MadeFolder folder(arguments.output);
   const int64_t most_batches = arguments.batches > 0 ? arguments.batches : 1;
   int64_t images = 0;
-  SkippedImages skipped;
+  BadImageLines skipped;
   for (int64_t k = 0; arguments.images > 0 ? images < arguments.images : k < most_batches; ++k) {
     const Batch batch = *loader.next();
-    for (const std::string& image : batch.skipped) print_line("{}", skipped.line(image));
+    for (const std::string& image : batch.bad_images) print_line("{}", skipped.line(image));
     const int64_t step = arguments.step + k / batches_a_step;
     print_line("step {}, batch {} of epoch {}: {} images of {} x {} pixels", step, batch.index, batch.epoch,
                batch.targets.size(), batch.images.dim(2), batch.images.dim(1));

@@ -9,6 +9,7 @@
 
 #include "core/tensor/error.h"
 #include "data/evaluation/label_errors.h"
+#include "data/formats/listing.h"
 #include "data/images/image.h"
 #include "data/labels/label_forms.h"
 #include "data/pages/picture.h"
@@ -135,7 +136,7 @@ void add_kind(Page& page, LabelErrorKind kind, const std::vector<LabelError>& er
   }
   if (count == 0) return;
   page.add(html("<h3>{} ({}{})</h3>\n", title_of(kind), count_text(static_cast<int64_t>(count)),
-                count > kMaxOfKind ? fmt::format(", first {} shown", kMaxOfKind) : std::string()));
+                count > kMaxOfKind ? fmt::format(", the first {} are shown", kMaxOfKind) : std::string()));
   page.add(grid("pictures", shown));
 }
 
@@ -155,22 +156,24 @@ void add_label_errors(Page& page, const Dataset& dataset, const std::vector<Dete
   for (const LabelError& error : errors) entries.push_back(entry_of(error, dataset));
   page.section("Label errors");
   page.add(note(fmt::format(
-      "Labels that the model contradicts, the most suspicious first. Suspicion is the model's confidence in another "
-      "answer times how little it supports the label, here at least {}. Some are errors of the model. It finds "
-      "fewer errors in images that it was trained on.",
+      "Labels that the model disagrees with, the most suspicious first. A suspicion from 0 to 1 says how sure the model "
+      "is of another answer and how little it supports the label; those of at least {} are shown. In some, the model is wrong "
+      "and the label is right. In images that it was trained on, it finds fewer errors.",
       metric_text(options.label_errors.least_suspicion))));
   constexpr std::string_view kNote = "note: ";
   for (const std::string& remark : remarks)
     page.add(note(remark.starts_with(kNote) ? remark.substr(kNote.size()) : remark));
   if (ap50 >= 0 && ap50 < kTrustedAp50) {
     const std::string warning =
-        fmt::format("The AP50 of the detections is {}: their contradictions say little about the labels.",
+        fmt::format("The AP50 of the detections is {}, so the model cannot be trusted to find label errors.",
                     metric_text(ap50));
     page.add(note(warning));
     if (!options.label_errors.folder.empty()) print_line("note: {}: {}", options.source, warning);
   }
   if (unread > 0)
-    page.add(note(fmt::format("Left out: {} suspected errors in images that cannot be read.", unread)));
+    page.add(note(fmt::format("{} in images that cannot be read.",
+                              count_of(static_cast<int64_t>(unread), "suspected error is left out: it is",
+                                       "suspected errors are left out: they are"))));
   page.add(html("<p>{}.</p>\n", summary_of(entries)));
   for (const LabelErrorKind kind : kLabelErrorKinds) add_kind(page, kind, errors, entries, dataset);
   if (options.label_errors.folder.empty()) return;
