@@ -161,6 +161,9 @@ void remove_earlier_crops(const std::string& output, const std::vector<PredictIn
 }  // namespace
 
 int run_predict(const PredictArguments& arguments) {
+  if (!arguments.pictures)
+    for (const auto& [flag, given] : arguments.flags_of_drawing())
+      if (given) fail_input("{} and --no-pictures cannot be combined", flag);
   const DeviceChoice choice = choose_device(arguments.device);
   std::vector<std::string> paths = arguments.images;
   if (!arguments.list.empty())
@@ -189,7 +192,7 @@ int run_predict(const PredictArguments& arguments) {
   if (!choice.notice.empty()) print_line(choice.notice);
   for (const std::string& note : inputs.notes) print_line(note);
   for (const std::string& problem : inputs.problems) print_error(problem);
-  workspace.withdraw(list);  // until the new list is complete, none is better than one of other pictures
+  workspace.withdraw_with_first(list);
   OutputFile elements(workspace.file(list));
   elements.write("[", 1);
   SeveralPictures several;
@@ -218,7 +221,8 @@ int run_predict(const PredictArguments& arguments) {
   if (arguments.crop) remove_earlier_crops(arguments.output, pictures, names);
   print_text(predictor->summary(done));
   if (bad > 0 && signal == 0)
-    print_line("{}: {} of {} files could not be read", arguments.output, bad, inputs.images.size());
+    print_line("{}: {} of {} could not be read", arguments.output, bad,
+               count_of(std::ssize(inputs.images), "file", "files"));
   return status;
 }
 
