@@ -52,8 +52,8 @@ int run_serve(const ServeArguments& arguments) {
     print_line("note: --host {}: anyone who can reach this address can use the service; it has no passwords",
                arguments.host);
   server.start();
-  print_at_once(fmt::format("{}: {} of {} classes at http://{}/", arguments.checkpoint,
-                            task_name(model.config), model.class_names.size(), server.address()));
+  print_at_once(fmt::format("{}: {} of {} at http://{}/", arguments.checkpoint, task_name(model.config),
+                            count_of(std::ssize(model.class_names), "class", "classes"), server.address()));
   while (interrupt_signal() == 0) service.compute(milliseconds(100));
   server.stop();
   // Clients being served still get an answer; the server's time limits end whatever takes too long.

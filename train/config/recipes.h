@@ -47,6 +47,8 @@ Config chosen_recipe(const std::string& config, const std::string& model, const 
                      const std::vector<std::string>& sets, std::vector<std::string>& notes,
                      const QuickFlags& quick = {});
 
+// Returns a note that a configuration chooses no model; "" if it does.
+std::string note_on_model(const Config& config);
 // Warnings about a configuration that was read from a file and then edited, one line each.
 std::vector<std::string> config_warnings(const Config& read, const Config& edited, bool has_weights);
 

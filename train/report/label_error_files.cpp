@@ -121,8 +121,8 @@ void write_label_errors(const LabelErrorOptions& options, std::span<const LabelE
   workspace.publish("label_errors.json");
   for (const std::string& note : notes) print_line("note: {}: {}", folder, note);
   print_line("{}: {}{}", options.folder, summary_of(entries),
-             has_labels ? fmt::format("; {} images, labelled as the model suggests, in {}/",
-                                      labels->images.size(), options.form)
+             has_labels ? fmt::format("; {}, labelled as the model suggests, in {}/",
+                                      count_of(std::ssize(labels->images), "image", "images"), options.form)
                         : "");
 }
 

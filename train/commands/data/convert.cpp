@@ -74,8 +74,7 @@ void check_shares(const std::vector<double>& shares) {
 std::vector<DataSource> convert_sources(const DataConvertArguments& arguments,
                                         const std::vector<std::string>& places) {
   if (!arguments.images.empty() && !arguments.data.empty())
-    fail_input("--images: {} together with --data, expected IN to be a data set folder, as for --data",
-               arguments.images);
+    fail_input("--images and --data cannot be combined, expected IN to be a data set folder, as for --data");
   if (!arguments.images.empty())
     return {{{.annotations = arguments.input, .images = arguments.images, .format = arguments.from},
              joined(arguments.output, "annotations.json")}};
@@ -140,7 +139,9 @@ void leave_out_empty_images(ReadSplit& split) {
     fail_input("--drop-empty: {}: has no box of these classes in {}", place,
                count_of(static_cast<int64_t>(before), "image", "images"));
   if (const size_t left_out = before - split.truth.images.size(); left_out > 0)
-    print_line("{}: {} of {} images have no box and are left out", place, left_out, before);
+    print_line("{}: {} of {} {} no box and {} left out", place, left_out,
+               count_of(static_cast<int64_t>(before), "image", "images"), left_out == 1 ? "has" : "have",
+               left_out == 1 ? "is" : "are");
 }
 
 std::vector<ReadSplit> divide(const GroundTruth& all, const std::vector<DataSource>& sources,
@@ -155,8 +156,8 @@ std::vector<ReadSplit> divide(const GroundTruth& all, const std::vector<DataSour
                            ? order.size()
                            : static_cast<size_t>(std::llround(share * static_cast<double>(order.size())));
     if (end <= begin)
-      fail_input("--split {}: {} images are too few for that", fmt::join(arguments.shares, ","),
-                 order.size());
+      fail_input("--split {}: {} too few for that", fmt::join(arguments.shares, ","),
+                 count_of(std::ssize(order), "image is", "images are"));
     out.push_back({sources[i], part_with(all, std::span(order).subspan(begin, end - begin))});
     begin = end;
   }
