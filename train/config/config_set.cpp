@@ -60,6 +60,8 @@ void set_field(pb::Message& m, const pb::FieldDescriptor* f, const std::string& 
     if (!f->is_repeated()) r->ClearField(&m, f);
     std::string wrong = parse_value(m, f, text);
     if (!wrong.empty()) fail_input("{}: {}", where, wrong);
+    if (!m.IsInitialized())
+      fail_input("{}: {} is not set, but required", where, m.InitializationErrorString());
     // An empty message means that there is no split, as if none were named.
     if (!f->is_repeated() && f->message_type() == config::Split::descriptor() &&
         r->GetMessage(m, f).ByteSizeLong() == 0)

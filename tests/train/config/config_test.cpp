@@ -135,7 +135,7 @@ TEST(Config, BadSetsNameTheNearestPath) {
       {"seed=-1", "--set seed: \"-1\" is not valid, expected a whole number from 0 to 18446744073709551615"},
       {"seed=100000000000000000000", "expected a whole number from 0 to 18446744073709551615"},
       {"train.epochz.x=1", "did you mean \"train.epochs\"?"},
-      {"foo=1", "no field \"foo\" in the configuration, expected one of seed, "},
+      {"foo=1", "no field \"foo\" in the configuration, expected one of model, criterion, data, "},
       {"data.foo=1", "no field \"foo\" in data (saccade describe config lists its fields)"},
       {"deterministic=perhaps", "expected true or false"},
       {"precision=fp16", "expected one of f32, tf32, bf16, auto"},

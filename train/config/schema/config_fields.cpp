@@ -46,6 +46,7 @@ std::string find_field(const pb::Descriptor* type, const std::string& path, Fits
 
 // Returns the path of the field that the name probably means; "" if none is near.
 std::string nearest_field(const std::string& name, const pb::Descriptor* type, const std::string& path) {
+  if (name.empty()) return "";
   const auto is_same = [&](const std::string& other) { return other == name; };
   const auto begins = [&](const std::string& other) { return other.starts_with(name + "_"); };
   const auto has_initials = [&](const std::string& other) { return initials(other) == name; };
