@@ -124,9 +124,8 @@ ExportOptions export_options(const ExportArguments& arguments, const LoadedModel
 void note_without_effect(const ExportArguments& arguments) {
   constexpr std::pair<const char*, const char*> kFields[] = {
       {"precision", "the file computes in f32"},
-      {"eval.batch_size", "--batch says how many images the file takes at a time"},
-      {"eval.evaluator", "the file measures nothing"},
-      {"data.bad_images", "the file reads no images"}};
+      {"eval.batch_size", "--batch says how many images the file takes at a time"}};
+  for (const std::string& note : notes_without_data(arguments.set)) print_unmixed(arguments, note);
   for (const std::string& set : arguments.set)
     for (const auto& [field, why] : kFields)
       if (set.starts_with(std::string(field) + "="))

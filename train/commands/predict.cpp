@@ -18,6 +18,7 @@
 #include "train/commands/commands.h"
 #include "train/commands/predict_video.h"
 #include "train/config/options.h"
+#include "train/config/recipes.h"
 #include "train/config/task.h"
 #include "train/inference/bounded_queue.h"
 #include "train/inference/device_choice.h"
@@ -173,6 +174,7 @@ int run_predict(const PredictArguments& arguments) {
   PredictInputs inputs = collect_inputs(paths, arguments.recursive);
   LoadedModel model = load_trained_model(arguments.checkpoint, choice.device, arguments.precision,
                                          arguments.set, arguments.image_size);
+  for (const std::string& note : notes_without_data(arguments.set)) print_line(note);
   for (const std::string& note : model.notes) print_line(note);
   std::unique_ptr<Predictor> predictor = task_of(model.config).predictor(arguments, model);
   EvaluationMode mode(*model.module, precision_of(model.config));

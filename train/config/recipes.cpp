@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
 #include "core/files/nearest.h"
+#include "core/files/text.h"
 #include "core/runtime/cpu/processors.h"
 #include "core/tensor/error.h"
 #include "data/formats/listing.h"
@@ -26,6 +28,18 @@ bool changes(std::string_view set, std::string_view field) {
 
 bool is_set(const std::vector<std::string>& sets, std::string_view field) {
   return std::ranges::any_of(sets, [&](const std::string& set) { return changes(set, field); });
+}
+
+std::vector<std::string> notes_without_data(const std::vector<std::string>& sets) {
+  std::vector<std::string> notes;
+  for (const std::string& set : sets)
+    for (const auto& [field, why] : {std::pair{"eval.evaluator", "nothing is measured"},
+                                     std::pair{"data.bad_images", "no data set is read"},
+                                     std::pair{"data.workers", "no data set is read"},
+                                     std::pair{"data.prefetch", "no data set is read"}})
+      if (changes(set, field))
+        notes.push_back(fmt::format("note: --set {}: changes nothing, {}", escaped(set), why));
+  return notes;
 }
 
 int64_t images_of_step(const Config& config) {

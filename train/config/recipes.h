@@ -24,6 +24,9 @@ const Recipe& find_recipe(const std::string& name, const std::string& where);
 
 // Whether one of the --set edits changes the field, or a message that contains it.
 bool is_set(const std::vector<std::string>& sets, std::string_view field);
+// A note for each of the --set edits that changes nothing in a command that reads no data set and measures
+// nothing.
+std::vector<std::string> notes_without_data(const std::vector<std::string>& sets);
 // The number of images in an optimizer step, on one process.
 int64_t images_of_step(const Config& config);
 

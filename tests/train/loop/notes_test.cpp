@@ -54,6 +54,18 @@ TEST_F(NotesOfTraining, WhatIsSaidOfLengthsAndCountsIsTrue) {
   EXPECT_EQ(lines_with(drawn.out, ": 3 images for training and 1 for validation"), 1U) << drawn.out;
 }
 
+TEST_F(NotesOfTraining, AnEditThatPredictDoesNotReadIsNamed) {
+  const Result r =
+      run("predict --checkpoint " + kCheckpoint +
+          " --output unread --set data.workers=0 --set eval.evaluator=coco --set data.val_height=48 --set "
+          "data.val_width=64 " +
+          image_);
+  EXPECT_EQ(r.status, 0) << r.err;
+  EXPECT_EQ(lines_with(r.out, "changes nothing"), 2U) << r.out;
+  EXPECT_EQ(lines_with(r.out, "note: --set data.workers=0: changes nothing, no data set is read"), 1U)
+      << r.out;
+}
+
 // There are two evaluations; an annotation id of 0 is a trap of pycocotools.
 TEST_F(NotesOfTraining, TheEvaluatorsNotesAreToldOnce) {
   ASSERT_EQ(
