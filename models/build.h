@@ -62,7 +62,7 @@ template <class M>
 std::shared_ptr<M> build_as(const Args& model, int64_t classes, const Args& criterion = {}) {
   auto built = std::dynamic_pointer_cast<M>(build_model(model, classes, criterion));
   if (!built)
-    fail_input("{}.type: \"{}\", expected a model for this task", model.path(), model.get_string("type", ""));
+    fail_input("{}.type: \"{}\", expected {}", model.path(), model.get_string("type", ""), M::kKind);
   return built;
 }
 

@@ -79,6 +79,7 @@ using BatchDetections = std::vector<std::vector<ImageDetection>>;
 // Owns its losses and turns its predictions into detections.
 class Detector : public Module {
  public:
+  static constexpr const char* kKind = "a detector";  // for messages
   virtual std::shared_ptr<const DetectorOutput> forward(const DetectorInput& input) = 0;
   // step: the images of the whole step, which determine the divisor of the sums; if empty, `targets` are all
   // images. Images without objects and batches without any are allowed.

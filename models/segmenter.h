@@ -26,7 +26,8 @@ struct SegmentationLoss {
 
 class Segmenter : public Module {
  public:
-  virtual SegmenterOutput forward(const Var& images) = 0;  // [N, H, W, 3] normalised; 0 in the padding
+  static constexpr const char* kKind = "a segmentation model";  // for messages
+  virtual SegmenterOutput forward(const Var& images) = 0;       // [N, H, W, 3] normalised; 0 in the padding
   // Sums the cross entropy over the images' pixels and divides it by `divisor`, so that the losses of a
   // step's batches and ranks add up. labels: i64 [N, H, W] on the predictions' device, the class or -1 for a
   // pixel that does not count; they may have any size, to which the logits are resized.

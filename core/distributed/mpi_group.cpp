@@ -279,7 +279,8 @@ double rank_timeout() {
   int seconds = 0;
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), seconds);
   if (error != std::errc() || end != word.data() + word.size() || seconds < 3 || seconds > 86400)
-    fail_input("SACCADE_RANK_TIMEOUT: \"{}\", expected 3 to 86400 seconds", shortened(word));
+    fail_input("SACCADE_RANK_TIMEOUT: \"{}\", expected a whole number of seconds from 3 to 86400",
+               shortened(word));
   return seconds;
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/files/text.h"
+
 namespace saccade {
 
 size_t edit_distance(std::string_view a, std::string_view b) {
@@ -30,6 +32,24 @@ static size_t common_subsequence(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
+// Lower case, with '_' for '-'.
+static std::string plain_name(std::string_view name) {
+  std::string plain = lower_case(std::string(name));
+  std::ranges::replace(plain, '-', '_');
+  return plain;
+}
+
+static bool is_near(std::string_view given, std::string_view other) {
+  const std::string name = plain_name(given), candidate = plain_name(other);
+  if (edit_distance(name, candidate) <= std::max(name.size(), candidate.size()) / 3) return !name.empty();
+  constexpr size_t kShortest = 3;  // shorter names are part of too many
+  if (name.size() < kShortest || candidate.size() < name.size()) return false;
+  if (candidate.find(name) != std::string::npos) return true;
+  for (size_t length = name.size() - 1; length <= name.size() + 1; ++length)
+    if (edit_distance(name, std::string_view(candidate).substr(0, length)) <= name.size() / 4) return true;
+  return false;
+}
+
 std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates) {
   constexpr size_t kMaxCompared = 64;  // no real name is longer, and the time grows with the length
   name = name.substr(0, kMaxCompared);
@@ -37,6 +57,7 @@ std::string nearest_name(std::string_view name, const std::vector<std::string>& 
   double best_likeness = -1;
   size_t best_distance = 0;
   for (const std::string& candidate : candidates) {
+    if (!is_near(name, candidate)) continue;
     double likeness = 2.0 * static_cast<double>(common_subsequence(name, candidate)) /
                       static_cast<double>(name.size() + candidate.size() + 1);
     size_t distance = edit_distance(name, candidate);
@@ -47,6 +68,13 @@ std::string nearest_name(std::string_view name, const std::vector<std::string>& 
     }
   }
   return best;
+}
+
+std::string did_you_mean(const std::string& nearest, std::string_view quote) {
+  std::string text;
+  if (!nearest.empty())
+    text.append(", did you mean ").append(quote).append(nearest).append(quote).append("?");
+  return text;
 }
 
 }  // namespace saccade

@@ -67,7 +67,7 @@ std::string make_own_folder(const std::string& start) {
     const std::string path = fmt::format("{}-{}-{}", start, ::getpid(), n);
     if (::mkdir(path.c_str(), 0777) == 0) return path;
     if (errno != EEXIST)
-      fail_input("{}: cannot create the folder: {}", std::filesystem::path(start).parent_path().string(),
+      fail_input("{}: cannot write into the folder: {}", std::filesystem::path(start).parent_path().string(),
                  std::strerror(errno));
   }
 }

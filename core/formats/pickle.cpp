@@ -34,7 +34,8 @@ class Machine {
     // Objects copy names and lists: their total must stay near the size of the stream.
     memory_ += node.text.size() + node.items.size() * sizeof(uint32_t);
     if (graph_.nodes.size() >= kMaxNodes || memory_ > std::min(in_.size(), kMaxHeld) + kMaxCopied)
-      in_.damaged("more values than a weight file has");
+      in_.damaged(
+          fmt::format("more than {} values, or more memory for them than a weights file needs", kMaxNodes));
     graph_.nodes.push_back(std::move(node));
     return static_cast<uint32_t>(graph_.nodes.size() - 1);
   }
@@ -364,7 +365,7 @@ PickleGraph Machine::run() {
   for (uint8_t code = in_.byte(); code != kStop; code = in_.byte(), ++count) {
     if (!steps()[code]) in_.damaged(fmt::format("operation 0x{:02x} is not supported", code));
     steps()[code](*this);
-    if (count == kMaxOperations) in_.damaged("more operations than a weight file has");
+    if (count == kMaxOperations) in_.damaged(fmt::format("more than {} operations", kMaxOperations));
   }
   graph_.root = pop();
   return std::move(graph_);

@@ -52,7 +52,7 @@ std::string PickleInput::line() {
   constexpr size_t kLongest = 1 << 16;
   std::string out;
   for (char c = static_cast<char>(byte()); c != '\n'; c = static_cast<char>(byte())) {
-    if (out.size() == kLongest) damaged("a line without an end");
+    if (out.size() == kLongest) damaged(fmt::format("a line of more than {} bytes", kLongest));
     out += c;
   }
   return out;

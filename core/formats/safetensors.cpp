@@ -168,7 +168,8 @@ void SafetensorsReader::take_checksums(std::string header) {
     position += kChecksumDigits;
   }
   if (position != sums->second.size())
-    fail_input("{}: {} checksum digits for {} tensors", path_, sums->second.size(), entries().size());
+    fail_input("{}: damaged file: {} digits of checksums, expected {} ({} for each tensor)", path_,
+               sums->second.size(), position, kChecksumDigits);
   metadata_.erase(sums);
   metadata_.erase(own);
 }

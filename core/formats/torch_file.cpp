@@ -14,6 +14,8 @@ namespace {
 
 using Kind = PickleNode::Kind;
 
+constexpr uint64_t kMaxElements = uint64_t{1} << 48;  // of a tensor
+
 // The location of a storage's bytes.
 struct StoredData {
   std::string dtype;  // "" for an unknown class of storages
@@ -232,8 +234,10 @@ class TorchFile : public WeightsFile {
       fail_input("{}: tensor \"{}\": its {} are not a tuple of at most {}", path_, printable(name), what,
                  Shape::kMaxRank);
     for (uint32_t i : tuple.items) {
-      if (graph[i].kind != Kind::kInt || graph[i].integer < 0 || graph[i].integer > (int64_t{1} << 48))
-        fail_input("{}: tensor \"{}\": one of its {} is negative or too large", path_, printable(name), what);
+      if (graph[i].kind != Kind::kInt || graph[i].integer < 0 ||
+          graph[i].integer > static_cast<int64_t>(kMaxElements))
+        fail_input("{}: tensor \"{}\": one of its {} is not a whole number from 0 to {}", path_,
+                   printable(name), what, kMaxElements);
       out.push_back(static_cast<uint64_t>(graph[i].integer));
     }
     return out;
@@ -270,7 +274,8 @@ class TorchFile : public WeightsFile {
       empty = empty || sizes[i] == 0;
       last += static_cast<Wide>(sizes[i] > 0 ? sizes[i] - 1 : 0) * view.strides[i];
       count *= std::max<uint64_t>(sizes[i], 1);
-      if (count > (uint64_t{1} << 48)) fail_input("{}: tensor \"{}\" is too large", path_, printable(name));
+      if (count > kMaxElements)
+        fail_input("{}: tensor \"{}\" has more than {} elements", path_, printable(name), kMaxElements);
     }
     if (empty) count = 0;
     // No element may occur twice, or a few bytes could expand to any amount of memory.

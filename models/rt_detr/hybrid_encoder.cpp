@@ -64,8 +64,8 @@ HybridEncoderOptions read_hybrid_encoder(const Args& section, const TransformerO
     fail_input("{}.dim: {} must be a multiple of 4 and of heads ({})", section.path(), encoder.dim,
                decoder.heads);
   if (static_cast<double>(encoder.dim) * encoder.expansion < 1)
-    fail_input("{}.expansion: {} of {} channels leaves less than one", section.path(), encoder.expansion,
-               encoder.dim);
+    fail_input("{}.expansion: {} of {} channels is less than one channel, expected at least {:.4g}",
+               section.path(), encoder.expansion, encoder.dim, 1 / static_cast<double>(encoder.dim));
   encoder.attention.levels = 1;
   encoder.attention.ffn_dim = section.get_int("ffn_dim");
   encoder.attention.activation = Activation::kGelu;

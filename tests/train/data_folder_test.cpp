@@ -157,7 +157,7 @@ TEST(DataFolder, WhatIsWrongIsSaid) {
   EXPECT_EQ(run_command({"data", "convert", dir.path(), dir / "out"}), 2);
   EXPECT_NE(input_error([&] {
               run_data_check({.annotations = "a", .data = {dir.path()}});
-            }).find("only one of them"),
+            }).find("--data and --annotations cannot be combined"),
             std::string::npos);
   EXPECT_NE(input_error([&] {
               run_data_check({.data = {dir.path()}, .fix = dir / "fixed"});

@@ -104,7 +104,7 @@ train { max_steps: 1 })");
 TEST(DataShow, RefusesWhatDoesNotGoTogether) {
   const std::string error =
       input_error([] { run_data_show({.config = "c", .output = "o", .batches = 1, .images = 1}); });
-  EXPECT_EQ(error, "--images: 1 together with --batches, expected only one of them");
+  EXPECT_EQ(error, "--images and --batches cannot be combined");
 }
 
 }  // namespace

@@ -67,9 +67,10 @@ Names names_of_model(const Config& config) {
 
 std::string NearestModel::text() const {
   if (missing.empty()) return fmt::format("a model like that of --model {}", recipe);
-  return fmt::format("nearly a model like that of --model {}, but it lacks {} of {} tensors ({}){}", recipe,
-                     missing.size(), tensors, some_of(missing, 4),
-                     others == 0 ? "" : fmt::format(" and has {} others", others));
+  return fmt::format(
+      "nearly a model like that of --model {}, but it lacks {} of {} ({}){}", recipe, missing.size(),
+      count_of(static_cast<int64_t>(tensors), "tensor", "tensors"), some_of(missing, 4),
+      others == 0 ? "" : " and has " + count_of(static_cast<int64_t>(others), "other", "others"));
 }
 
 std::optional<NearestModel> nearest_model(const WeightsFile& file) {

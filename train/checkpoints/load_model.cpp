@@ -5,6 +5,7 @@
 
 #include "core/tensor/execution.h"
 #include "core/tensor/memory.h"
+#include "data/formats/listing.h"
 #include "models/not_finite.h"
 #include "train/checkpoints/checkpoint.h"
 #include "train/config/options.h"
@@ -33,8 +34,8 @@ int64_t check_classes(const LoadedModel& loaded, const std::string& checkpoint) 
   task_of(loaded.config).check_classes({loaded.class_names, loaded.category_ids}, checkpoint);
   const int64_t classes = loaded.config.model().num_classes();
   if (classes > 0 && classes < std::ssize(loaded.class_names))
-    fail_input("{}: its configuration: model.num_classes: {} for {} class names, expected at least that many",
-               checkpoint, classes, loaded.class_names.size());
+    fail_input("{}: its configuration: model.num_classes: {} for {}, expected at least that many", checkpoint,
+               classes, count_of(std::ssize(loaded.class_names), "class name", "class names"));
   return classes > 0 ? classes : std::ssize(loaded.class_names);
 }
 
@@ -89,7 +90,10 @@ LoadedModel load_trained_model(const std::string& checkpoint, Device device, con
   loaded.config = parse_config(info.config, checkpoint + ": its configuration");
   with_name(checkpoint, [&] { validate_config(loaded.config); });
   const std::vector<std::string> given = sets;
-  if (!precision.empty()) sets.push_back("precision=" + precision);
+  if (!precision.empty()) {
+    sets.push_back("precision=" + precision);
+    refuse_conflicts({{"--precision " + precision, sets.back()}}, given);
+  }
   const std::vector<std::string> size = size_edits(loaded.config, image_size);
   sets.insert(sets.begin(), size.begin(), size.end());
   if (!sets.empty()) edit_for_inference(loaded.config, sets);

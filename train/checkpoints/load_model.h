@@ -21,7 +21,7 @@ std::shared_ptr<Module> build_model(const Config& config, int64_t classes);
 template <class M>
 std::shared_ptr<M> build_as(const Config& config, int64_t classes) {
   auto built = std::dynamic_pointer_cast<M>(build_model(config, classes));
-  if (!built) fail_input("model.type: \"{}\", expected a model of another kind", config.model().type());
+  if (!built) fail_input("model.type: \"{}\", expected {}", config.model().type(), M::kKind);
   return built;
 }
 

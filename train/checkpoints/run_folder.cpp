@@ -164,7 +164,7 @@ void RunFolder::save_last(const Module& model, const CheckpointInfo& info, const
   if (std::string name = first_nonfinite(model); !name.empty())
     fail(
         "training stopped after step {}: the model's tensor {} is not finite; the last good checkpoint is "
-        "kept",
+        "kept; a lower learning rate or a longer warm-up usually prevents this",
         info.step, name);
   if (!writes_) return;
   // Written completely to the disk before anything else changes. If the process is killed, remove_leftovers()

@@ -159,11 +159,12 @@ void write_checkpoint(const ConvertArguments& arguments, const WeightsFile& file
                [](const std::string& name) { return !of_mask_head(name); });
   constexpr const char* kHint = "(--set model... or --config describe the model)";
   if (!report.missing.empty())
-    fail_input("{}: {} tensors of the model are not in the file, the first is \"{}\" {}", file.path(),
-               report.missing.size(), report.missing[0], kHint);
+    fail_input("{}: {} not in the file, the first is \"{}\" {}", file.path(),
+               count_of(std::ssize(report.missing), "tensor of the model is", "tensors of the model are"),
+               report.missing[0], kHint);
   if (!unknown.empty())
-    fail_input("{}: {} tensors do not belong to the model, the first is \"{}\" {}", file.path(),
-               unknown.size(), unknown[0], kHint);
+    fail_input("{}: {} not belong to the model, the first is \"{}\" {}", file.path(),
+               count_of(std::ssize(unknown), "tensor does", "tensors do"), unknown[0], kHint);
   if (unknown.size() < report.skipped.size()) print_line("the mask head is left out");
   check_weights(*model, file.path());
   print_names("positions of another image size, resized", report.resized);
@@ -174,9 +175,10 @@ void write_checkpoint(const ConvertArguments& arguments, const WeightsFile& file
   info.category_ids = classes.ids;
   info.seed = config.seed();
   save_checkpoint(arguments.output, *model, info);
-  print_line("{}: {} with {}, {} tensors, {} parameters; eval and predict take it as it is", arguments.output,
+  print_line("{}: {} with {}, {}, {}; eval and predict take it as it is", arguments.output,
              config.model().type(), count_of(config.model().num_classes(), "class", "classes"),
-             model->named_tensors().size(), model->parameter_count());
+             count_of(std::ssize(model->named_tensors()), "tensor", "tensors"),
+             count_of(model->parameter_count(), "parameter", "parameters"));
 }
 
 void write_plain(const ConvertArguments& arguments, const WeightsFile& file, const OfficialWeights& weights) {
@@ -202,7 +204,8 @@ void write_plain(const ConvertArguments& arguments, const WeightsFile& file, con
   std::map<std::string, std::string> metadata = file.metadata();
   metadata.emplace("format", "pt");
   write_safetensors(arguments.output, tensors, metadata);
-  print_line("{}: {} tensors with {} values, {}", arguments.output, tensors.size(), values,
+  print_line("{}: {} with {}, {}", arguments.output, count_of(std::ssize(tensors), "tensor", "tensors"),
+             count_of(values, "value", "values"),
              ours ? "still a checkpoint" : "neither a detector nor a class head: for train --init-from");
 }
 
@@ -222,7 +225,8 @@ int run_convert(const ConvertArguments& given) {
         "--annotations",
         arguments.input);
   OfficialWeights weights = official_weights(*file);
-  print_line("{}: {} tensors, {} names{}", arguments.input, file->entries().size(), weights.naming,
+  print_line("{}: {}, {} names{}", arguments.input,
+             count_of(std::ssize(file->entries()), "tensor", "tensors"), weights.naming,
              file->section().empty() ? "" : ", under \"" + file->section() + "\"");
   print_names("left out, not learned", weights.ignored);
   if (!weights.chosen.empty()) print_line("{}: {}", arguments.input, weights.chosen);

@@ -123,9 +123,9 @@ int run_describe(const DescribeArguments& arguments) {
     known.insert(known.end(), {"models", "config"});
     for (const Recipe& r : recipes()) known.push_back(r.name);
     fail_input(
-        "describe: no layer or recipe \"{}\", did you mean \"{}\"? (saccade describe lists the layers, saccade describe models "
+        "describe: no layer or recipe \"{}\"{} (saccade describe lists the layers, saccade describe models "
         "the recipes)",
-        name, nearest_name(name, known));
+        name, did_you_mean(nearest_name(name, known)));
   }
   return 0;
 }

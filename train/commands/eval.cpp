@@ -6,6 +6,7 @@
 #include "data/images/image.h"
 #include "train/checkpoints/load_model.h"
 #include "train/commands/commands.h"
+#include "train/config/quick_flags.h"
 #include "train/config/task.h"
 #include "train/inference/device_choice.h"
 #include "train/inference/evaluation.h"
@@ -21,6 +22,10 @@ int run_eval(const EvalArguments& arguments) {
     if (has_image_extension(output))
       fail_input("{}: is the name of an image, expected one that ends in .json", output);
   const NamedFile json(arguments.json), detections(arguments.detections);
+  if (arguments.batch_size > 0)
+    refuse_conflicts({{fmt::format("--batch-size {}", arguments.batch_size),
+                       fmt::format("eval.batch_size={}", arguments.batch_size)}},
+                     arguments.set);
   const DeviceChoice choice = choose_device(arguments.device);
   LoadedModel model = load_trained_model(arguments.checkpoint, choice.device, arguments.precision,
                                          arguments.set, arguments.image_size);

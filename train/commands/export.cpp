@@ -2,6 +2,7 @@
 #include <string>
 
 #include "core/tensor/error.h"
+#include "data/formats/listing.h"
 #include "train/commands/commands.h"
 
 #ifdef SACCADE_ONNX
@@ -19,6 +20,7 @@
 #include "train/checkpoints/load_model.h"
 #include "train/config/options.h"
 #include "train/config/quick_flags.h"
+#include "train/config/recipes.h"
 #include "train/config/task.h"
 #include "train/export/export.h"
 #include "train/inference/picture_files.h"
@@ -61,6 +63,7 @@ LoadedModel untrained_model(const ExportArguments& arguments) {
   for (const std::string& edit : size_edits(model.config, arguments.image_size))
     apply_set(model.config, edit);
   for (const std::string& set : arguments.set) apply_set(model.config, set, &notes);
+  if (std::string note = note_on_model(model.config); !note.empty()) notes.push_back(std::move(note));
   for (const std::string& note : notes) print_unmixed(arguments, note);
   validate_config(model.config);
   model.config = resolve_config(model.config);
@@ -73,8 +76,8 @@ LoadedModel untrained_model(const ExportArguments& arguments) {
   model.module = build_model(model.config, classes);
   randomize(*model.module, model.config.seed());
   model.module->set_training(false);
-  print_unmixed(arguments, fmt::format("{}: a recipe, exported with {} classes and random weights",
-                                       escaped(arguments.checkpoint), classes));
+  print_unmixed(arguments, fmt::format("{}: a recipe, exported with {} and random weights",
+                                       escaped(arguments.checkpoint), count_of(classes, "class", "classes")));
   return model;
 }
 
@@ -121,9 +124,8 @@ ExportOptions export_options(const ExportArguments& arguments, const LoadedModel
 void note_without_effect(const ExportArguments& arguments) {
   constexpr std::pair<const char*, const char*> kFields[] = {
       {"precision", "the file computes in f32"},
-      {"eval.batch_size", "--batch says how many images the file takes at a time"},
-      {"eval.evaluator", "the file measures nothing"},
-      {"data.bad_images", "the file reads no images"}};
+      {"eval.batch_size", "--batch says how many images the file takes at a time"}};
+  for (const std::string& note : notes_without_data(arguments.set)) print_unmixed(arguments, note);
   for (const std::string& set : arguments.set)
     for (const auto& [field, why] : kFields)
       if (set.starts_with(std::string(field) + "="))
@@ -163,8 +165,10 @@ void write_sample(const std::string& path, const ExportOptions& o, const ModelOu
   write_safetensors(path, tensors, {});
 }
 
-// The output is ONNX, whatever its name says, and a file that it replaces must look like one.
-void check_output_names(const ExportArguments& arguments) {
+// The output is ONNX, whatever its name says, and a file that it replaces must look like one. Returns the
+// lines about files that are replaced.
+std::vector<std::string> check_output_names(const ExportArguments& arguments) {
+  std::vector<std::string> lines;
   for (const auto& [path, ending] :
        {std::pair{&arguments.output, ".onnx"}, std::pair{&arguments.sample, ".safetensors"}}) {
     if (has_image_extension(*path))
@@ -176,8 +180,9 @@ void check_output_names(const ExportArguments& arguments) {
       fail_input("{}: already exists, and its name does not end in {}; expected another name", *path, ending);
     if (path == &arguments.output && !own.empty() && own != ending)
       fail_input("{}: export writes ONNX, expected a name that ends in {}", *path, ending);
-    if (is_old) print_unmixed(arguments, fmt::format("{}: replaces an existing file", escaped(*path)));
+    if (is_old) lines.push_back(fmt::format("{}: replaces an existing file", escaped(*path)));
   }
+  return lines;
 }
 
 }  // namespace
@@ -185,10 +190,9 @@ void check_output_names(const ExportArguments& arguments) {
 int run_export(const ExportArguments& arguments) {
   check_outputs({{"OUT", arguments.output}, {"--sample", arguments.sample}},
                 {{"CKPT", arguments.checkpoint}});
-  check_output_names(arguments);
+  const std::vector<std::string> replaced = check_output_names(arguments);
   if (arguments.image_size > 0 && (arguments.height > 0 || arguments.width > 0))
-    fail_input("--image-size: {} together with --height or --width, expected only one of them",
-               arguments.image_size);
+    fail_input("--image-size and {} cannot be combined", arguments.height > 0 ? "--height" : "--width");
   if (arguments.raw_outputs && !arguments.postprocess)
     fail_input("--raw-outputs: has no meaning without --postprocess, as the outputs are then the raw ones");
   const bool recipe = arguments.checkpoint.ends_with(".textproto");
@@ -212,6 +216,7 @@ int run_export(const ExportArguments& arguments) {
     if (!arguments.sample.empty()) write_sample(arguments.sample, options, *outputs, *model.module);
   });
   write_file(arguments.output, std::string_view(exported.file));
+  for (const std::string& line : replaced) print_unmixed(arguments, line);
   print_unmixed(arguments, fmt::format("{}: images {} x {}, {} at a time; {}; {} nodes, {:.1f} MB",
                                        escaped(arguments.output), options.height, options.width,
                                        images_at_a_time(options), fmt::join(exported.outputs, ", "),

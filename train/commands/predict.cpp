@@ -18,6 +18,7 @@
 #include "train/commands/commands.h"
 #include "train/commands/predict_video.h"
 #include "train/config/options.h"
+#include "train/config/recipes.h"
 #include "train/config/task.h"
 #include "train/inference/bounded_queue.h"
 #include "train/inference/device_choice.h"
@@ -163,6 +164,9 @@ void remove_earlier_crops(const std::string& output, const std::vector<PredictIn
 }  // namespace
 
 int run_predict(const PredictArguments& arguments) {
+  if (!arguments.pictures)
+    for (const auto& [flag, given] : arguments.flags_of_drawing())
+      if (given) fail_input("{} and --no-pictures cannot be combined", flag);
   const DeviceChoice choice = choose_device(arguments.device);
   std::vector<std::string> paths = arguments.images;
   if (!arguments.list.empty())
@@ -172,6 +176,7 @@ int run_predict(const PredictArguments& arguments) {
   PredictInputs inputs = collect_inputs(paths, arguments.recursive);
   LoadedModel model = load_trained_model(arguments.checkpoint, choice.device, arguments.precision,
                                          arguments.set, arguments.image_size);
+  for (const std::string& note : notes_without_data(arguments.set)) print_line(note);
   for (const std::string& note : model.notes) print_line(note);
   std::unique_ptr<Predictor> predictor = task_of(model.config).predictor(arguments, model);
   EvaluationMode mode(*model.module, precision_of(model.config));
@@ -191,7 +196,7 @@ int run_predict(const PredictArguments& arguments) {
   if (!choice.notice.empty()) print_line(choice.notice);
   for (const std::string& note : inputs.notes) print_line(note);
   for (const std::string& problem : inputs.problems) print_error(problem);
-  workspace.withdraw(list);  // until the new list is complete, none is better than one of other pictures
+  workspace.withdraw_with_first(list);
   OutputFile elements(workspace.file(list));
   elements.write("[", 1);
   SeveralPictures several;

@@ -8,6 +8,7 @@
 #include "core/runtime/interrupt.h"
 #include "core/runtime/parallel.h"
 #include "core/tensor/error.h"
+#include "data/formats/listing.h"
 #include "train/inference/bounded_queue.h"
 #include "train/logs/print.h"
 #include "train/logs/progress.h"
@@ -42,8 +43,10 @@ class FrameSource {
     thread_.join();
     std::string losses = reader_.losses();
     if (dropped_ > 0)
-      losses += fmt::format("{}{} frames arrived while others were being processed and were left out",
-                            losses.empty() ? "" : ", ", dropped_);
+      losses +=
+          fmt::format("{}{} while others were being processed and {} left out", losses.empty() ? "" : ", ",
+                      count_of(static_cast<int64_t>(dropped_), "frame arrived", "frames arrived"),
+                      dropped_ == 1 ? "was" : "were");
     return losses;
   }
 
@@ -192,8 +195,9 @@ bool predict_video(const PredictInput& input, const PredictArguments& arguments,
     workspace.publish(tracks_name);
   }
   progress.finish();
-  std::string line = fmt::format("{}: {} frames of {} x {} pixels", input.name, looked_at,
-                                 source.info().size.width, source.info().size.height);
+  std::string line =
+      fmt::format("{}: {} of {} x {} pixels", input.name, count_of(looked_at, "frame", "frames"),
+                  source.info().size.width, source.info().size.height);
   if (drawn) line += fmt::format(", drawn in {} ({})", input.picture, codec);
   if (tracks) line += fmt::format(", tracks in {}", tracks_name);
   if (const std::string more = predictor.end_video(); !more.empty()) line += ", " + more;

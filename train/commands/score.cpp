@@ -11,6 +11,7 @@
 #include "data/formats/checks/dataset_check.h"
 #include "data/formats/checks/units.h"
 #include "data/formats/data_format.h"
+#include "data/formats/listing.h"
 #include "data/formats/splits.h"
 #include "train/checkpoints/checkpoint.h"
 #include "train/commands/commands.h"
@@ -73,7 +74,7 @@ DataPaths split_paths(const ScoreArguments& arguments, const LoadedModel& model,
 DataPaths scored_paths(const ScoreArguments& arguments, MetricOptions& metric_options) {
   if (arguments.data.empty() && arguments.annotations.empty())
     fail_input(
-        "--annotations: not given, expected the annotations to compare the detections with, or --data");
+        "--annotations: not given; give --data FOLDER, or --annotations FILE, to compare the detections with");
   LoadedModel model;
   if (!arguments.checkpoint.empty()) model = classes_of(arguments.checkpoint);
   set_classes(model.config, arguments.set);
@@ -118,9 +119,9 @@ std::string note_on_missing(const std::string& name, const GroundTruth& truth,
   }
   if (labelled.empty() || 2 * seen.size() > labelled.size()) return "";
   return fmt::format(
-      "note: {}: has no detections for {} of the {} images with labels, whose objects count as missed; if "
+      "note: {}: has no detections for {} of the {} with labels, whose objects count as missed; if "
       "eval wrote it for images that training drew, use --data and --checkpoint",
-      name, labelled.size() - seen.size(), labelled.size());
+      name, labelled.size() - seen.size(), count_of(std::ssize(labelled), "image", "images"));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "train/checkpoints/load_model.h"
 #include "train/commands/commands.h"
 #include "train/config/options.h"
+#include "train/config/recipes.h"
 #include "train/config/task.h"
 #include "train/inference/device_choice.h"
 #include "train/inference/evaluation.h"
@@ -31,6 +32,7 @@ int run_serve(const ServeArguments& arguments) {
   const DeviceChoice choice = choose_device(arguments.device);
   LoadedModel model = load_trained_model(arguments.checkpoint, choice.device, arguments.precision,
                                          arguments.set, arguments.image_size);
+  for (const std::string& note : notes_without_data(arguments.set)) print_line(note);
   for (const std::string& note : model.notes) print_line(note);
   const std::unique_ptr<Answerer> answerer = task_of(model.config).answerer(model);
   EvaluationMode mode(*model.module, precision_of(model.config));
@@ -52,8 +54,8 @@ int run_serve(const ServeArguments& arguments) {
     print_line("note: --host {}: anyone who can reach this address can use the service; it has no passwords",
                arguments.host);
   server.start();
-  print_at_once(fmt::format("{}: {} of {} classes at http://{}/", arguments.checkpoint,
-                            task_name(model.config), model.class_names.size(), server.address()));
+  print_at_once(fmt::format("{}: {} of {} at http://{}/", arguments.checkpoint, task_name(model.config),
+                            count_of(std::ssize(model.class_names), "class", "classes"), server.address()));
   while (interrupt_signal() == 0) service.compute(milliseconds(100));
   server.stop();
   // Clients being served still get an answer; the server's time limits end whatever takes too long.

@@ -1,5 +1,6 @@
 // saccade summary: prints the costs of a recipe's model.
 #include "models/summary.h"
+#include "data/formats/listing.h"
 
 #include "core/files/output_file.h"
 #include "train/checkpoints/load_model.h"
@@ -19,7 +20,8 @@ int64_t class_count(const Config& config) {
   const Task& task = task_of(config);
   if (const std::optional<DataSize> size = task.data_size(config)) return size->classes;
   const auto [classes, dataset] = task.usual_classes();
-  print_text("The training data was not found, so {} classes are assumed, as in {}.\n", classes, dataset);
+  print_text("The training data was not found, so {} assumed, as in {}.\n",
+             count_of(classes, "class is", "classes are"), dataset);
   return classes;
 }
 
@@ -59,6 +61,8 @@ int run_summary(const SummaryArguments& arguments) {
   for (const std::string& note : notes) print_line(note);
   validate_config(config);
   config = resolve_config(config);
+  for (const config::Split* split : {&config.data().train(), &config.data().val()})
+    check_outputs({{"--json", arguments.json}}, {{"the annotations", split->annotations()}});
   const auto [height, width] = eval_size(config, arguments.height, arguments.width);
 
   const int64_t classes = class_count(config);

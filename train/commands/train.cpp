@@ -38,6 +38,8 @@ namespace {
 
 constexpr const char* kFreeze = "--freeze";
 
+std::string own_config(const TrainArguments& arguments) { return arguments.output + "/config.textproto"; }
+
 // Returns the file of the recipe; a resumed run uses its own if no other is given.
 std::string recipe_file(const TrainArguments& arguments) {
   if (!arguments.config.empty()) return arguments.config;
@@ -45,13 +47,11 @@ std::string recipe_file(const TrainArguments& arguments) {
     fail_input(
         "saccade train: --config or --model is required, for example --model rt_detr_r18 --data my_images (see saccade "
         "train --help)");
-  std::string own = arguments.output + "/config.textproto";
-  std::error_code error;
-  if (!fs::exists(own, error))
-    fail_input(
-        "{}: holds no run to resume, as it has no config.textproto; expected the folder of a run, or --config",
-        arguments.output);
-  return own;
+  if (!fs::exists(own_config(arguments)))
+    fail_input("{}: holds no run to resume{}; give the --output of a run, or --config to start one",
+               arguments.output,
+               fs::exists(arguments.output) ? " (it has no config.textproto)" : ": there is no such folder");
+  return own_config(arguments);
 }
 
 // With --resume, as in a repeated command, --model must name the model of the run.
@@ -124,8 +124,30 @@ void overfit(Config& config, int64_t images, const QuickFlags& quick, const std:
     if (!set.starts_with("optimizer.group") && !set.starts_with("model")) apply_set(config, set);
 }
 
+// With --resume, --overfit must be that of the run.
+void check_resumed_overfit(const TrainArguments& arguments) {
+  std::error_code error;
+  if (!arguments.resume || arguments.overfit == 0 || !fs::exists(own_config(arguments), error)) return;
+  const int64_t began = load_config(own_config(arguments)).data().overfit();
+  if (began != arguments.overfit)
+    fail_input("--overfit {}: the run in {} began {}; give another --output, without --resume, for a new run",
+               arguments.overfit, arguments.output,
+               began > 0 ? fmt::format("with --overfit {}", began) : "without --overfit");
+}
+
+// Throws InputError if a flag and --set give one field different values.
+void check_sets(const TrainArguments& arguments) {
+  std::vector<NamedField> flags = named_fields(arguments.quick, {arguments.data, arguments.classes});
+  if (arguments.overfit > 0)
+    flags.push_back({fmt::format("--overfit {}", arguments.overfit),
+                     fmt::format("data.overfit={}", std::min<int64_t>(arguments.overfit, INT32_MAX))});
+  refuse_conflicts(flags, arguments.set);
+}
+
 Config configuration(const TrainArguments& arguments, Device device, std::vector<std::string>& notes) {
   const NamePatterns checked(arguments.freeze, kFreeze);
+  check_sets(arguments);
+  check_resumed_overfit(arguments);
   Config config = chosen_config(arguments, notes);
   if (arguments.overfit > 0) {
     // A few images need the recipe's learning rate, not one in proportion to their number.
@@ -170,6 +192,10 @@ std::string new_run_folder(const TrainArguments& arguments) {
     if (std::string folder = fmt::format("runs/{}-{}", name, n); !fs::exists(folder, error)) return folder;
 }
 
+std::string minutes_over(double minutes) {
+  return minutes == 1 ? "the minute is" : fmt::format("the {} minutes are", minutes);
+}
+
 // Returns the command that continues the run, whose configuration is in its folder.
 std::string resume_command(const TrainArguments& arguments, bool same_end) {
   std::string command =
@@ -188,14 +214,14 @@ std::string describe_stop(const TrainArguments& arguments, const Config& config,
       return fmt::format("stopped after step {} (--max-steps){} {}", result.step, to_continue,
                          resume_command(arguments, false));
     case StopReason::kTime:
-      return fmt::format("stopped after step {}: the {} minutes of train.max_minutes are over{} {}",
-                         result.step, config.train().max_minutes(), to_continue,
+      return fmt::format("stopped after step {}: {} over (train.max_minutes){} {}", result.step,
+                         minutes_over(config.train().max_minutes()), to_continue,
                          resume_command(arguments, true));
     case StopReason::kPatience:
       return fmt::format(
-          "stopped after step {}: {} has not improved for {} evaluations (train.patience){} {} --set train.patience=0",
-          result.step, result.best_name, config.train().patience(), to_continue,
-          resume_command(arguments, true));
+          "stopped after step {}: {} has not improved for {} (train.patience){} {} --set train.patience=0",
+          result.step, result.best_name, count_of(config.train().patience(), "evaluation", "evaluations"),
+          to_continue, resume_command(arguments, true));
     case StopReason::kSignal:
       break;
   }
@@ -254,11 +280,11 @@ int train_as_one_rank(const TrainArguments& given) {
   TrainArguments arguments = given;
   ProcessGroup& group = process_group();
   if (!arguments.model.empty() && !arguments.config.empty())
-    fail_input("--model chooses the recipe of a new run, expected no --config with it");
+    fail_input("--model and --config cannot be combined");
   if (arguments.output.empty())
     arguments.output = group.exchange(group.is_first() ? new_run_folder(arguments) : "")[0];
   if (arguments.resume && !arguments.init_from.empty())
-    fail_input("--init-from starts a new run and --resume continues one, expected only one of them");
+    fail_input("--init-from and --resume cannot be combined: one starts a new run, the other continues one");
   if (arguments.reinit_heads && arguments.init_from.empty())
     fail_input("--reinit-heads needs --init-from: it leaves the class heads out of what is loaded");
   if (arguments.official_recipe && (arguments.init_from.empty() || arguments.model.empty()))

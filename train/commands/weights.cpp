@@ -22,8 +22,8 @@ const PublishedWeights& weights_named(const std::string& name) {
   if (const PublishedWeights* weights = find_weights(name)) return *weights;
   std::vector<std::string> names;
   for (const PublishedWeights& w : published_weights()) names.push_back(w.name());
-  fail_input("saccade weights: no published weights \"{}\", did you mean \"{}\"? (saccade weights list)",
-             shortened(name), names.empty() ? "" : nearest_name(name, names));
+  fail_input("saccade weights: no published weights \"{}\"{} (saccade weights list shows all)",
+             shortened(name), did_you_mean(nearest_name(name, names)));
 }
 
 std::string weights_json(const PublishedWeights& w) {
@@ -103,8 +103,9 @@ int run_weights_verify(const WeightsArguments& arguments) {
   }
   if (wanted.empty()) print_line("there are no weights in {}", weights_folder());
   if (!damaged.empty())
-    fail("weights: {} of {} are damaged ({}); saccade weights fetch downloads them again", damaged.size(),
-         wanted.size(), fmt::join(damaged, ", "));
+    fail("weights: {} of {} {} damaged ({}); saccade weights fetch downloads {} again", damaged.size(),
+         wanted.size(), damaged.size() == 1 ? "is" : "are", fmt::join(damaged, ", "),
+         damaged.size() == 1 ? "it" : "them");
   return 0;
 }
 

@@ -2,11 +2,13 @@
 #include <fmt/ranges.h>
 
 #include "core/tensor/error.h"
+#include "data/formats/listing.h"
 #include "train/config/config.h"
 #include "train/config/habits.h"
 #include "train/config/schema/config_changes.h"
 #include "train/config/schema/config_fields.h"
 #include "train/config/schema/moved_fields.h"
+#include "train/config/schema/rules.h"
 #include "train/config/text.h"
 
 namespace saccade {
@@ -22,15 +24,6 @@ std::vector<std::string> list_elements(std::string text) {
   std::vector<std::string> elements;
   for (const std::string& part : split(text, ',')) elements.push_back(trim(part));
   return elements;
-}
-
-std::string expected_for(const pb::FieldDescriptor* f) {
-  using F = pb::FieldDescriptor;
-  if (f->enum_type()) return "one of " + enum_names(f->enum_type());
-  if (f->cpp_type() == F::CPPTYPE_UINT64) return "a non-negative whole number";
-  if (f->cpp_type() == F::CPPTYPE_DOUBLE) return "a number";
-  if (f->cpp_type() == F::CPPTYPE_BOOL) return "true or false";
-  return is_number(f) ? "a whole number" : "a string";
 }
 
 bool in_quotes(const std::string& text) {
@@ -52,7 +45,7 @@ void set_scalar(pb::Message& m, const pb::FieldDescriptor* f, const std::string&
   }
   // The parser would accept an element that is itself a list as several elements.
   if (value.empty() || value[0] == '[' || !parse_value(m, f, value).empty())
-    fail_input("{}: \"{}\" is not valid, expected {}", where, shortened(value), expected_for(f));
+    fail_input("{}: \"{}\" is not valid, expected {}", where, shortened(value), expected_value(f));
 }
 
 void set_field(pb::Message& m, const pb::FieldDescriptor* f, const std::string& value,
@@ -67,6 +60,8 @@ void set_field(pb::Message& m, const pb::FieldDescriptor* f, const std::string& 
     if (!f->is_repeated()) r->ClearField(&m, f);
     std::string wrong = parse_value(m, f, text);
     if (!wrong.empty()) fail_input("{}: {}", where, wrong);
+    if (!m.IsInitialized())
+      fail_input("{}: {} is not set, but required", where, m.InitializationErrorString());
     // An empty message means that there is no split, as if none were named.
     if (!f->is_repeated() && f->message_type() == config::Split::descriptor() &&
         r->GetMessage(m, f).ByteSizeLong() == 0)
@@ -86,8 +81,8 @@ void note_lost(const Config& before, const Config& after, const std::string& pat
     if (change.to == "none") lost.push_back(change.field);
   if (lost.empty()) return;
   notes.push_back(fmt::format("note: --set {}: replaces the whole group; {} no longer set: {}{}", path,
-                              lost.size() == 1 ? "a field is" : fmt::format("{} fields are", lost.size()),
-                              lost[0], lost.size() == 1 ? "" : ", ..."));
+                              count_of(std::ssize(lost), "field is", "fields are"), lost[0],
+                              lost.size() == 1 ? "" : ", ..."));
 }
 
 // Sets the value of a keyed argument; its type follows from its form.
@@ -161,9 +156,8 @@ void apply_set(Config& config, const std::string& assignment, std::vector<std::s
       fail_input("--set {}: no field \"{}\" in the configuration; {}", shortened(path), shortened(names[i]),
                  ours);
     if (!f)
-      fail_input("--set {}: no field \"{}\" in {}, did you mean \"{}\"?", shortened(path),
-                 shortened(names[i]), done.empty() ? "the configuration" : done,
-                 nearest_field(names[i], m->GetDescriptor(), done));
+      fail_input("--set {}: {}", shortened(path),
+                 no_field(names[i], m->GetDescriptor(), done, done.empty() ? "the configuration" : done));
     done += (done.empty() ? "" : ".") + names[i];
     bool last = i + 1 == names.size();
     if (last) {
@@ -175,7 +169,7 @@ void apply_set(Config& config, const std::string& assignment, std::vector<std::s
       return;
     }
     if (f->cpp_type() != pb::FieldDescriptor::CPPTYPE_MESSAGE)
-      fail_input("--set {}: {} is {}, so it has no fields of its own", path, done, expected_for(f));
+      fail_input("--set {}: {} is {}, so it has no fields of its own", path, done, expected_value(f));
     if (!f->is_repeated()) {
       m = m->GetReflection()->MutableMessage(m, f);
     } else if (f->message_type() == config::ClassMapping::descriptor()) {
@@ -187,8 +181,8 @@ void apply_set(Config& config, const std::string& assignment, std::vector<std::s
     } else {
       int size = m->GetReflection()->FieldSize(*m, f), index = -1;
       if (!parse_number(names[++i], index) || index < 0 || index >= size)
-        fail_input("--set {}: \"{}\" is not an index of {}, which has {} elements", path, shortened(names[i]),
-                   done, size);
+        fail_input("--set {}: \"{}\" is not an index of {}, which has {}", path, shortened(names[i]), done,
+                   count_of(size, "element", "elements"));
       done += "." + names[i];
       if (i + 1 == names.size()) fail_input("--set {}: expected {}.FIELD=value", path, done);
       m = m->GetReflection()->MutableRepeatedMessage(m, f, index);

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "core/tensor/error.h"
+#include "data/formats/listing.h"
 #include "data/images/image.h"
 #include "models/build.h"
 #include "train/config/config.h"
@@ -114,7 +115,7 @@ void validate_config(const Config& given) {
   const auto& data = config.data();
   for (auto [name, size] : {std::pair{"data.mean", data.mean_size()}, std::pair{"data.std", data.std_size()}})
     if (size != 0 && size != 3)
-      fail_input("{}: {} values, expected 3 (red, green, blue) or none", name, size);
+      fail_input("{}: {}, expected 3 (red, green, blue) or none", name, count_of(size, "value", "values"));
   check_pair("data.val_height", data.val_height(), "data.val_width", data.val_width());
   check_classes(data);
   if (data.val_long_side() < data.val_short_side())
@@ -157,9 +158,7 @@ void validate_for_training(const Config& config) {
     for (auto [name, is_given] : {std::pair{"train", data.has_train()}, std::pair{"val", data.has_val()},
                                   std::pair{"more_train", data.more_train_size() > 0},
                                   std::pair{"more_val", data.more_val_size() > 0}})
-      if (is_given)
-        fail_input("data.folder: \"{}\" together with data.{}, expected only one of them", data.folder(),
-                   name);
+      if (is_given) fail_input("data.folder (\"{}\") and data.{} cannot be combined", data.folder(), name);
   }
   const auto& train = config.train();
   if (train.epochs() <= 0 && train.max_steps() <= 0 && train.max_minutes() <= 0)

@@ -50,7 +50,17 @@ constexpr Family kFamilies[] = {
     {"deim", "deim_dfine_n or deim_dfine_s"},
     {"fasterrcnn", "faster_rcnn_r50"},
     {"maskrcnn", "mask_rcnn_r50"},
-    {"resnet", "faster_rcnn_r50, whose backbone it is"},
+    {"resnet18", "rt_detr_r18 or rt_detr_v2_r18, whose backbone it is"},
+    {"resnet_18", "rt_detr_r18 or rt_detr_v2_r18, whose backbone it is"},
+    {"resnet34", "rt_detr_r34 or rt_detr_v2_r34, whose backbone it is"},
+    {"resnet_34", "rt_detr_r34 or rt_detr_v2_r34, whose backbone it is"},
+    {"resnet50", "rt_detr_r50, faster_rcnn_r50 or retinanet_r50, whose backbone it is"},
+    {"resnet_50", "rt_detr_r50, faster_rcnn_r50 or retinanet_r50, whose backbone it is"},
+    {"resnet101", "rt_detr_r101 or detr_r101, whose backbone it is"},
+    {"resnet_101", "rt_detr_r101 or detr_r101, whose backbone it is"},
+    {"resnet", "rt_detr_r18 or faster_rcnn_r50, whose backbones are ResNets"},
+    {"hgnet", "dfine_n or dfine_s, whose backbones are HGNets"},
+    {"dinov2", "rf_detr_n or rf_detr_s, whose backbones are DINOv2's"},
 };
 
 }  // namespace
@@ -104,8 +114,8 @@ const std::vector<Habit>& habits() {
       {"device", "", "--device NAME"},
       {"single_cls", "train", "--set data.class_map.NAME=AS"},
       {"freeze_layers", "train", "--freeze REGEX"},
-      {"verbose val plots save", "train", "no flag (it is always on)"},
-      {"task mode", "", "the command itself"},
+      {"verbose val plots save", "train", ""},
+      {"task mode", "", "the command itself (train, eval, predict)"},
   };
   return all;
 }
@@ -114,7 +124,7 @@ std::string ours_of_flag(std::string_view word, std::string_view command) {
   const std::string name = bare(word);
   for (const Habit& habit : habits())
     if (is_among(name, habit.words) && (habit.commands.empty() || is_among(command, habit.commands)))
-      return fmt::format("use {} instead", habit.ours);
+      return habit.ours.empty() ? "not needed: it is always on" : fmt::format("use {} instead", habit.ours);
   return "";
 }
 

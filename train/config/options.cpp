@@ -170,7 +170,9 @@ DataPaths paths_of(const config::Split& first,
 DataSplits splits_of_folders(const Config& config, std::vector<std::string>* notes) {
   std::vector<std::string> folders{config.data().folder()};
   folders.insert(folders.end(), config.data().more_folders().begin(), config.data().more_folders().end());
-  const DataSplits splits = find_united(folders, place_options(config));
+  PlaceOptions options = place_options(config);
+  if (config.data().overfit() > 0) options.val_fraction = 0;  // the evaluation is on the training images
+  const DataSplits splits = find_united(folders, options);
   const std::string named = fmt::format("{}", fmt::join(folders, " + "));
   if (!splits.train)
     fail_input("{}: no training images found in the folder{}", named,
@@ -181,7 +183,10 @@ DataSplits splits_of_folders(const Config& config, std::vector<std::string>* not
     notes->push_back(fmt::format("{}: {} data, combined by class name", named, splits.format));
   else
     notes->push_back(fmt::format("{}: {} data, {}{}", named, splits.format, splits.train->images,
-                                 splits.val && splits.drawn.empty() ? " and " + splits.val->images : ""));
+                                 splits.val && splits.drawn.empty() && config.data().overfit() == 0
+                                     ? " and " + splits.val->images
+                                     : ""));
+  if (config.data().overfit() > 0) return splits;
   notes->insert(notes->end(), splits.drawn.begin(), splits.drawn.end());
   if (!splits.val) notes->push_back(named + ": has no validation images, so nothing is evaluated");
   return splits;
@@ -207,10 +212,6 @@ DataSplits data_splits(const Config& config, std::vector<std::string>* notes) {
   if (data.overfit() > 0) {
     splits.train->most = data.overfit();
     splits.val = splits.train;
-    if (notes != nullptr)
-      notes->push_back(fmt::format(
-          "data.overfit: training and evaluation on the same {}, without augmentation; {} should approach 1",
-          count_of(data.overfit(), "image", "images"), task_of(config).primary_metrics(config).at(0)));
   }
   for (auto* paths : {&splits.train, &splits.val}) {
     if (!*paths) continue;

@@ -7,6 +7,10 @@
 #include <numeric>
 
 #include "core/tensor/error.h"
+#include "train/config/recipes.h"
+#include "train/config/schema/config_changes.h"
+#include "train/config/schema/moved_fields.h"
+#include "train/config/text.h"
 
 namespace saccade {
 namespace {
@@ -164,6 +168,44 @@ std::vector<FlagEdit> flag_edits(const Config& config, const QuickFlags& flags, 
   if (flags.learning_rate)
     edits.push_back({"--lr", fmt::format("optimizer.learning_rate={}", *flags.learning_rate)});
   return edits;
+}
+
+std::vector<NamedField> named_fields(const QuickFlags& flags, const DataFlags& data) {
+  std::vector<NamedField> fields;
+  auto add = [&](const char* flag, const char* field, const auto& value) {
+    fields.push_back({fmt::format("{} {}", flag, value), fmt::format("{}={}", field, value)});
+  };
+  if (flags.epochs > 0) add("--epochs", "train.epochs", flags.epochs);
+  if (flags.batch > 0) add("--batch", "data.batch_size", flags.batch);
+  if (flags.learning_rate) add("--lr", "optimizer.learning_rate", *flags.learning_rate);
+  if (!data.folders.empty()) {
+    add("--data", "data.folder", data.folders[0]);
+    const std::vector<std::string> more(data.folders.begin() + 1, data.folders.end());
+    fields.push_back({fmt::format("--data {}", fmt::join(data.folders, " --data ")),
+                      fmt::format("data.more_folders=[{}]", fmt::join(more, ","))});
+  }
+  if (!data.classes.empty())
+    add("--classes", "data.classes", fmt::format("{}", fmt::join(data.classes, ",")));
+  return fields;
+}
+
+void refuse_conflicts(const std::vector<NamedField>& flags, const std::vector<std::string>& sets) {
+  for (const NamedField& flag : flags) {
+    const std::string field = flag.assignment.substr(0, flag.assignment.find('='));
+    Config by_flag;
+    apply_set(by_flag, flag.assignment);
+    for (const std::string& set : sets) {
+      if (!is_set({set}, field)) continue;
+      Config by_set = by_flag;
+      apply_set(by_set, set);
+      // Braces that leave the field out get a note of their own (apply_set).
+      const bool is_group = path_of_today(trim(set.substr(0, set.find('=')))) != field;
+      for (const ConfigChange& change : config_changes(by_flag, by_set))
+        if (change.field == field && !(is_group && change.to == "none"))
+          fail_input("{} and --set {} set the same field; give one of them", shortened(flag.flag),
+                     shortened(set));
+    }
+  }
 }
 
 int64_t batches_of_step(int64_t images, int64_t batch) {

@@ -27,6 +27,16 @@ struct FlagEdit {
 // flag cannot change.
 std::vector<FlagEdit> flag_edits(const Config& config, const QuickFlags& flags, bool resumes = false);
 
+// A flag as the user gave it ("--epochs 4") and the field that it names ("train.epochs=4").
+struct NamedField {
+  std::string flag, assignment;
+};
+// Returns the fields that these flags name, without what follows from them. --image-size names none: it is
+// the size of several fields, each of which --set may change.
+std::vector<NamedField> named_fields(const QuickFlags& flags, const DataFlags& data = {});
+// Throws InputError if a flag and --set give the same field different values.
+void refuse_conflicts(const std::vector<NamedField>& flags, const std::vector<std::string>& sets);
+
 // How many batches of this size are accumulated for a step of about this many images, at least one.
 int64_t batches_of_step(int64_t images, int64_t batch);
 

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
 #include "core/files/nearest.h"
+#include "core/files/text.h"
 #include "core/runtime/cpu/processors.h"
 #include "core/tensor/error.h"
 #include "data/formats/listing.h"
@@ -26,6 +28,18 @@ bool changes(std::string_view set, std::string_view field) {
 
 bool is_set(const std::vector<std::string>& sets, std::string_view field) {
   return std::ranges::any_of(sets, [&](const std::string& set) { return changes(set, field); });
+}
+
+std::vector<std::string> notes_without_data(const std::vector<std::string>& sets) {
+  std::vector<std::string> notes;
+  for (const std::string& set : sets)
+    for (const auto& [field, why] : {std::pair{"eval.evaluator", "nothing is measured"},
+                                     std::pair{"data.bad_images", "no data set is read"},
+                                     std::pair{"data.workers", "no data set is read"},
+                                     std::pair{"data.prefetch", "no data set is read"}})
+      if (changes(set, field))
+        notes.push_back(fmt::format("note: --set {}: changes nothing, {}", escaped(set), why));
+  return notes;
 }
 
 int64_t images_of_step(const Config& config) {
@@ -140,8 +154,8 @@ const Recipe& find_recipe(const std::string& name, const std::string& where) {
   if (const std::string ours = ours_of_model(name); !ours.empty())
     fail_input("{}: no recipe \"{}\", try {} (saccade describe models lists all)", where, shortened(name),
                ours);
-  fail_input("{}: no recipe \"{}\", did you mean \"{}\"? (saccade describe models lists them)", where,
-             shortened(name), nearest_name(name, names));
+  fail_input("{}: no recipe \"{}\"{} (saccade describe models lists all)", where, shortened(name),
+             did_you_mean(nearest_name(name, names)));
 }
 
 FittedRecipe fit_recipe(const Recipe& recipe, const DataFlags& flags, const std::vector<std::string>& sets,
@@ -189,20 +203,31 @@ FittedRecipe fit_recipe(const Recipe& recipe, const DataFlags& flags, const std:
 Config chosen_recipe(const std::string& config, const std::string& model, const DataFlags& data,
                      const std::vector<std::string>& sets, std::vector<std::string>& notes,
                      const QuickFlags& quick) {
-  if (config.empty() == model.empty())
-    fail_input("--config{}, expected {}", config.empty() ? ": not given" : " and --model: both are given",
-               config.empty() ? "a file, or --model with the name of a recipe" : "only one of them");
+  if (config.empty() && model.empty())
+    fail_input("--config: not given, expected a file, or --model with the name of a recipe");
+  if (!config.empty() && !model.empty()) fail_input("--config and --model cannot be combined");
+  refuse_conflicts(named_fields(quick, data), sets);
   if (!model.empty()) return fit_recipe(find_recipe(model, "--model"), data, sets, true, quick).config;
   Config chosen = load_config(config, {}, &notes);
   for (const FlagEdit& edit : flag_edits(chosen, quick)) apply_set(chosen, edit.assignment);
   for (const std::string& set : sets) apply_set(chosen, set, &notes);
   use_data(chosen, data);
+  if (std::string note = note_on_model(chosen); !note.empty()) notes.push_back(std::move(note));
   return chosen;
+}
+
+std::string note_on_model(const Config& config) {
+  if (config.has_model()) return "";
+  const config::Model model = resolve_config(config).model();
+  return fmt::format(
+      "note: the configuration sets nothing of model, so the default is taken: {} with a {} of depth {}",
+      model.type(), model.backbone().type(), model.backbone().depth());
 }
 
 std::vector<std::string> config_warnings(const Config& read, const Config& edited, bool has_weights) {
   const Config before = resolve_config(read), after = resolve_config(edited);
   std::vector<std::string> out = size_warnings(before, after);
+  if (std::string note = note_on_model(edited); !note.empty()) out.push_back(std::move(note));
   if (images_of_step(before) != images_of_step(after) &&
       before.optimizer().learning_rate() == after.optimizer().learning_rate())
     out.push_back(fmt::format(

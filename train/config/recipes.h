@@ -24,6 +24,9 @@ const Recipe& find_recipe(const std::string& name, const std::string& where);
 
 // Whether one of the --set edits changes the field, or a message that contains it.
 bool is_set(const std::vector<std::string>& sets, std::string_view field);
+// A note for each of the --set edits that changes nothing in a command that reads no data set and measures
+// nothing.
+std::vector<std::string> notes_without_data(const std::vector<std::string>& sets);
 // The number of images in an optimizer step, on one process.
 int64_t images_of_step(const Config& config);
 
@@ -47,6 +50,8 @@ Config chosen_recipe(const std::string& config, const std::string& model, const 
                      const std::vector<std::string>& sets, std::vector<std::string>& notes,
                      const QuickFlags& quick = {});
 
+// Returns a note that a configuration chooses no model; "" if it does.
+std::string note_on_model(const Config& config);
 // Warnings about a configuration that was read from a file and then edited, one line each.
 std::vector<std::string> config_warnings(const Config& read, const Config& edited, bool has_weights);
 

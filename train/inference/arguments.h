@@ -67,17 +67,22 @@ struct PredictArguments {
   VideoArguments video;
 
   bool wants_labels() const { return !to.empty() && to != kMot; }
-  // The flags that have no meaning for models without objects, and whether they are given.
-  std::vector<std::pair<const char*, bool>> flags_of_objects() const {
+  // The flags that say how pictures are drawn, and whether they are given.
+  std::vector<std::pair<const char*, bool>> flags_of_drawing() const {
     return {{"--sampling-points", sampling_points},
-            {"--classes", !classes.empty()},
-            {"--max", max > 0},
-            {"--no-pictures", !pictures},
             {"--picture-format", format != "png"},
             {"--line-width", style.line_width.has_value()},
-            {"--letter-size", style.letter_size.has_value()},
-            {"--crop", crop},
-            {"--track", video.track}};
+            {"--letter-size", style.letter_size.has_value()}};
+  }
+  // The flags that have no meaning for models without objects, and whether they are given.
+  std::vector<std::pair<const char*, bool>> flags_of_objects() const {
+    std::vector<std::pair<const char*, bool>> flags = flags_of_drawing();
+    flags.insert(flags.end(), {{"--classes", !classes.empty()},
+                               {"--max", max > 0},
+                               {"--no-pictures", !pictures},
+                               {"--crop", crop},
+                               {"--track", video.track}});
+    return flags;
   }
 };
 

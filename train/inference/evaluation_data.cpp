@@ -27,8 +27,7 @@ std::vector<Category> categories_of(const LoadedModel& model) {
 DataSplits united_splits(const std::vector<std::string>& data, const std::string& annotations,
                          const std::string& images, const PlaceOptions& options) {
   if (!annotations.empty() || !images.empty())
-    fail_input("--data: {} together with --annotations or --images, expected only one of them",
-               fmt::join(data, " + "));
+    fail_input("--data and {} cannot be combined", annotations.empty() ? "--images" : "--annotations");
   DataSplits splits = find_united(data, options);
   if (data.size() > 1)
     for (const std::string& note : splits.notes) print_line("note: {}", note);
@@ -53,7 +52,7 @@ DataPaths eval_paths(const EvalArguments& arguments, const LoadedModel& model,
       (*training)->allow_outside = arguments.allow_outside;
     }
   } else if (arguments.images.empty()) {
-    fail_input("--images: not given, expected the folder of the images, or --data");
+    fail_input("--images: not given; give the folder of the images, or --data FOLDER");
   }
   if (has_several_sets(config)) paths = known_by_names(paths);
   set_needs(paths, config);

@@ -263,6 +263,8 @@ std::string Workspace::file(const std::string& name) const {
 }
 
 void Workspace::publish(const std::string& name) {
+  if (!described_in_.empty() && name != described_in_)
+    std::call_once(withdrawal_, [&] { withdraw(described_in_); });
   const fs::path from = file(name), to = fs::path(output_) / name;
   std::error_code error;
   if (fs::path(name).has_parent_path()) fs::create_directories(to.parent_path(), error);

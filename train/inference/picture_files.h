@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -131,13 +132,18 @@ class Workspace {
   // Moves a result to its place, in a subfolder if the name says so; it inherits the permissions of a file
   // that it replaces.
   void publish(const std::string& name);
-  // Removes the result of an earlier run from its place; a later result there inherits its permissions.
-  void withdraw(const std::string& name);
+  // Names a result that describes the others. When the first of them is published, that of an earlier run is
+  // removed from its place: until the new one is complete, none is better than one of other files. It
+  // inherits the permissions.
+  void withdraw_with_first(const std::string& name) { described_in_ = name; }
 
  private:
-  std::string output_;
+  void withdraw(const std::string& name);
+
+  std::string output_, described_in_;
   MadeFolder folder_;  // of the results
   std::optional<TemporaryPath> path_;
+  std::once_flag withdrawal_;
   std::map<std::string, std::filesystem::perms> withdrawn_;
 };
 

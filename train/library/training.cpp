@@ -25,7 +25,7 @@ TrainerOptions trainer_options(const TrainingSetup& setup) {
   options.config = resolve_config(config);
   if (setup.output.empty()) fail_input("output: not given, expected the folder of the run");
   if (setup.resume && !setup.init_from.empty())
-    fail_input("init_from starts a new run and resume continues one, expected only one of them");
+    fail_input("init_from and resume cannot be combined: one starts a new run, the other continues one");
   if (!setup.init_key.empty() && setup.init_from.empty())
     fail_input("init_key names an entry of init_from, which is not given");
   options.output = setup.output;

@@ -93,7 +93,8 @@ void ProgressCounter::finish() {
   std::lock_guard lock(mutex_);
   if (quiet_) return;
   double seconds = seconds_since(start_);
-  line_.message(fmt::format("{} {} {}, {:.1f} {}/s, {}", label_, done_, unit_,
+  const std::string unit = unit_.substr(0, unit_.size() - (done_ == 1 ? 1 : 0));  // "image"
+  line_.message(fmt::format("{} {} {}, {:.1f} {}/s, {}", label_, done_, unit,
                             static_cast<double>(done_) / std::max(seconds, 1e-9), unit_,
                             format_duration(seconds)));
 }

@@ -76,7 +76,9 @@ void RunLog::resume(int64_t step, const std::string& folder) {
     kept = lines_until(text, step);
     if (kept.cut) notes_.push_back(path_ + ": its last line was cut off and is dropped");
     if (kept.damaged > 0)
-      notes_.push_back(fmt::format("{}: {} lines are damaged and are dropped", path_, kept.damaged));
+      notes_.push_back(
+          fmt::format("{}: {} damaged and dropped", path_,
+                      kept.damaged == 1 ? "1 line is" : fmt::format("{} lines are", kept.damaged)));
     if (text.substr(0, kept.text.size()) != kept.text) {
       OutputFile whole(path_, OutputFile::Sync::kYes);
       whole.write(kept.text.data(), kept.text.size());

@@ -85,6 +85,11 @@ std::string diagnose_nonfinite(const Module& model, const std::function<Training
   return "";
 }
 
+std::string remedy_of_divergence(const Config& config) {
+  return fmt::format("an optimizer.learning_rate below {:g} or a longer warm-up usually prevents this",
+                     config.optimizer().learning_rate());
+}
+
 std::string images_of(const Batch& batch) {
   std::string out;
   for (const Target& t : batch.targets)

@@ -11,6 +11,7 @@
 #include "core/files/checksum.h"
 #include "core/files/text.h"
 #include "core/tensor/error.h"
+#include "data/formats/listing.h"
 #include "train/loop/training_run.h"
 
 namespace saccade {
@@ -76,7 +77,8 @@ void TrainingRun::check_same_run() {
   const int64_t rest = config_.data().drop_last() || images == 0 ? 0 : images % batch;
   if (batch < group_.size() || (rest > 0 && rest < group_.size()))
     fail_input(
-        "data.batch_size: {} images per batch{} for {} ranks, expected at least one per rank", batch,
+        "data.batch_size: {} per batch{} for {} ranks, expected at least one per rank",
+        count_of(batch, "image", "images"),
         rest > 0 ? fmt::format(" and {} in the last batch of an epoch (data.drop_last: false)", rest) : "",
         group_.size());
   const std::vector<std::string> own{program_checksum(), info_.config, info_.images,

@@ -158,8 +158,9 @@ std::vector<ConfigChange> TrainingRun::check_resumable(const ResumePoint& from) 
   for (const ConfigChange& c : changes)
     if (c.breaks_resume) breaking.push_back(c.to_string());
   if (!breaking.empty())
-    fail_input("{}: the run cannot continue with {}; expected its own values, or {}", options_.output,
-               fmt::join(breaking, ", "), remedy);
+    fail_input("{}: a run that continues cannot change {}; leave {} as {}, or start {}", options_.output,
+               fmt::join(breaking, ", "), breaking.size() == 1 ? "it" : "them",
+               breaking.size() == 1 ? "it was" : "they were", remedy);
   if (old.category_ids != info_.category_ids || old.class_names != info_.class_names)
     fail_input(
         "{}: checkpoint of another data set: its classes are {}, not {}; expected those of the run, or {}",
@@ -172,11 +173,11 @@ std::vector<ConfigChange> TrainingRun::check_resumable(const ResumePoint& from) 
   // Older checkpoints do not name their images, but they count batches in epochs of that length.
   const bool same_epochs = old.epoch * plan_.batches_per_epoch + old.batch == old.step * plan_.accumulate;
   if ((!old.images.empty() && old.images != info_.images) || !same_epochs)
-    fail_input(
-        "{}: the run was trained on other images ({}; now {}); expected the same training set, or {}", path,
-        old.images.empty() ? "epochs of another length" : old.images,
-        info_.images.empty() ? fmt::format("{} batches an epoch", plan_.batches_per_epoch) : info_.images,
-        remedy);
+    fail_input("{}: the run was trained on other images ({}; now {}); expected the same training set, or {}",
+               path, old.images.empty() ? "epochs of another length" : old.images,
+               info_.images.empty() ? count_of(plan_.batches_per_epoch, "batch", "batches") + " an epoch"
+                                    : info_.images,
+               remedy);
   return changes;
 }
 
@@ -201,9 +202,8 @@ void TrainingRun::resume(const ResumePoint& from, const std::vector<ConfigChange
   for (const std::string& fault : from.skipped) log_.message("skipped " + fault);
   log_.message(fmt::format("resuming {} after step {}", options_.output, info_.step));
   if (info_.step >= plan_.total_steps)
-    log_.message(
-        fmt::format("all of its {} steps are done; a larger train.epochs or train.max_steps continues it",
-                    plan_.total_steps));
+    log_.message(fmt::format("its {} done; a larger train.epochs or train.max_steps continues it",
+                             count_of(plan_.total_steps, "step is", "steps are all")));
   for (const ConfigChange& c : new_changes(changes)) log_.message("changed " + c.to_string());
   folder_.restore_best();
   const bool dropped = group_.exchange(log_.open(info_.step) ? "1" : "0")[0] == "1";

@@ -6,6 +6,7 @@
 
 #include "core/runtime/interrupt.h"
 #include "core/tensor/execution.h"
+#include "models/not_finite.h"
 #include "train/config/options.h"
 #include "train/config/schema/config_changes.h"
 #include "train/loop/training_run.h"
@@ -56,6 +57,7 @@ void TrainingRun::begin() {
   check_interrupt();
   describe();
   for (const IdleField& idle : idle_fields(config_)) log_.message(idle.note);
+  for (const std::string& line : warnings_on_length(config_, plan_)) log_.message(line);
   for (const std::string& line : task_.describe_data()) log_.message(line);
   model_.set_training(true);
   if (info_.evaluation_due) {
@@ -170,7 +172,11 @@ void TrainingRun::evaluate(bool scheduled) {
     model_.set_training(false);
     {
       NoGrad no_grad;
-      result_.metrics = task_.evaluate(options_.quiet || !group_.is_first());
+      try {
+        result_.metrics = task_.evaluate(options_.quiet || !group_.is_first());
+      } catch (const NotFinite& error) {
+        fail("evaluation after step {}: {}; {}", info_.step, error.what(), remedy_of_divergence(config_));
+      }
     }
     if (!group_.alone()) share_metrics(result_.metrics);
     keep_if_best(metric_of(result_.metrics, result_.best_name), scheduled);

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "core/tensor/error.h"
+#include "data/formats/listing.h"
 #include "train/optimizers/schedule.h"
 
 namespace saccade {
@@ -107,6 +108,29 @@ TrainingPlan make_plan(const Config& c, int64_t batches_per_epoch) {
     fail_input("schedule.type: {} needs train.epochs or train.max_steps to know its end",
                c.schedule().type());
   return plan;
+}
+
+std::vector<std::string> warnings_on_length(const Config& config, const TrainingPlan& plan) {
+  std::vector<std::string> lines;
+  if (plan.total_steps == TrainingPlan::kNoLimit) return lines;
+  const config::Schedule& schedule = config.schedule();
+  const int64_t warmup = warmup_steps(schedule, plan.steps_per_epoch());
+  if (warmup > plan.total_steps)
+    lines.push_back(fmt::format(
+        "warning: the warm-up of {} (schedule.{}) is longer than the run of {}; the learning rate never reaches {:g}",
+        count_of(warmup, "step", "steps"), schedule.warmup_epochs() > 0 ? "warmup_epochs" : "warmup_steps",
+        count_of(plan.total_steps, "step", "steps"), config.optimizer().learning_rate()));
+  const double epochs = plan.epochs_after(plan.total_steps);
+  if (schedule.type() == "step" && schedule.drop_epochs_size() > 0 && schedule.drop_epochs(0) >= epochs)
+    lines.push_back(fmt::format(
+        "note: schedule.drop_epochs: the run ends after epoch {:.4g}, so the learning rate never drops",
+        epochs));
+  const int start = config.data().augment().strong_start_epoch();
+  if (start > 0 && start >= epochs)
+    lines.push_back(fmt::format(
+        "note: data.augment.strong_start_epoch: {}, but the run ends after epoch {:.4g}, without strong augmentation",
+        start, epochs));
+  return lines;
 }
 
 }  // namespace saccade

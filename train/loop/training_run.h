@@ -207,6 +207,9 @@ class TrainingRun {
 // meant for a run that is about to stop.
 std::string diagnose_nonfinite(const Module& model, const std::function<TrainingLoss()>& run);
 
+// Says what usually keeps numbers finite.
+std::string remedy_of_divergence(const Config& config);
+
 // Returns "image 12 (a.jpg), image 15 (b.jpg)".
 std::string images_of(const Batch& batch);
 

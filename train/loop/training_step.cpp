@@ -213,8 +213,8 @@ void TrainingRun::fail_nonfinite(const char* what, PendingStep& s, std::span<con
   const std::string kept = fmt::format("{} keeps step {}", folder_.last(),
                                        read_checkpoint_info(SafetensorsReader(folder_.last())).step);
   log_.clear_progress();
-  fail("training stopped at step {}: the {} is not finite; batch {} of epoch {}: {}; {}", s.step, what,
-       batch->index, batch->epoch, finding, kept);
+  fail("training stopped at step {}: the {} is not finite; {}; batch {} of epoch {}: {}; {}", s.step, what,
+       remedy_of_divergence(config_), batch->index, batch->epoch, finding, kept);
 }
 
 }  // namespace saccade

@@ -1,19 +1,36 @@
 #include "train/loop/training_task.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "core/distributed/process_group.h"
 #include "core/tensor/philox.h"
 #include "data/formats/checks/dataset_check.h"
+#include "data/formats/listing.h"
 #include "data/formats/splits.h"
 #include "data/loading/named_images.h"
 #include "train/config/options.h"
+#include "train/config/task.h"
 
 namespace saccade {
 
 uint64_t rng_key_of_step(const Config& config, int64_t step) {
   return mix_key(config.seed() ^ hash_name("training step"), static_cast<uint64_t>(step));
 }
+
+namespace {
+
+// `images`: how many there are, which may be fewer than were asked for.
+std::string note_on_overfit(const Config& config, int64_t images) {
+  const int64_t wanted = config.data().overfit();
+  return fmt::format(
+      "data.overfit: training and evaluation on the same {}{}, without augmentation; {} should approach 1",
+      count_of(images, "image", "images"), images < wanted ? fmt::format(" ({} were asked for)", wanted) : "",
+      task_of(config).primary_metrics(config).at(0));
+}
+
+}  // namespace
 
 ImageTrainingTask::ImageTrainingTask(const Config& config)
     : config_(config),
@@ -27,7 +44,13 @@ ImageTrainingTask::ImageTrainingTask(const Config& config)
   const GroundTruth& training = train_set_->ground_truth();
   splits_.val->categories = training.categories;
   val_set_ = open_dataset(*splits_.val, label_scheme(config), &notes_);
-  if (config.data().overfit() > 0) return;
+  if (config.data().overfit() > 0) {
+    notes_.push_back(note_on_overfit(config, image_count()));
+    return;
+  }
+  if (!splits_.drawn.empty())
+    notes_.push_back(fmt::format("{}: {} for training and {} for validation", train_set_->name(),
+                                 count_of(image_count(), "image", "images"), val_set_->num_images()));
   for (const std::string& remark :
        remarks_on_split(training, *splits_.train, val_set_->ground_truth(), *splits_.val))
     notes_.push_back(fmt::format("note: {}: {}", val_set_->name(), remark));

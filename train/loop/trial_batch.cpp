@@ -8,6 +8,7 @@
 #include "core/tensor/error.h"
 #include "core/tensor/execution.h"
 #include "core/tensor/integers.h"
+#include "data/formats/listing.h"
 #include "train/loop/training_run.h"
 
 namespace saccade {
@@ -34,7 +35,8 @@ void TrainingRun::try_largest_batch() {
     batch->targets.resize(static_cast<size_t>(part));
   }
   const Tensor& images = batch->images;
-  const std::string name = fmt::format("{} images of {} x {}", images.dim(0), images.dim(1), images.dim(2));
+  const std::string name =
+      fmt::format("{} of {} x {}", count_of(images.dim(0), "image", "images"), images.dim(1), images.dim(2));
   ExecutionScope scope;
   buffers_.keep();
   double seconds = 0;
@@ -56,8 +58,9 @@ void TrainingRun::try_largest_batch() {
   std::string line = fmt::format("the largest batch, {}, takes {:.3g} s and {}", name, seconds,
                                  format_bytes(allocator(options_.device).stats().peak_bytes));
   if (stop_step_ < TrainingPlan::kNoLimit)
-    line += fmt::format("; the forward and backward passes of {} steps take about {}",
-                        stop_step_ - info_.step, format_duration(seconds * static_cast<double>(batches)));
+    line += fmt::format("; the forward and backward passes of {} take about {}",
+                        count_of(stop_step_ - info_.step, "step", "steps"),
+                        format_duration(seconds * static_cast<double>(batches)));
   log_.message(line);
   allocator(options_.device).reset_peak();
 }

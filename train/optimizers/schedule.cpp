@@ -7,8 +7,12 @@ namespace saccade {
 void check_schedule(const config::Schedule& o) {
   schedules().find(o.type(), "schedule.type");
   if (o.warmup_steps() > 0 && o.warmup_epochs() > 0)
-    fail_input("schedule.warmup_epochs: {} together with warmup_steps = {}, expected only one of them",
+    fail_input("schedule.warmup_epochs ({}) and schedule.warmup_steps ({}) cannot be combined",
                o.warmup_epochs(), o.warmup_steps());
+}
+
+int64_t warmup_steps(const config::Schedule& o, double steps_per_epoch) {
+  return o.warmup_epochs() > 0 ? std::llround(o.warmup_epochs() * steps_per_epoch) : o.warmup_steps();
 }
 
 double learning_rate_factor(const config::Schedule& o, int64_t step, double steps_per_epoch,
@@ -16,8 +20,7 @@ double learning_rate_factor(const config::Schedule& o, int64_t step, double step
   SACCADE_CHECK(step >= 0 && steps_per_epoch > 0 && total_steps > 0,
                 "[schedule] step {}, {} steps an epoch, {} in all: expected step >= 0 and the others > 0",
                 step, steps_per_epoch, total_steps);
-  const int64_t warmup =
-      o.warmup_epochs() > 0 ? std::llround(o.warmup_epochs() * steps_per_epoch) : o.warmup_steps();
+  const int64_t warmup = warmup_steps(o, steps_per_epoch);
   double factor = schedules().find(o.type()).factor(o, {step, warmup, steps_per_epoch, total_steps});
   if (step < warmup) {
     double s = static_cast<double>(step), n = static_cast<double>(warmup);

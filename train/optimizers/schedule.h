@@ -29,6 +29,7 @@ inline Registry<ScheduleSpec>& schedules() { return registry_of<ScheduleSpec>("s
 // Throws InputError for an unknown type or if the length of the warm-up is given twice.
 void check_schedule(const config::Schedule& options);
 
+int64_t warmup_steps(const config::Schedule& options, double steps_per_epoch);
 // Returns the factor of optimizer step `step`: the schedule's factor, multiplied during the n steps of the
 // warm-up by (step + 1) / n, or by ratio + (1 - ratio) * step / n with a warmup_ratio; this fraction is
 // squared if warmup_shape is "quadratic".

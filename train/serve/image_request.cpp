@@ -9,7 +9,6 @@
 #include <tuple>
 #include <utility>
 
-#include "core/files/nearest.h"
 #include "core/files/text.h"
 #include "data/formats/listing.h"
 #include "train/config/text.h"
@@ -273,8 +272,7 @@ ImageRequest image_request(ServiceRequest request, const std::vector<std::string
       wanted.format = value;
       has_format = true;
     } else {
-      bad_request(fmt::format("{}: is unknown, did you mean {}?", printable(name),
-                              nearest_name(name, {"threshold", "classes", "format"})));
+      bad_request(fmt::format("{}: is unknown, expected threshold, classes or format", printable(name)));
     }
   }
   if (!has_format) wanted.format = accepted_format(request.accept, picture_formats);

@@ -97,8 +97,8 @@ std::string unknown_recipes(const std::vector<PublishedWeights>& all) {
   for (const PublishedWeights& w : all)
     for (const std::string& recipe : w.recipe())
       if (std::ranges::find(known, recipe) == known.end() && ++count == 1)
-        first = fmt::format("weights \"{}\": there is no recipe \"{}\", did you mean \"{}\"?", w.name(),
-                            shortened(recipe), nearest_name(recipe, known));
+        first = fmt::format("weights \"{}\": there is no recipe \"{}\"{}", w.name(), shortened(recipe),
+                            did_you_mean(nearest_name(recipe, known)));
   return count > 1 ? fmt::format("{} (and {} more)", first, count - 1) : first;
 }
 

@@ -81,16 +81,15 @@ const PublishedWeights& chosen_weights(const std::string& flag, const std::strin
                flag, text);
   if (is_data)
     fail_input(
-        "{}: no published weights of {} on \"{}\" are known, {} (saccade weights list)", flag, model, text,
-        of_model.empty() ? "nor any others of it" : fmt::format("only on {}", fmt::join(of_model, ", ")));
+        "{}: there are no published weights of {}{} (saccade weights list shows all)", flag, model,
+        of_model.empty() ? "" : fmt::format(" for \"{}\", only for {}", text, fmt::join(of_model, ", ")));
   std::vector<std::string> of_recipe;
   for (const PublishedWeights* w : weights_of_recipe(text)) of_recipe.push_back(w->name());
   if (!of_recipe.empty())
     fail_input("{}: \"{}\" is a recipe; its published weights are {}", flag, text,
                fmt::join(of_recipe, ", "));
-  fail_input(
-      "{}: no file or published weights have the name \"{}\", did you mean \"{}\"? (saccade weights list)",
-      flag, shortened(text), names.empty() ? "" : nearest_name(text, names));
+  fail_input("{}: no file or published weights have the name \"{}\"{} (saccade weights list shows all)", flag,
+             shortened(text), did_you_mean(nearest_name(text, names)));
 }
 
 // Returns the weights in the folder of a run, or in Hugging Face's layout; empty if there are none.

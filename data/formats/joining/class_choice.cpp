@@ -23,8 +23,9 @@ void refuse_unknown(const std::string& name, const std::vector<std::string>& kno
   if (std::ranges::find(known, name) != known.end()) return;
   std::vector<std::string> quoted;
   for (const std::string& k : known) quoted.push_back(fmt::format("\"{}\"", printable(k)));
-  fail_input("{}: {}: has no class \"{}\", did you mean \"{}\"? Its classes are {}", data, field,
-             printable(name), printable(nearest_name(name, known)), some_of(quoted, kListed));
+  const std::string meant = did_you_mean(printable(nearest_name(name, known)));
+  fail_input("{}: {}: has no class \"{}\"{} are {}", data, field, printable(name),
+             meant.empty() ? "; its classes" : meant + " Its classes", some_of(quoted, kListed));
 }
 
 }  // namespace

@@ -218,8 +218,7 @@ ClassTable class_table(const LabelMapOptions& options, const std::vector<std::st
   if (path.empty() && options.names.empty()) path = list_in(folders);
   if (!options.names.empty()) {
     if (!options.list.empty())
-      fail_input("data.label_maps.list: \"{}\" together with data.label_maps.names, expected one of the two",
-                 options.list);
+      fail_input("data.label_maps.list: \"{}\" cannot be combined with data.label_maps.names", options.list);
     for (const std::string& name : options.names)
       list.classes.push_back({first + static_cast<uint32_t>(list.classes.size()), name});
     check_listed(list, "data.label_maps.names");

@@ -204,7 +204,7 @@ TEST(HostileConfig, DamagedTextsEndInAnError) {
 
 TEST(HostileConfig, NearNamesOfLongWordsAreFoundAtOnce) {
   const std::vector<std::string> names{"batch_size", "workers"};
-  EXPECT_EQ(nearest_name("multi_scale_heights" + std::string(10'000'000, 's'), names), "batch_size");
+  EXPECT_EQ(nearest_name("multi_scale_heights" + std::string(10'000'000, 's'), names), "");
 }
 
 }  // namespace

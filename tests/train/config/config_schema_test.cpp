@@ -248,15 +248,15 @@ TEST(MovedFields, StandOnceInAFile) {
   EXPECT_EQ(
       input_error(
           [] { parse_config("model { transformer { eval_layers: 2 } rt_detr { eval_layers: 3 } }", "F"); }),
-      "F: model.transformer.eval_layers is the old name of model.rt_detr.eval_layers, expected only one of them");
+      "F: model.transformer.eval_layers is the old name of model.rt_detr.eval_layers; they cannot be combined");
   EXPECT_EQ(input_error([] { parse_config("train { checkpoint_modules: \"a\" recompute: \"b\" }", "F"); }),
-            "F: train.checkpoint_modules is the old name of train.recompute, expected only one of them");
+            "F: train.checkpoint_modules is the old name of train.recompute; they cannot be combined");
   Config c = parse_config("model { rt_detr { hybrid_encoder { dim: 12 } } }", "F");
   apply_set(c, "model.transformer.hybrid_encoder.ffn_dim=34");
   EXPECT_EQ(c.model().rt_detr().hybrid_encoder().dim(), 12);
   EXPECT_EQ(c.model().rt_detr().hybrid_encoder().ffn_dim(), 34);
   EXPECT_EQ(input_error([&] { apply_set(c, "model.transformer.eval_layers=many"); }),
-            "--set model.rt_detr.eval_layers: \"many\" is not valid, expected a whole number");
+            "--set model.rt_detr.eval_layers: \"many\" is not valid, expected a whole number from 0 to 64");
   std::vector<std::string> notes;
   parse_config("model { transformer { box_refine: true two_stage: true } }", "F", &notes);
   EXPECT_EQ(notes, std::vector<std::string>{

@@ -25,6 +25,13 @@ TEST(Nearest, CountsEditsAndSwaps) {
   EXPECT_EQ(edit_distance("kitten", "sitting"), 3u);
   EXPECT_EQ(nearest_name("bach", {"val", "mean", "batch_size"}), "batch_size");
   EXPECT_EQ(nearest_name("bach_size", {"workers", "batch_size", "prefetch"}), "batch_size");
+  EXPECT_EQ(nearest_name("DFINE-N-COCO", {"dfine_s_coco", "dfine_n_coco"}), "dfine_n_coco");
+  EXPECT_EQ(nearest_name("height", {"width", "val_height"}), "val_height");
+  EXPECT_EQ(nearest_name("cta", {"dog", "cat"}), "cat");
+  for (const char* far : {"foo", "", "x", "\xff\xfe", "completely_other"})
+    EXPECT_EQ(nearest_name(far, {"model", "seed", "data", "precision", "y"}), "") << far;
+  EXPECT_EQ(did_you_mean("a"), ", did you mean \"a\"?");
+  EXPECT_EQ(did_you_mean(""), "");
 }
 
 TEST(Config, BadFilesNameLineColumnAndWhatWasExpected) {
@@ -36,14 +43,15 @@ TEST(Config, BadFilesNameLineColumnAndWhatWasExpected) {
        "F:2:17: no field \"querys\" in Transformer, did you mean \"queries\"?"},
       {"modle { }", "F:1:1: no field \"modle\" in Config, did you mean \"model\"?"},
       {"data {\n  batch_size: \"four\"\n}",
-       "F:2:15: expected integer, got: \"four\" (in `batch_size: \"four\"`)"},
-      {"data { batch_size: 2.5 }", "expected integer, got: 2.5"},
-      {"data { batch_size: 99999999999 }", "F:1:20: integer out of range"},
-      {"optimizer { learning_rate: fast }", "expected double, got: fast"},
+       "F:2:15: \"four\" is not valid, expected a whole number from 1 to 65536 (in `batch_size: \"four\"`)"},
+      {"data { batch_size: 2.5 }", "\"2.5\" is not valid, expected a whole number from 1 to 65536"},
+      {"data { batch_size: 99999999999 }",
+       "F:1:20: \"99999999999\" is not valid, expected a whole number from 1 to 65536"},
+      {"optimizer { learning_rate: fast }", "\"fast\" is not valid, expected a number"},
       {"deterministic: maybe", "deterministic"},
       {"precision: fp16", "\"fp16\" is not a value of precision, expected one of f32, tf32, bf16, auto"},
       {"criterion { class_loss: hinge }", "expected one of focal, varifocal, softmax, mal, ia_bce"},
-      {"seed: 1\nseed: 2", "F:2:5: non-repeated field \"seed\" is specified multiple times"},
+      {"seed: 1\nseed: 2", "F:2:5: the field \"seed\" is given more than once"},
       {"data { train { images: \"x }", "F:1:"},
       {"model {", "F:1:"},
       {"optimizer { group { lr_mult: 2 } }", "regex"},
@@ -124,12 +132,16 @@ TEST(Config, BadSetsNameTheNearestPath) {
       {"data.batch_size=four", "--set data.batch_size: \"four\" is not valid, expected a whole number"},
       {"data.batch_size=", "expected a whole number"},
       {"data.batch_size=1 2", "expected a whole number"},
-      {"seed=-1", "non-negative"},
+      {"seed=-1", "--set seed: \"-1\" is not valid, expected a whole number from 0 to 18446744073709551615"},
+      {"seed=100000000000000000000", "expected a whole number from 0 to 18446744073709551615"},
+      {"train.epochz.x=1", "did you mean \"train.epochs\"?"},
+      {"foo=1", "no field \"foo\" in the configuration, expected one of model, criterion, data, "},
+      {"data.foo=1", "no field \"foo\" in data (saccade describe config lists its fields)"},
       {"deterministic=perhaps", "expected true or false"},
       {"precision=fp16", "expected one of f32, tf32, bf16, auto"},
       {"data=3", "is a group of fields"},
       {"train={max_stepps: 4}", "--set train: no field \"max_stepps\" in Train, did you mean \"max_steps\"?"},
-      {"train={max_steps: many}", "--set train: expected integer, got: many"},
+      {"train={max_steps: many}", "--set train: \"many\" is not valid, expected a whole number"},
       {"seed.x=3", "so it has no fields of its own"},
       {"optimizer.group.0.lr_mult=1", "which has 0 elements"},
       {"model.backbone.arg=3", "is a group of fields"},

@@ -2,6 +2,10 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <sstream>
+#include <tuple>
+
 #include "tests/input_error.h"
 #include "train/config/habits.h"
 #include "train/config/quick_flags.h"
@@ -138,12 +142,35 @@ TEST(Habits, NameWhatIsHere) {
               fmt::format("use {}{} instead", row.expected[0] == '-' ? "" : "--set ", row.expected))
         << row.word;
   EXPECT_EQ(ours_of_flag("--nothing", "train"), "");
+  EXPECT_EQ(ours_of_flag("--plots", "train"), "not needed: it is always on");
   EXPECT_EQ(ours_of_flag("--conf", "train"), "");
   EXPECT_EQ(ours_of_flag("", "train"), "");
   EXPECT_EQ(ours_of_command("val"), "eval");
   EXPECT_EQ(ours_of_command("trian"), "");
   EXPECT_EQ(ours_of_model("yolov8n.pt"), "dfine_n or rt_detr_r18");
   EXPECT_EQ(ours_of_model("rt_detr_18"), "");
+}
+
+// A recipe that is named for a backbone has it.
+TEST(Habits, NameRecipesWithTheBackbone) {
+  for (const auto& [model, type, depth] :
+       {std::tuple{"resnet18", "resnet", 18}, std::tuple{"resnet-34", "resnet", 34},
+        std::tuple{"resnet50", "resnet", 50}, std::tuple{"resnet101", "resnet", 101},
+        std::tuple{"resnet152", "resnet", 0}, std::tuple{"hgnetv2_b0", "hgnet", 0},
+        std::tuple{"dinov2_vits14", "dinov2", 0}}) {
+    std::istringstream words(ours_of_model(model));
+    int named = 0;
+    for (std::string word; words >> word;) {
+      if (word.ends_with(',')) word.pop_back();
+      const auto recipe = std::ranges::find(recipes(), word, &Recipe::name);
+      if (recipe == recipes().end()) continue;
+      const Config config = resolve_config(parse_config(recipe->text, word));
+      EXPECT_EQ(config.model().backbone().type(), type) << word;
+      EXPECT_TRUE(depth == 0 || config.model().backbone().depth() == depth) << word;
+      ++named;
+    }
+    EXPECT_GE(named, 2) << model;
+  }
 }
 
 // Recipes that are named must exist, and no flag of ours is said to be another program's.
@@ -158,6 +185,27 @@ TEST(Habits, NameRecipesThatAreThere) {
       names_one = names_one || ours.find(recipe.name) != std::string::npos;
     EXPECT_TRUE(names_one) << model << ": " << ours;
   }
+}
+
+TEST(QuickFlags, ASetOfTheSameFieldMustAgree) {
+  const QuickFlags flags{.epochs = 4, .batch = 2, .learning_rate = 1e-4};
+  const DataFlags data{.folders = {"a", "b"}, .classes = {"cat"}};
+  const auto refused = [&](const std::vector<std::string>& sets) {
+    return input_error([&] { refuse_conflicts(named_fields(flags, data), sets); });
+  };
+  refuse_conflicts(named_fields(flags, data),
+                   {"train.epochs=4.0", "data.batch_size= 2", "optimizer.learning_rate=0.0001",
+                    "data.folder='a'", "data.more_folders=b", "data.classes=[cat]",
+                    "schedule.warmup_epochs=3", "data.val_height=64", "train={max_steps: 3}"});
+  refuse_conflicts(named_fields({}), {"train.epochs=3"});
+  EXPECT_EQ(refused({"seed=1", "train.epochs=3"}),
+            "--epochs 4 and --set train.epochs=3 set the same field; give one of them");
+  EXPECT_TRUE(refused({"train={epochs: 5}"}).starts_with("--epochs 4 and --set train={epochs: 5} set"));
+  EXPECT_TRUE(refused({"data.batch_size=3"}).starts_with("--batch 2 and "));
+  EXPECT_TRUE(refused({"optimizer.learning_rate=1"}).starts_with("--lr 0.0001 and "));
+  EXPECT_TRUE(refused({"data.folder=c"}).starts_with("--data a and "));
+  EXPECT_TRUE(refused({"data.more_folders=[]"}).starts_with("--data a --data b and "));
+  EXPECT_TRUE(refused({"data.classes=cat,dog"}).starts_with("--classes cat and "));
 }
 
 }  // namespace

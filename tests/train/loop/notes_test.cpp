@@ -26,6 +26,46 @@ TEST_F(NotesOfTraining, AFieldThatDoesNothingIsNamedOnce) {
   EXPECT_EQ(lines_with(r.out, "does nothing"), 1U) << r.out;
 }
 
+// Settings that come after the end of the run, and how many images there are.
+TEST_F(NotesOfTraining, WhatIsSaidOfLengthsAndCountsIsTrue) {
+  const std::string train = "train --config tiny.textproto --set train.max_steps=1 ";
+  const Result late = run(train +
+                          "--output late --set schedule.warmup_steps=50 --set schedule.type=step --set "
+                          "schedule.drop_epochs=7 --set data.augment.mosaic=1 --set "
+                          "data.augment.strong_start_epoch=9");
+  EXPECT_EQ(late.status, 0) << late.err;
+  for (
+      const char* part :
+      {"warning: the warm-up of 50 steps (schedule.warmup_steps) is longer than the run of 1 step; the learning rate never reaches ",
+       "note: schedule.drop_epochs: the run ends after epoch 0.5, so the learning rate never drops",
+       "note: data.augment.strong_start_epoch: 9, but the run ends after epoch 0.5, without strong augmentation"})
+    EXPECT_EQ(lines_with(late.out, part), 1U) << part << late.out;
+  const Result early = run(train + "--output early --set schedule.warmup_steps=1");
+  EXPECT_EQ(early.status, 0) << early.err;
+  EXPECT_EQ(lines_with(early.out, "warning: "), 0U) << early.out;
+  // --overfit evaluates on the training images, whatever there is besides.
+  const Result few = run(train + "--output few --data shapes --overfit 100");
+  EXPECT_EQ(few.status, 0) << few.err;
+  EXPECT_EQ(lines_with(few.out, "on the same 4 images (100 were asked for), without augmentation"), 1U)
+      << few.out;
+  EXPECT_EQ(lines_with(few.out, "validation"), 0U) << few.out;
+  const Result drawn = run(train + "--output drawn --data shapes --set data.val_fraction=0.1");
+  EXPECT_EQ(drawn.status, 0) << drawn.err;
+  EXPECT_EQ(lines_with(drawn.out, ": 3 images for training and 1 for validation"), 1U) << drawn.out;
+}
+
+TEST_F(NotesOfTraining, AnEditThatPredictDoesNotReadIsNamed) {
+  const Result r =
+      run("predict --checkpoint " + kCheckpoint +
+          " --output unread --set data.workers=0 --set eval.evaluator=coco --set data.val_height=48 --set "
+          "data.val_width=64 " +
+          image_);
+  EXPECT_EQ(r.status, 0) << r.err;
+  EXPECT_EQ(lines_with(r.out, "changes nothing"), 2U) << r.out;
+  EXPECT_EQ(lines_with(r.out, "note: --set data.workers=0: changes nothing, no data set is read"), 1U)
+      << r.out;
+}
+
 // There are two evaluations; an annotation id of 0 is a trap of pycocotools.
 TEST_F(NotesOfTraining, TheEvaluatorsNotesAreToldOnce) {
   ASSERT_EQ(

@@ -132,8 +132,8 @@ TEST(ImageRequests, WhatIsWanted) {
            std::pair{"classes=a,,b", "400 classes: a name is empty, expected NAME,NAME,..."},
            std::pair{"classes=", "400 classes: a name is empty, expected NAME,NAME,..."},
            std::pair{"format=gif", "400 format: \"gif\", expected json, png, jpg"},
-           std::pair{"tresh=0.1", "400 tresh: is unknown, did you mean threshold?"},
-           std::pair{"%1b=1", "400 \\x1b: is unknown, did you mean format?"},
+           std::pair{"tresh=0.1", "400 tresh: is unknown, expected threshold, classes or format"},
+           std::pair{"%1b=1", "400 \\x1b: is unknown, expected threshold, classes or format"},
        })
     EXPECT_EQ(http_error([&] { wanted(std::string("/predict?") + bad); }), error);
   auto content = [](const std::string& type, const std::string& encoding = "") {

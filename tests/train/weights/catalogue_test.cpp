@@ -96,14 +96,16 @@ TEST(WeightsCatalogue, ArgumentsNameFilesOrWeights) {
       refusal("dfine_n"),
       "--init-from: \"dfine_n\" is a recipe; its published weights are dfine_n_coco, hgnetv2_b0_imagenet");
   EXPECT_NE(refusal("coco").find("\"coco\" needs --model"), std::string::npos);
-  EXPECT_NE(refusal("ade20k", "dfine_n").find("did you mean"), std::string::npos);
+  EXPECT_EQ(
+      refusal("ade20k", "dfine_n"),
+      "--init-from: no file or published weights have the name \"ade20k\" (saccade weights list shows all)");
   EXPECT_EQ(
       refusal("objects365", "dfine_n"),
-      "--init-from: no published weights of dfine_n on \"objects365\" are known, only on coco, imagenet "
-      "(saccade weights list)");
+      "--init-from: there are no published weights of dfine_n for \"objects365\", only for coco, imagenet "
+      "(saccade weights list shows all)");
   EXPECT_EQ(refusal("coco", "quickstart"),
-            "--init-from: no published weights of quickstart on \"coco\" are known, nor any others of it "
-            "(saccade weights list)");
+            "--init-from: there are no published weights of quickstart "
+            "(saccade weights list shows all)");
   ::unsetenv("SACCADE_CACHE");
 }
 

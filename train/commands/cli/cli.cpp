@@ -49,6 +49,35 @@ const CLI::App* innermost(const CLI::App* app, std::string& name) {
   return app;
 }
 
+// Rewrites what the parser says of an option's values.
+std::string in_our_words(const CLI::App& command, const CLI::ParseError& error) {
+  const std::string text = error.what();
+  auto part = [&](std::string_view begin, std::string_view end) {  // the text between the two
+    const size_t from = begin.empty() ? 0 : text.find(begin),
+                 to = end.empty() ? text.size() : text.rfind(end);
+    if (from == std::string::npos || to == std::string::npos || from + begin.size() > to)
+      return std::string();
+    return text.substr(from + begin.size(), to - from - begin.size());
+  };
+  if (dynamic_cast<const CLI::RequiresError*>(&error))
+    return fmt::format("{} needs {}", part("", " requires "), part(" requires ", ""));
+  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error)) {
+    const std::string type = part(" required ", " missing"), words = part(":{", "} missing");
+    if (!type.empty())
+      return fmt::format("{}: no value given, expected {}", text.substr(0, text.find(": ")),
+                         words.empty() ? type : "one of " + words);
+    if (const std::string name = part("", ": At Most 1 required"); !name.empty())
+      return fmt::format("{}: given {} times, expected once", name, part(" but received ", ""));
+  }
+  if (const std::string name = part("Could not convert: ", " = "); !name.empty()) {
+    const CLI::Option* option = command.get_option_no_throw(name);
+    const bool is_flag = option != nullptr && option->get_expected_max() == 0;
+    return fmt::format("{}: \"{}\" is not valid, expected {}", name, part(" = ", ""),
+                       is_flag || option == nullptr ? "no value" : option->get_type_name());
+  }
+  return text;
+}
+
 std::string explain(const CLI::App& app, const CLI::ParseError& error) {
   std::string name;
   const CLI::App* command = innermost(&app, name);
@@ -70,19 +99,19 @@ std::string explain(const CLI::App& app, const CLI::ParseError& error) {
       return fmt::format("{}: no {} {}, {} (see {} --help)", name,
                          word.starts_with("-") ? "flag" : "argument", word, ours, name);
     if (word.starts_with("-"))
-      return fmt::format("{}: unknown flag {}, did you mean {}? (see {} --help)", name, word,
-                         nearest_name(word.substr(0, word.find('=')), flags), name);
+      return fmt::format("{}: unknown flag {}{} (see {} --help)", name, word,
+                         did_you_mean(nearest_name(word.substr(0, word.find('=')), flags), ""), name);
     if (const std::string own = &app == command ? ours_of_command(word) : ""; !own.empty())
       return fmt::format("{}: no command \"{}\", use {} instead (see {} {} --help)", name, word, own, name,
                          own);
     if (!subcommands.empty())
-      return fmt::format("{}: unknown command \"{}\", did you mean \"{}\"? (see {} --help)", name, word,
-                         nearest_name(word, subcommands), name);
+      return fmt::format("{}: unknown command \"{}\"{} (see {} --help)", name, word,
+                         did_you_mean(nearest_name(word, subcommands)), name);
     return fmt::format("{}: unexpected argument \"{}\" (see {} --help)", name, word, name);
   }
   if (command->get_require_subcommand_min() > 0 && dynamic_cast<const CLI::RequiredError*>(&error))
     return fmt::format("{}: expected a command, one of {}", name, fmt::join(subcommands, ", "));
-  return fmt::format("{}: {} (see {} --help)", name, error.what(), name);
+  return fmt::format("{}: {} (see {} --help)", name, in_our_words(*command, error), name);
 }
 
 // Training handles signals itself: it saves first.

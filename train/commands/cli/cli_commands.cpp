@@ -50,25 +50,25 @@ void define_train(CLI::App* c, TrainArguments* a) {
       c, "--overfit", a->overfit, "N",
       "sanity check: train 1000 steps on N images without augmentation and evaluate on the same images; AP "
       "should approach 1")
-      ->check(at_least(1));
+      ->check(whole(1, 1'000'000));
   c->add_flag("--quiet", a->quiet, "print only errors");
   add_device(c, a->device);
   option(c, "--trial-batch", a->trial_batch, "NAME",
          "before training, try one step with the largest batch to measure its memory and time: on, off or "
          "auto (default; on a GPU, and on a CPU in runs of 500 batches or more)")
-      ->check(CLI::IsMember({"auto", "on", "off"}));
+      ->check(one_of({"auto", "on", "off"}));
   option(c, "--max-steps", a->max_steps, "N", "stop after this many optimizer steps; --resume continues")
       ->check(at_least(1));
   option(c, "--processes", a->processes, "N",
          "train with N processes on this machine that share every batch: one per GPU, or CPU processes over "
          "Open MPI")
-      ->check(CLI::Range(1, 1024));
+      ->check(whole(1, 1024));
   option(c, "--rank", a->ranks.rank, "N", "number of this process (default: from mpirun, srun or torchrun)")
-      ->check(CLI::Range(0, 65535));
-  option(c, "--ranks", a->ranks.size, "N", "number of processes")->check(CLI::Range(1, 65536));
+      ->check(whole(0, 65535));
+  option(c, "--ranks", a->ranks.size, "N", "number of processes")->check(whole(1, 65536));
   option(c, "--local-rank", a->ranks.local_rank, "N",
          "number of this process on this machine (default: --rank)")
-      ->check(CLI::Range(0, 65535));
+      ->check(whole(0, 65535));
   option(c, "--master", a->ranks.master, "HOST:PORT",
          "address at which rank 0 listens, for processes on GPUs");
   c->footer(
@@ -90,7 +90,7 @@ void define_train(CLI::App* c, TrainArguments* a) {
 void add_data_split(CLI::App* c, std::vector<std::string>& data, std::string& split) {
   add_data(c, data, "data set folder, as for train --data (repeatable)");
   option(c, "--split", split, "NAME", "split of --data: train, val or test (default val)")
-      ->check(CLI::IsMember({"train", "val", "test"}))
+      ->check(one_of({"train", "val", "test"}))
       ->needs("--data");
 }
 
@@ -109,7 +109,7 @@ void add_metric_flags(CLI::App* c, MetricOptions& metric_options) {
        "compare boxes (bbox) or masks (segm), like pycocotools' iouType (default: bbox, and both for a "
        "model that predicts masks)")
       ->type_name("NAME")
-      ->check(CLI::IsMember({"bbox", "segm"}));
+      ->check(one_of({"bbox", "segm"}));
   option(
       c, "--max-detections", metric_options.max_detections, "N",
       "largest number of detections per image and class that count, at least 11 (for AR_10; default 100, as "
@@ -212,7 +212,7 @@ void define_export(CLI::App* c, ExportArguments* a) {
   option(c, "--input", a->input, "FORM",
          "format of the input images: normalized (default) or unit (from 0 to 1), both f32 [N, 3, H, W], or "
          "bytes (u8 [N, H, W, 3])")
-      ->check(CLI::IsMember({"normalized", "unit", "bytes"}));
+      ->check(one_of({"normalized", "unit", "bytes"}));
   c->add_flag(
       "--postprocess", a->postprocess,
       "output results instead of raw outputs: for a detector, labels, scores, boxes in pixels and masks, if "
@@ -267,7 +267,7 @@ void define_report(CLI::App* c, ReportArguments* a) {
       c, "--to", a->label_errors.form, "FORMAT",
       fmt::format("format of the corrected labels: {} (default coco)", fmt::join(label_forms().names(), ", "))
           .c_str())
-      ->check(CLI::IsMember(label_forms().names()))
+      ->check(one_of(label_forms().names()))
       ->needs("--label-errors");
   option(c, "--suspicion", a->label_errors.least_suspicion, "T",
          "lowest suspicion of a label error that is reported (default 0.5)")
@@ -309,9 +309,7 @@ void define_describe(CLI::App* c, DescribeArguments* a) {
 }
 
 void define_completion(CLI::App* c, CompletionArguments* a) {
-  c->add_option("SHELL", a->shell, "bash, zsh or fish")
-      ->required()
-      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+  c->add_option("SHELL", a->shell, "bash, zsh or fish")->required()->check(one_of({"bash", "zsh", "fish"}));
   c->footer(
       "Examples:\n"
       "  source <(saccade completion bash)\n"

@@ -2,11 +2,15 @@
 #pragma once
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <limits>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/runtime/cpu/thread_team.h"
@@ -27,13 +31,21 @@ inline CLI::Validator number(const std::string& expected, Fits fits) {
         T value{};
         return parse_number(text, value) && fits(value)
                    ? ""
-                   : fmt::format("\"{}\" is not valid, expected {}", text, expected);
+                   : fmt::format("\"{}\" is not valid, expected {}", shortened(text), expected);
       },
       "");
 }
 inline CLI::Validator at_least(int64_t low) {
-  return number<int64_t>(fmt::format("a whole number of at least {}", low),
-                         [low](int64_t value) { return value >= low; });
+  return CLI::Validator(
+      [=](std::string& text) -> std::string {
+        int64_t value = 0;
+        if (parse_number(text, value) && value >= low) return "";
+        const bool is_long = text.size() > 18 && text.find_first_not_of("0123456789") == std::string::npos;
+        return fmt::format(
+            "\"{}\" is not valid, expected a whole number of at least {}{}", shortened(text), low,
+            is_long ? fmt::format(" and at most {}", std::numeric_limits<int64_t>::max()) : "");
+      },
+      "");
 }
 inline CLI::Validator whole(int64_t low, int64_t high) {
   return number<int64_t>(fmt::format("a whole number from {} to {}", low, high),
@@ -70,6 +82,17 @@ void add_command(CLI::App& parent, Action& action, const char* name, const char*
     define_all(0);
   else
     command->preparse_callback(define_all);
+}
+
+inline CLI::Validator one_of(std::vector<std::string> words) {
+  const std::string shown = fmt::format("{{{}}}", fmt::join(words, ","));  // in the help and for completions
+  return CLI::Validator(
+      [words = std::move(words)](std::string& text) -> std::string {
+        if (std::ranges::find(words, text) != words.end()) return "";
+        return fmt::format("\"{}\" is not known, expected one of {}", shortened(text),
+                           fmt::join(words, ", "));
+      },
+      shown);
 }
 
 // Checks names of files and folders: an empty word names none.
@@ -122,7 +145,7 @@ inline void add_inference_set(CLI::App* command, std::vector<std::string>& set) 
 
 inline void add_precision(CLI::App* c, std::string& precision) {
   option(c, "--precision", precision, "NAME", "compute in f32, tf32, bf16 or auto (default: as in training)")
-      ->check(CLI::IsMember({"f32", "tf32", "bf16", "auto"}));
+      ->check(one_of({"f32", "tf32", "bf16", "auto"}));
 }
 
 inline CLI::Validator batch_sizes() { return whole(1, 65536); }

@@ -23,7 +23,7 @@ void define_predict(CLI::App* c, PredictArguments* a) {
                      "for videos: {}",
                      fmt::join(label_forms().names(), ", "), kMot)
              .c_str())
-      ->check(CLI::IsMember([] {
+      ->check(one_of([] {
         std::vector<std::string> names = label_forms().names();
         names.push_back(kMot);
         return names;
@@ -31,7 +31,7 @@ void define_predict(CLI::App* c, PredictArguments* a) {
   c->add_flag_callback(
       "--no-pictures", [a] { a->pictures = false; }, "do not draw pictures or videos");
   option(c, "--picture-format", a->format, "NAME", "format of the pictures: png (default) or jpg")
-      ->check(CLI::IsMember({"png", "jpg"}));
+      ->check(one_of({"png", "jpg"}));
   option(c, "--line-width", a->style.line_width, "PIXELS",
          "line width of the boxes (default: grows with the picture)")
       ->check(whole(1, 100));

@@ -74,8 +74,7 @@ void check_shares(const std::vector<double>& shares) {
 std::vector<DataSource> convert_sources(const DataConvertArguments& arguments,
                                         const std::vector<std::string>& places) {
   if (!arguments.images.empty() && !arguments.data.empty())
-    fail_input("--images: {} together with --data, expected IN to be a data set folder, as for --data",
-               arguments.images);
+    fail_input("--images and --data cannot be combined, expected IN to be a data set folder, as for --data");
   if (!arguments.images.empty())
     return {{{.annotations = arguments.input, .images = arguments.images, .format = arguments.from},
              joined(arguments.output, "annotations.json")}};

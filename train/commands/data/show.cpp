@@ -37,8 +37,7 @@ Config shown_config(const DataShowArguments& arguments, std::vector<std::string>
 }  // namespace
 
 int run_data_show(const DataShowArguments& arguments) {
-  if (arguments.batches > 0 && arguments.images > 0)
-    fail_input("--images: {} together with --batches, expected only one of them", arguments.images);
+  if (arguments.batches > 0 && arguments.images > 0) fail_input("--images and --batches cannot be combined");
   std::vector<std::string> notes;
   const Config config = shown_config(arguments, notes);
   const Task& task = task_of(config);
@@ -57,8 +56,9 @@ int run_data_show(const DataShowArguments& arguments) {
     const Batch batch = *loader.next();
     for (const std::string& image : batch.bad_images) print_line("{}", skipped.line(image));
     const int64_t step = arguments.step + k / batches_a_step;
-    print_line("step {}, batch {} of epoch {}: {} images of {} x {} pixels", step, batch.index, batch.epoch,
-               batch.targets.size(), batch.images.dim(2), batch.images.dim(1));
+    print_line("step {}, batch {} of epoch {}: {} of {} x {} pixels", step, batch.index, batch.epoch,
+               count_of(std::ssize(batch.targets), "image", "images"), batch.images.dim(2),
+               batch.images.dim(1));
     for (size_t n = 0; n < batch.targets.size(); ++n) {
       if (arguments.images > 0 && images == arguments.images) break;
       Image image = image_of(batch, static_cast<int64_t>(n));
@@ -67,8 +67,9 @@ int run_data_show(const DataShowArguments& arguments) {
                                            static_cast<int64_t>(n) + k % batches_a_step * options.batch_size);
       const std::string path = (std::filesystem::path(arguments.output) / name).string();
       refuse_link(path);
-      if (is_old_file(path)) print_line("{}: replaces an existing file", path);
+      const bool replaces = is_old_file(path);
       write_png(image, path);
+      if (replaces) print_line("{}: replaces an existing file", path);
       print_line("  {}: {}, {}", name, batch.targets[n].file_name, drawn);
       ++images;
     }

@@ -67,8 +67,8 @@ std::vector<DataSource> sources_of(const SourceFlags& flags, const std::string& 
     sources.push_back({{.annotations = flags.annotations, .images = flags.images}, output});
   } else {
     if (!flags.annotations.empty() || !flags.images.empty())
-      fail_input("--data: {} together with --annotations or --images, expected only one of them",
-                 name_of(flags));
+      fail_input("--data and {} cannot be combined",
+                 flags.annotations.empty() ? "--images" : "--annotations");
     sources = splits_of(flags.data, "", output);
   }
   for (DataSource& source : sources) {

@@ -79,7 +79,7 @@ Words known_values(const std::string& name) {
 Words values_of(const CLI::Option& option, const std::string& start) {
   const std::string type = option.get_type_name();
   if (type.starts_with("PATH=VALUE")) return complete_set(start);
-  // CLI11 writes "NAME:{train,val,test}".
+  // one_of makes it "NAME:{train,val,test}".
   const size_t open = type.find('{'), close = type.rfind('}');
   if (open != std::string::npos && close > open) {
     return beginning_with(start, split(type.substr(open + 1, close - open - 1), ','));

@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "core/files/nearest.h"
+#include "core/tensor/error.h"
 #include "train/config/config.h"
 #include "train/config/schema/rules.h"
 
@@ -43,20 +44,35 @@ std::string find_field(const pb::Descriptor* type, const std::string& path, Fits
   return "";
 }
 
-}  // namespace
-
+// Returns the path of the field that the name probably means; "" if none is near.
 std::string nearest_field(const std::string& name, const pb::Descriptor* type, const std::string& path) {
+  if (name.empty()) return "";
   const auto is_same = [&](const std::string& other) { return other == name; };
   const auto begins = [&](const std::string& other) { return other.starts_with(name + "_"); };
   const auto has_initials = [&](const std::string& other) { return initials(other) == name; };
   const std::string before = path.empty() ? "" : path + ".";
   for (const std::string& own : field_names(type))
     if (begins(own) || has_initials(own)) return before + own;
-  const pb::Descriptor* all = Config::descriptor();
+  const pb::Descriptor* all = type->file() == Config::descriptor()->file() ? Config::descriptor() : type;
   for (const std::string& found : {find_field(type, path, is_same), find_field(all, "", is_same),
                                    find_field(type, path, has_initials), find_field(all, "", has_initials)})
     if (!found.empty()) return found;
-  return before + nearest_name(name, field_names(type));
+  const std::string near = nearest_name(name, field_names(type));
+  return near.empty() ? "" : before + near;
+}
+
+}  // namespace
+
+std::string no_field(const std::string& name, const pb::Descriptor* type, const std::string& path,
+                     const std::string& where) {
+  constexpr size_t kMaxListed = 12;
+  const std::vector<std::string> known = field_names(type);
+  std::string expected = did_you_mean(nearest_field(name, type, path));
+  if (expected.empty())
+    expected = known.size() <= kMaxListed || type->file() != Config::descriptor()->file()
+                   ? fmt::format(", expected one of {}", fmt::join(known, ", "))
+                   : " (saccade describe config lists its fields)";
+  return fmt::format("no field \"{}\" in {}{}", shortened(name), where, expected);
 }
 
 std::vector<const pb::FieldDescriptor*> fields_of(const pb::Descriptor* type) {

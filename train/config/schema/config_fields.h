@@ -29,10 +29,12 @@ struct FirstError : pb::io::ErrorCollector {
 // Rewrites the parser's message about the text in our words, with the nearest name for a misspelt one.
 std::string explain(const FirstError& error, const std::string& text);
 
-// Returns the path of the field that an unknown name in a message of this type probably means: a field of
-// that name elsewhere, one whose words begin with its letters ("lr": learning_rate), else the nearest name in
-// the message. `path` is that of the message (empty for the configuration itself, or if it is unknown).
-std::string nearest_field(const std::string& name, const pb::Descriptor* type, const std::string& path);
+// Says that a message of this type has no such field, and which one is probably meant: a field of that name
+// elsewhere, one whose words begin with its letters ("lr": learning_rate), else the nearest name in the
+// message. `path` is that of the message (empty for the configuration itself, or if it is unknown), `where`
+// its name in the text.
+std::string no_field(const std::string& name, const pb::Descriptor* type, const std::string& path,
+                     const std::string& where);
 // The fields of the schema, without old names (Rule::moved_to).
 std::vector<const pb::FieldDescriptor*> fields_of(const pb::Descriptor* type);
 std::vector<std::string> field_names(const pb::Descriptor* type);

@@ -88,7 +88,7 @@ void move_fields(Config& config, const std::string& file, std::vector<std::strin
     const bool is_set = to.field->is_repeated() ? r->FieldSize(*to.message, to.field) > 0
                                                 : r->HasField(*to.message, to.field);
     if (!file.empty() && is_set)
-      fail_input("{}: {} is the old name of {}, expected only one of them", file, old_path, path);
+      fail_input("{}: {} is the old name of {}; they cannot be combined", file, old_path, path);
     move(from, to);
     names.push_back(fmt::format("{} is now {}", old_path, path));
   }

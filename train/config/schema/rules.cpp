@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <limits>
 #include <map>
 
 #include "core/kernels/optimizer/optimizer.h"
@@ -103,6 +105,41 @@ std::string allowed_text(const FieldDescriptor* field) {
   const config::Rule& rule = rule_of(field);
   if (rule.choice_size() > 0) return fmt::format("{}", fmt::join(rule.choice(), ", "));
   return range_text(rule);
+}
+
+namespace {
+
+template <class T>
+std::string whole_range(const config::Rule& rule) {
+  std::string low = std::to_string(std::numeric_limits<T>::min()),
+              high = std::to_string(std::numeric_limits<T>::max());
+  if (rule.has_min()) low = std::to_string(static_cast<T>(rule.min()));
+  if (rule.has_max()) high = std::to_string(static_cast<T>(rule.max()));
+  return fmt::format("a whole number from {} to {}", low, high);
+}
+
+}  // namespace
+
+std::string expected_value(const FieldDescriptor* field) {
+  const config::Rule& rule = rule_of(field);
+  if (field->enum_type()) return "one of " + enum_names(field->enum_type());
+  if (rule.choice_size() > 0) return "one of " + allowed_text(field);
+  switch (field->cpp_type()) {
+    case FieldDescriptor::CPPTYPE_BOOL:
+      return "true or false";
+    case FieldDescriptor::CPPTYPE_DOUBLE:
+      return "a number";
+    case FieldDescriptor::CPPTYPE_INT32:
+      return whole_range<int32_t>(rule);
+    case FieldDescriptor::CPPTYPE_INT64:
+      return whole_range<int64_t>(rule);
+    case FieldDescriptor::CPPTYPE_UINT64:
+      return whole_range<uint64_t>(rule);
+    case FieldDescriptor::CPPTYPE_MESSAGE:
+      return "a group of fields in braces";
+    default:
+      return "a string";
+  }
 }
 
 void check_rules(const pb::Message& message, const std::string& path) {

@@ -22,6 +22,9 @@ std::vector<std::string> registered_names(const std::string& registry);
 
 // "1 to 64 pixels", "more than 0, at most 1", "sine, learned"; empty where the type says it all.
 std::string allowed_text(const google::protobuf::FieldDescriptor* field);
+// What a value must be to be one of the field's type, for messages: "a whole number from 1 to 64", "a
+// number", "one of f32, bf16", "true or false".
+std::string expected_value(const google::protobuf::FieldDescriptor* field);
 
 // Throws InputError naming the first value in `message`, or in messages within it, that breaks its field's
 // rule. `path` leads to the message ("model"; empty for a whole configuration).

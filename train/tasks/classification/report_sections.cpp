@@ -1,4 +1,5 @@
 // Report sections: accuracy and confusions of a classifier, and the images with its worst errors.
+#include "data/formats/listing.h"
 #include "train/tasks/classification/classification.h"
 
 #include <fmt/format.h>
@@ -161,8 +162,9 @@ std::string ClassificationParts::report(Page& page, const ReportOptions& options
     const std::vector<float> logits = runner.run(batch);
     const size_t classes = logits.size() / batch.targets.size();
     if (classes != model.class_names.size())
-      fail_input("{}: the model has {} classes, but {} class names; expected equal numbers", options.source,
-                 classes, model.class_names.size());
+      fail_input("{}: the model has {}, but {}; expected equal numbers", options.source,
+                 count_of(static_cast<int64_t>(classes), "class", "classes"),
+                 count_of(std::ssize(model.class_names), "class name", "class names"));
     for (size_t n = 0; n < batch.targets.size(); ++n) {
       const auto own = std::span<const float>(logits).subspan(n * classes, classes);
       evaluator->add({.logits = own, .label = batch.targets[n].label});

@@ -1,4 +1,5 @@
 // The classes of other projects' detectors.
+#include "data/formats/listing.h"
 #include "train/tasks/detection/detection.h"
 
 #include <fmt/format.h>
@@ -31,8 +32,9 @@ Classes classes_of_annotations(Config& config, const std::string& annotations) {
   auto dataset = open_dataset({annotations, ""}, label_scheme(config));
   const std::vector<Category>& categories = dataset->ground_truth().categories;
   if (dataset->num_classes() > classes)
-    fail_input("{}: its {} categories with ids up to {} do not fit {} outputs ({} labels)", annotations,
-               categories.size(), categories.back().id, classes,
+    fail_input("{}: its {} with ids up to {} do not fit {} ({} labels)", annotations,
+               count_of(std::ssize(categories), "category", "categories"), categories.back().id,
+               count_of(classes, "output", "outputs"),
                data.labels() == config::category_id ? "category_id" : "contiguous");
   check_background(model_as<const Detector>(std::as_const(*sketch_model(build_args(config), classes))),
                    *dataset);

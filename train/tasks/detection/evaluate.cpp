@@ -8,6 +8,7 @@
 #include "core/files/text.h"
 #include "data/evaluation/coco/coco_overlap.h"
 #include "data/formats/dataset.h"
+#include "data/formats/listing.h"
 #include "train/config/options.h"
 #include "train/inference/evaluation_data.h"
 #include "train/logs/print.h"
@@ -123,7 +124,7 @@ Evaluation DetectionParts::evaluate(const EvalArguments& arguments, const Loaded
                                     const EvaluatorOptions& options) const {
   if (arguments.annotations.empty() && arguments.data.empty())
     fail_input(
-        "--annotations: not given, expected the COCO annotations that the detector {} is compared with",
+        "--annotations: not given; give --data FOLDER, or --annotations and --images, to say what {} is evaluated on",
         arguments.checkpoint);
   MetricOptions metric_options = metric_options_of(model.config, arguments.metric_options);
   need_predicted_masks(metric_options, model, arguments.checkpoint);
@@ -153,10 +154,11 @@ Evaluation DetectionParts::evaluate(const EvalArguments& arguments, const Loaded
   const GroundTruth& truth = dataset->ground_truth();
   if (!arguments.detections.empty()) write_detections(arguments.detections, detections, &truth);
   if (!is_annotated)
-    return {
-        .metrics = {},
-        .table = fmt::format("{} detections in {} images; no metrics, as {} has no \"annotations\" list\n",
-                             detections.size(), truth.images.size(), escaped(dataset->name()))};
+    return {.metrics = {},
+            .table =
+                fmt::format("{} in {}; no metrics, as {} has no \"annotations\" list\n",
+                            count_of(std::ssize(detections), "detection", "detections"),
+                            count_of(std::ssize(truth.images), "image", "images"), escaped(dataset->name()))};
   const auto evaluator = evaluator_of(model.config)
                              .start({.truth = &truth,
                                      .source = arguments.checkpoint,

@@ -65,7 +65,7 @@ class BoxPredictor : public Predictor {
       if (model.class_names[k] != kNoCategory)
         labels_.categories.push_back({model.category_ids[k], model.class_names[k]});
     if (arguments.tile > 0 && arguments.sampling_points)
-      fail_input("--sampling-points: cannot be drawn with --tile, expected only one of the two");
+      fail_input("--sampling-points and --tile cannot be combined");
     if (arguments.video.track && arguments.threshold)
       fail_input("--threshold: does not apply with --track, expected --track-threshold");
   }

@@ -1,4 +1,5 @@
 // Training of a detector: the data sets, the detector's own loss and the evaluator of a configuration.
+#include "data/formats/listing.h"
 #include "train/tasks/detection/detection.h"
 
 #include <algorithm>
@@ -36,7 +37,7 @@ class DetectorTraining final : public EvaluatedTraining {
       fail_input("model.num_classes: {} for {} in {}, expected at least {}", classes,
                  label_scheme(config) == LabelScheme::kCategoryId
                      ? fmt::format("category ids up to {}", known - 1)
-                     : fmt::format("{} categories", known),
+                     : count_of(known, "category", "categories"),
                  train_set_->name(), known);
     if (has_masks(config))
       for (std::string& note : coco::notes_on_masks_to_learn(train_set_->ground_truth(), train_set_->name()))
@@ -61,8 +62,8 @@ class DetectorTraining final : public EvaluatedTraining {
     if (const int64_t queries = config_.model().transformer().queries();
         objects > queries && model_types().find(config_.model().type()).reads("transformer"))
       notes.push_back(fmt::format(
-          "warning: {} of {} has {} objects, but the model finds at most {} (model.transformer.queries)",
-          image_name(image), train_set_->name(), objects, queries));
+          "warning: {} of {} has {}, but the model finds at most {} (model.transformer.queries)",
+          image_name(image), train_set_->name(), count_of(objects, "object", "objects"), queries));
     return notes;
   }
 

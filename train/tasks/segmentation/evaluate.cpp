@@ -115,8 +115,8 @@ Evaluation evaluate_segmenter(Segmenter& model, const Config& config,
 
 void check_label_classes(const Dataset& images) {
   if (images.num_classes() > LabelCounts::kMaxClasses)
-    fail_input("{}: {} classes of pixels, expected at most {}", images.name(), images.num_classes(),
-               LabelCounts::kMaxClasses);
+    fail_input("{}: {} of pixels, expected at most {}", images.name(),
+               count_of(images.num_classes(), "class", "classes"), LabelCounts::kMaxClasses);
   for (int64_t i = 0; i < images.num_images(); ++i) {
     try {
       const std::vector<uint16_t> labels = images.label_map_of(i, images.size_of(i)).values;
@@ -147,7 +147,8 @@ Evaluation SegmentationParts::evaluate(const EvalArguments& arguments, const Loa
     fail_input("--detections: {} predicts label maps; saccade predict writes them", arguments.checkpoint);
   refuse_metric_options(arguments.metric_options, arguments.classes, arguments.checkpoint);
   if (arguments.data.empty() && arguments.annotations.empty())
-    fail_input("--annotations: not given, expected the label maps of the images, or --data");
+    fail_input(
+        "--annotations: not given; give --data FOLDER, or --annotations (the label maps) and --images");
   std::optional<DataPaths> training;
   const DataPaths paths = eval_paths(arguments, model, &training);
   const auto images = open_judged(paths, model, training);

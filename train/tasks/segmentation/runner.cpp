@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "core/tensor/error.h"
+#include "data/formats/listing.h"
 #include "models/not_finite.h"
 #include "train/config/options.h"
 #include "train/inference/model_input.h"
@@ -68,8 +69,8 @@ SegmenterRunner::SegmenterRunner(Segmenter& model, const Config& config, int64_t
           1, config.eval().batch_size() > 0 ? config.eval().batch_size() : config.data().batch_size())),
       flips_(config.eval().flip()) {
   if (classes > model.num_classes())
-    fail_input("model.num_classes: {} for {} classes, expected at least that many", model.num_classes(),
-               classes);
+    fail_input("model.num_classes: {} for {}, expected at least that many", model.num_classes(),
+               count_of(classes, "class", "classes"));
 }
 
 SegmenterRunner::Logits SegmenterRunner::forward(const Batch& batch) {

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "core/tensor/error.h"
+#include "data/formats/listing.h"
 #include "data/pages/label_picture.h"
 #include "models/build.h"
 #include "models/summary.h"
@@ -35,7 +36,7 @@ class SegmentationTask final : public SegmentationParts {
       fail_input("eval.window_stride: {}, expected at most eval.window, {}", eval.window_stride(),
                  eval.window());
     if (!data.label_maps().list().empty() && data.label_maps().names_size() > 0)
-      fail_input("data.label_maps.list: \"{}\" together with data.label_maps.names, expected one of the two",
+      fail_input("data.label_maps.list (\"{}\") and data.label_maps.names cannot be combined",
                  data.label_maps().list());
   }
   void check_split(const std::string& field, const config::Split& split) const override {
@@ -73,7 +74,8 @@ class SegmentationTask final : public SegmentationParts {
         ++with_class;
       }
     paint_labels(image, map, class_names);
-    return fmt::format("{} classes on {:.0f} % of the pixels", std::ranges::count(is_there, true),
+    return fmt::format("{} on {:.0f} % of the pixels",
+                       count_of(std::ranges::count(is_there, true), "class", "classes"),
                        100.0 * static_cast<double>(with_class) / static_cast<double>(map.values.size()));
   }
 

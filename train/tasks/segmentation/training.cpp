@@ -4,6 +4,7 @@
 #include "core/runtime/parallel.h"
 #include "core/tensor/error.h"
 #include "data/formats/data_format.h"
+#include "data/formats/listing.h"
 #include "data/images/image.h"
 #include "data/pages/label_picture.h"
 #include "models/build.h"
@@ -29,8 +30,8 @@ class SegmenterTraining final : public EvaluatedTraining {
     const int64_t known = train_set_->num_classes();
     const int64_t classes = config.model().num_classes() > 0 ? config.model().num_classes() : known;
     if (classes < known)
-      fail_input("model.num_classes: {} for {} classes in {}, expected at least {}", classes, known,
-                 train_set_->name(), known);
+      fail_input("model.num_classes: {} for {} in {}, expected at least {}", classes,
+                 count_of(known, "class", "classes"), train_set_->name(), known);
     model_ = build_as<Segmenter>(config, classes);
     if (val_set_) check_categories(*val_set_, category_ids(), class_names(), "the training set");
   }
