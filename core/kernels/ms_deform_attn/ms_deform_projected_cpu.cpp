@@ -1,6 +1,6 @@
 // Samples the tokens, all their channels for every head, and projects the samples, where that is less work
-// than projecting all tokens: a decoder's 300 queries read 115,200 of the 2 million rows' heads that RT-DETR
-// would project.
+// than projecting all tokens: the 300 queries of RT-DETR read 115,200 rows of 256 channels, which takes a
+// third of the time of 8,400 rows times a matrix.
 #include "core/kernels/common/small_gemm_cpu.h"
 #include "core/kernels/ms_deform_attn/ms_deform_attn_cpu_points.h"
 #include "core/kernels/ms_deform_attn/ms_deform_projected.h"

@@ -435,7 +435,7 @@ TEST(CsvReader, BoxesOutsideAreFoundWithoutSizes) {
   const DatasetReport report = check_dataset(*find_splits(dir.path()).train);
   EXPECT_EQ(report.problems.count(), 1);
   EXPECT_NE(fmt::format("{}", fmt::join(report.problems.lines(), "\n"))
-                .find("reaches outside the image of 40 x 20 pixels"),
+                .find("lies outside the image of 40 x 20 pixels"),
             std::string::npos);
 }
 

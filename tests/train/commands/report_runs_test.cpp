@@ -121,9 +121,10 @@ TEST_F(ReportRuns, LabelErrorsAreListedAndCorrected) {
   EXPECT_NE(done.text.find("3 label errors: 1 missing, 1 wrong_class, 1 wrong_box"), std::string::npos)
       << done.text;
   const std::string page = read_bytes(dir_ / "page.html");
-  for (const char* part : {"Label errors", "Missing: found", "Wrong class: found", "Wrong box: found"})
+  for (const char* part : {"Label errors", "Missing: the model finds", "Wrong class: the model finds",
+                           "Wrong box: the model finds"})
     EXPECT_NE(page.find(part), std::string::npos) << part;
-  EXPECT_EQ(page.find("Not found: labelled"), std::string::npos);
+  EXPECT_EQ(page.find("Not found: the model"), std::string::npos);
 
   simdjson::dom::parser parser;
   simdjson::dom::element list;

@@ -42,7 +42,7 @@ TEST_F(NotesOfTraining, WhatIsSaidOfLengthsAndCountsIsTrue) {
     EXPECT_EQ(lines_with(late.out, part), 1U) << part << late.out;
   const Result early = run(train + "--output early --set schedule.warmup_steps=1");
   EXPECT_EQ(early.status, 0) << early.err;
-  EXPECT_EQ(lines_with(early.out, "warning: "), 0U) << early.out;
+  EXPECT_EQ(lines_with(early.out, "warm-up"), 0U) << early.out;
   // --overfit evaluates on the training images, whatever there is besides.
   const Result few = run(train + "--output few --data shapes --overfit 100");
   EXPECT_EQ(few.status, 0) << few.err;
