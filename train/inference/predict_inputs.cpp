@@ -66,7 +66,7 @@ void expand_folder(const std::string& folder, bool recursive, PredictInputs& inp
   auto [files, problems, folders, others, maps] = list_folder(folder, recursive);
   if (files.empty() && problems.empty())
     inputs.problems.push_back(
-        fmt::format("{}: no images in this folder, expected *.jpg, *.png or the like", folder));
+        fmt::format("{}: no images in this folder, expected {} files", folder, kImageFormats));
   std::vector<std::string> left_out;
   if (folders > 0) left_out.push_back(count_of(static_cast<int64_t>(folders), "sub-folder", "sub-folders"));
   if (others > 0)
