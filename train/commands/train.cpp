@@ -332,6 +332,7 @@ int run_train(const TrainArguments& arguments) {
   }
   InterruptScope signals;
   const Ranks ranks = find_ranks(arguments.ranks, [](const char* name) { return std::getenv(name); });
+  if (!ranks.warning.empty() && !arguments.quiet) print_line(ranks.warning);
   auto train_or_stop = [&] {
     try {
       return train_as_one_rank(arguments);

@@ -80,6 +80,17 @@ TEST_F(NotesOfTraining, AFlagWithoutEffectIsNamed) {
   }
 }
 
+TEST_F(NotesOfTraining, HalfOfALaunchersVariablesAreNamed) {
+  const Result r = run_script(
+      "WORLD_SIZE=2 $S train --config tiny.textproto --set train.max_steps=1 --output half && WORLD_SIZE=2 $S "
+      "train --quiet --config tiny.textproto --set train.max_steps=1 --output half_quiet");
+  EXPECT_EQ(r.status, 0) << r.err;
+  EXPECT_EQ(lines_with(r.out,
+                       "warning: WORLD_SIZE is set, but RANK (torchrun) is not: this process trains alone\n"),
+            1U)
+      << r.out;
+}
+
 TEST_F(NotesOfTraining, AnEditThatPredictDoesNotReadIsNamed) {
   const Result r =
       run("predict --checkpoint " + kCheckpoint +
