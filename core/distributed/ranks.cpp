@@ -6,6 +6,7 @@
 #include <charconv>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "core/tensor/error.h"
 #include "core/tensor/philox.h"
@@ -71,10 +72,15 @@ void listen_on_first(const std::string& nodes, Ranks& r) {
   r.port = static_cast<int>(20000 + r.job % 12000);
 }
 
-std::optional<Ranks> ask(const Launcher& l, const Environment& variable) {
+// Returns nothing without a rank and a size; one of them alone, which may belong to something else, gives a
+// warning.
+std::optional<Ranks> ask(const Launcher& l, const Environment& variable, std::string& warning) {
   if (const char* needed = l.needs ? variable(l.needs) : "yes"; !needed || !*needed) return std::nullopt;
-  // One of them alone may belong to something else.
-  if (!l.rank || !variable(l.rank) || !l.size || !variable(l.size)) return std::nullopt;
+  const bool has_rank = variable(l.rank) != nullptr, has_size = variable(l.size) != nullptr;
+  if (has_rank != has_size && warning.empty())
+    warning = fmt::format("warning: {} is set, but {} ({}) is not: this process trains alone",
+                          has_rank ? l.rank : l.size, has_rank ? l.size : l.rank, l.name);
+  if (!has_rank || !has_size) return std::nullopt;
   const auto rank = number(variable, l.rank), size = number(variable, l.size);
   if (!rank || !size) return std::nullopt;
   Ranks r;
@@ -111,11 +117,13 @@ Ranks find_ranks(const RankFlags& flags, const Environment& variable) {
     r.local_size = 0;
     r.job = hash_name(flags.master);
   } else {
+    std::string warning;
     for (const Launcher& launcher : kLaunchers)
-      if (const auto found = ask(launcher, variable)) {
+      if (const auto found = ask(launcher, variable, warning)) {
         r = *found;
         break;
       }
+    if (r.source.empty()) r.warning = std::move(warning);
     if (r.source.empty() && (flags.local_rank >= 0 || !flags.master.empty()))
       fail_input("--{}: is given alone, expected --rank and --ranks, or a launcher's variables",
                  flags.local_rank >= 0 ? "local-rank" : "master");

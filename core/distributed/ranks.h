@@ -17,6 +17,8 @@ struct Ranks {
   std::string host;
   int port = 0;
   uint64_t job = 0;  // the same on all ranks, different in every job
+  // For a process that is alone: says that a launcher's rank or size is set without the other.
+  std::string warning = {};
 
   std::string to_string() const;  // "rank 1 of 4 (local rank 1), as Open MPI says"
 };
@@ -31,8 +33,8 @@ struct RankFlags {
 // (SLURM_*, within srun) and torchrun (RANK, WORLD_SIZE, ...; MASTER_ADDR and MASTER_PORT apply to all of
 // them). torchrun itself, which sets TORCHELASTIC_RUN_ID, comes before launchers in whose jobs it was
 // started. If there are none, the process is alone; a launcher counts only if both its rank and its size are
-// set. Throws InputError for a rank outside [0, size), for a flag without those that it needs (--rank without
-// --ranks), and for a bad number or address.
+// set, and `warning` tells of one of them alone. Throws InputError for a rank outside [0, size), for a flag
+// without those that it needs (--rank without --ranks), and for a bad number or address.
 using Environment = std::function<const char*(const char*)>;
 Ranks find_ranks(const RankFlags& flags, const Environment& variable);
 

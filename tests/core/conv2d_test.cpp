@@ -7,7 +7,6 @@
 
 #include <array>
 #include <cmath>
-#include <cstring>
 #include <optional>
 #include <vector>
 
@@ -16,6 +15,7 @@
 #include "core/runtime/parallel.h"
 #include "core/tensor/allocator.h"
 #include "core/tensor/execution.h"
+#include "tests/compare_tensors.h"
 #include "tests/normal_tensor.h"
 
 namespace saccade {
@@ -119,8 +119,7 @@ TEST_F(ConvRoutesTest, BitsOfStridedProductsDoNotDependOnThreads) {
   const auto three = o.run(DType::kF32);
   set_thread_count(threads);
   parallel_debug().ignore_grain = false;
-  for (size_t i = 0; i < one.size(); ++i)
-    EXPECT_EQ(std::memcmp(one[i].raw(), three[i].raw(), one[i].bytes()), 0) << "result " << i;
+  for (size_t i = 0; i < one.size(); ++i) EXPECT_TRUE(same_bits(one[i], three[i])) << "result " << i;
 }
 
 // A shift after the ReLU is added to the same numbers, whichever route computes them; bf16 is rounded once

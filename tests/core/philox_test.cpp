@@ -90,7 +90,8 @@ TEST(Dropout, TunedKernelDrawsTheGenericMask) {
     for (DType dtype : {DType::kF32, DType::kBF16}) {
       for (double p : {0.1, 0.5, 1.0}) {
         Tensor v = x.to(dtype), a = v.empty_like(), b = v.empty_like();
-        // The call number and a key with all bits in use.
+        // The key and the number of the call have bits in both of their halves of 32 bits, so a kernel that
+        // drops a half draws another mask.
         kernels::dropout(v, p, 0x9E3779B97F4A7C15ull, (uint64_t{3} << 32) + 5, 0, a);
         kernels::dropout.generic(v, p, 0x9E3779B97F4A7C15ull, (uint64_t{3} << 32) + 5, 0, b);
         EXPECT_EQ(a.to_vector<float>(), b.to_vector<float>()) << n << " " << name_of(dtype) << " " << p;

@@ -1,9 +1,11 @@
 // Tests which launcher's variables tell a process its rank.
 #include "core/distributed/ranks.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <map>
+#include <tuple>
 
 #include "tests/input_error.h"
 
@@ -95,6 +97,26 @@ TEST(Ranks, OfTwoStepsOfAJobDoNotMeet) {
   EXPECT_NE(first.port, second.port);
   EXPECT_NE(first.job, second.job);
   for (const Ranks& r : {first, second}) EXPECT_LT(r.port, 32768);
+}
+
+TEST(Ranks, WarnOfALauncherThatSaysOnlyHalf) {
+  for (const auto& [set, unset, name] : {std::tuple{"RANK", "WORLD_SIZE", "torchrun"},
+                                         {"WORLD_SIZE", "RANK", "torchrun"},
+                                         {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "Open MPI"},
+                                         {"PMI_SIZE", "PMI_RANK", "PMI"}}) {
+    const Ranks alone = found({{set, "1"}});
+    EXPECT_EQ(alone.to_string(), "one process");
+    EXPECT_EQ(alone.warning, fmt::format("warning: {} is set, but {} ({}) is not: this process trains alone",
+                                         set, unset, name));
+    // Another launcher, or the command line, says everything.
+    EXPECT_EQ(
+        found({{set, "1"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}, {"SLURM_STEP_ID", "0"}}).warning,
+        "");
+    EXPECT_EQ(found({{set, "1"}}, {.rank = 0, .size = 2}).warning, "");
+  }
+  EXPECT_EQ(found({}).warning, "");
+  EXPECT_EQ(found({{"SLURM_PROCID", "0"}}).warning, "");  // not within srun
+  EXPECT_EQ(found({{"MASTER_ADDR", "a"}, {"LOCAL_RANK", "0"}}).warning, "");
 }
 
 TEST(Ranks, RefuseWhatMakesNoSense) {

@@ -19,7 +19,7 @@ std::shared_ptr<Detector> sketch_dino(int64_t levels) {
   return test::build_detector(model, 91);
 }
 
-// With the backbone's batch norms, which are constants, as buffers.
+// The backbone's batch norms do not count: they are frozen, so their tensors are buffers.
 TEST(Dino, HasThePublishedParameters) {
   EXPECT_EQ(sketch_dino(4)->parameter_count(), 46893182);
   EXPECT_EQ(sketch_dino(5)->parameter_count(), 47255806);

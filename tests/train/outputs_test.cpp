@@ -120,6 +120,17 @@ TEST_F(Outputs, NeverReplaceWhatTheyMustNot) {
            " --data set --detections d4.json >/dev/null 2>&1; $S score --checkpoint " + kCheckpoint +
            " --data set --detections d4.json --json set/annotations.json",
        2, "is the same file as the annotations", "cmp set/annotations.json shapes/annotations.json"},
+      {"mkdir lm; cp " + image_ +
+           " lm/a.png; echo '{\"shapes\": [{\"label\": \"circle\", \"points\": [[5, 5], [20, 20]], \"shape_type\": \"rectangle\"}], \"imagePath\": \"a.png\"}' >lm/a.json; "
+           "cp lm/a.json lm.json; $S eval --checkpoint " +
+           kCheckpoint + " --annotations lm --images lm --json lm/a.json",
+       2, "lm/a.json: --json is one of the files with the labels in lm", "cmp lm/a.json lm.json"},
+      {"$S eval --checkpoint " + kCheckpoint + " --annotations lm --images lm --detections lm/a.json", 2,
+       "lm/a.json: --detections is one of the files with the labels in lm", "cmp lm/a.json lm.json"},
+      {"$S score --annotations lm --images lm --detections d.json --json lm/a.json", 2,
+       "lm/a.json: --json is one of the files with the labels in lm", "cmp lm/a.json lm.json"},
+      {"$S eval --checkpoint " + kCheckpoint + " --annotations lm --images lm --json lm.json", 0, "",
+       "grep -q AP50 lm.json"},
       {kEval + "--json same --detections same", 2, "--detections and --json are the same file",
        "! [ -e same ]"},
       {"cp tiny.textproto t.textproto; $S summary --config t.textproto --json t.textproto", 2,

@@ -183,7 +183,7 @@ int run_predict(const PredictArguments& arguments) {
   const std::string list = predictor->list_name();
   check_list(arguments.output, list);
   PictureNames names(arguments.output, inputs.images);
-  check_video_flags(arguments, *predictor, inputs.images);
+  check_video_flags(arguments, *predictor, inputs);
   check_labels(arguments, *predictor, inputs.images);
   if (predictor->has_pictures())
     for (PredictInput& input : inputs.images)

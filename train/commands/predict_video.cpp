@@ -208,13 +208,12 @@ bool predict_video(const PredictInput& input, const PredictArguments& arguments,
 
 }  // namespace
 
-void check_video_flags(const PredictArguments& arguments, const Predictor& predictor,
-                       const std::vector<PredictInput>& inputs) {
+void check_video_flags(const PredictArguments& arguments, const Predictor& predictor, PredictInputs& inputs) {
   const auto is_video = [](const PredictInput& input) { return input.is_video; };
-  const auto video = std::ranges::find_if(inputs, is_video),
-             picture = std::ranges::find_if_not(inputs, is_video);
-  const bool wants_mot = arguments.to == kMot;
-  if (video == inputs.end()) {
+  const auto video = std::ranges::find_if(inputs.images, is_video),
+             picture = std::ranges::find_if_not(inputs.images, is_video);
+  const bool wants_mot = arguments.to == kMot, has_pictures = picture != inputs.images.end();
+  if (video == inputs.images.end()) {
     for (const auto& [flag, given] :
          {std::pair{"--every", arguments.video.every > 1},
           std::pair{"--max-frames", arguments.video.max_frames > 0},
@@ -229,8 +228,15 @@ void check_video_flags(const PredictArguments& arguments, const Predictor& predi
     fail_input("--to {}: {} is a video, expected pictures, or --to mot", arguments.to, video->name);
   if (wants_mot && !arguments.video.track)
     fail_input("--to mot: its lines need object numbers, expected --track as well");
-  if (wants_mot && picture != inputs.end())
+  if (wants_mot && has_pictures)
     fail_input("--to mot: {} is not a video, expected only videos", picture->name);
+  if (!has_pictures && arguments.format != "png")
+    inputs.notes.emplace_back("note: --picture-format: changes nothing, all inputs are videos");
+  const TrackerOptions& tracking = arguments.video.tracking;
+  if (tracking.begin && *tracking.begin < tracking.high)
+    inputs.notes.push_back(
+        fmt::format("note: --track-new {:g}: scores below --track-threshold {:g} start no tracks",
+                    *tracking.begin, tracking.high));
 }
 
 size_t predict_videos(const std::vector<PredictInput>& videos, const PredictArguments& arguments,

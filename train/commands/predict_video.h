@@ -10,9 +10,8 @@
 namespace saccade {
 
 // Before the long work: throws InputError for video flags without a video, and for flags that make no sense
-// with videos.
-void check_video_flags(const PredictArguments& arguments, const Predictor& predictor,
-                       const std::vector<PredictInput>& inputs);
+// with videos. Adds notes about flags without effect.
+void check_video_flags(const PredictArguments& arguments, const Predictor& predictor, PredictInputs& inputs);
 
 // Processes the videos in order; reports those that cannot be read. A signal ends the current video, keeping
 // everything found so far, and skips the others. Returns the number of videos that have results.

@@ -9,6 +9,7 @@
 #include "core/files/output_file.h"
 #include "core/runtime/cpu/thread_team.h"
 #include "core/tensor/error.h"
+#include "data/formats/checks/kept_labels.h"
 #include "data/formats/data_format.h"
 #include "data/images/image.h"
 #include "data/loading/named_images.h"
@@ -204,9 +205,8 @@ int run_report(const ReportArguments& arguments) {
   set_classes(model.config, arguments.set);
   const auto paths = evaluates ? validation_paths(arguments, model) : std::nullopt;
   if (paths)
-    for (const DataPaths& set : sets_of(*paths))
-      check_outputs({{"--output", output}, {"--json", arguments.json}, {"--csv", arguments.csv}},
-                    {{"the annotations", set.annotations}});
+    check_outputs_of_set({{"--output", output}, {"--json", arguments.json}, {"--csv", arguments.csv}},
+                         *paths);
   const bool is_of_run = arguments.checkpoint.empty() && arguments.data.empty() && arguments.images.empty() &&
                          arguments.annotations.empty();
   if (paths && is_of_run && !checkpoint.empty())

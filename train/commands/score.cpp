@@ -9,6 +9,7 @@
 #include "data/evaluation/detections.h"
 #include "data/evaluation/evaluators.h"
 #include "data/formats/checks/dataset_check.h"
+#include "data/formats/checks/kept_labels.h"
 #include "data/formats/checks/units.h"
 #include "data/formats/data_format.h"
 #include "data/formats/listing.h"
@@ -134,7 +135,7 @@ int run_score(const ScoreArguments& arguments) {
   const EvaluatorSpec& spec = evaluators("detection").find(arguments.evaluator, "--evaluator");
   MetricOptions metric_options = arguments.metric_options;
   const DataPaths paths = scored_paths(arguments, metric_options);
-  check_outputs({{"--json", arguments.json}}, {{"the annotations", paths.annotations}});
+  check_outputs_of_set({{"--json", arguments.json}}, paths);
   GroundTruth truth = read_ground_truth(paths);
   if (const auto conflicts = category_conflicts(paths.categories, truth.categories, "the model");
       !conflicts.empty())

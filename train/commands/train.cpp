@@ -321,9 +321,18 @@ int train_as_one_rank(const TrainArguments& given) {
 }  // namespace
 
 int run_train(const TrainArguments& arguments) {
-  if (arguments.processes > 0) return launch_processes(arguments);
+  if (arguments.processes > 0) {
+    const RankFlags& own = arguments.ranks;
+    for (const auto& [flag, is_given] :
+         {std::pair{"--rank", own.rank >= 0}, std::pair{"--ranks", own.size >= 0},
+          std::pair{"--local-rank", own.local_rank >= 0}, std::pair{"--master", !own.master.empty()}})
+      if (is_given)
+        fail_input("{} and --processes cannot be combined: the latter numbers its processes itself", flag);
+    return launch_processes(arguments);
+  }
   InterruptScope signals;
   const Ranks ranks = find_ranks(arguments.ranks, [](const char* name) { return std::getenv(name); });
+  if (!ranks.warning.empty() && !arguments.quiet) print_line(ranks.warning);
   auto train_or_stop = [&] {
     try {
       return train_as_one_rank(arguments);

@@ -45,7 +45,7 @@ struct LoadedInput {
 struct PredictInputs {
   std::vector<PredictInput> images;   // with distinct names
   std::vector<std::string> problems;  // folders that cannot be read or hold no images
-  std::vector<std::string> notes;     // about other files in the folders
+  std::vector<std::string> notes;     // about other files in the folders, and flags without effect
 };
 // Returns the images and videos that the arguments name: files and addresses of streams (no others) as they
 // are, "-" as the standard input; folders (without their videos) and shell patterns (unless a file has that

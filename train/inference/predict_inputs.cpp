@@ -66,7 +66,7 @@ void expand_folder(const std::string& folder, bool recursive, PredictInputs& inp
   auto [files, problems, folders, others, maps] = list_folder(folder, recursive);
   if (files.empty() && problems.empty())
     inputs.problems.push_back(
-        fmt::format("{}: no images in this folder, expected *.jpg, *.png or the like", folder));
+        fmt::format("{}: no images in this folder, expected {} files", folder, kImageFormats));
   std::vector<std::string> left_out;
   if (folders > 0) left_out.push_back(count_of(static_cast<int64_t>(folders), "sub-folder", "sub-folders"));
   if (others > 0)
@@ -107,6 +107,7 @@ bool is_address(const std::string& path) {
 
 PredictInputs collect_inputs(const std::vector<std::string>& arguments, bool recursive) {
   PredictInputs inputs;
+  bool has_folder = false;
   auto add = [&](const std::string& path) {
     std::error_code error;
     if (video_source(path))
@@ -120,10 +121,9 @@ PredictInputs collect_inputs(const std::vector<std::string>& arguments, bool rec
     if (lower_extension(path) == ".m3u8")
       return inputs.problems.push_back(
           fmt::format("{}: is a playlist, which is not read; expected the video itself", path));
-    if (fs::is_directory(path, error))
-      expand_folder(path, recursive, inputs);
-    else
-      inputs.images.push_back({path, "", ""});
+    if (!fs::is_directory(path, error)) return inputs.images.push_back({path, "", ""});
+    has_folder = true;
+    expand_folder(path, recursive, inputs);
   };
   for (const std::string& argument : arguments) {
     const std::vector<std::string> matches =
@@ -131,6 +131,8 @@ PredictInputs collect_inputs(const std::vector<std::string>& arguments, bool rec
     for (const std::string& match : matches) add(match);
     if (matches.empty()) add(argument);
   }
+  if (recursive && !has_folder)
+    inputs.notes.emplace_back("note: --recursive: changes nothing, none of the inputs is a folder");
   std::map<std::string, int> count;
   auto short_name = [](const PredictInput& input) {
     const std::string shown = input.is_video ? shown_video_name(input.path) : input.path;

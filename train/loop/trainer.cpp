@@ -57,7 +57,8 @@ void TrainingRun::begin() {
   check_interrupt();
   describe();
   for (const IdleField& idle : idle_fields(config_)) log_.message(idle.note);
-  for (const std::string& line : warnings_on_length(config_, plan_)) log_.message(line);
+  for (const std::string& line : warnings_on_length(config_, plan_, options_.stop_at_step))
+    log_.message(line);
   for (const std::string& line : task_.describe_data()) log_.message(line);
   model_.set_training(true);
   if (info_.evaluation_due) {

@@ -110,9 +110,13 @@ TrainingPlan make_plan(const Config& c, int64_t batches_per_epoch) {
   return plan;
 }
 
-std::vector<std::string> warnings_on_length(const Config& config, const TrainingPlan& plan) {
+std::vector<std::string> warnings_on_length(const Config& config, const TrainingPlan& plan,
+                                            int64_t stop_at_step) {
   std::vector<std::string> lines;
   if (plan.total_steps == TrainingPlan::kNoLimit) return lines;
+  if (stop_at_step > plan.total_steps)
+    lines.push_back(fmt::format("note: --max-steps {}: changes nothing, the run ends after step {}",
+                                stop_at_step, plan.total_steps));
   const config::Schedule& schedule = config.schedule();
   const int64_t warmup = warmup_steps(schedule, plan.steps_per_epoch());
   if (warmup > plan.total_steps)

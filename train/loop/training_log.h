@@ -40,8 +40,9 @@ struct TrainingPlan {
 // Throws InputError if nothing ends the run, or if a schedule needs a planned end and there is none.
 TrainingPlan make_plan(const Config& config, int64_t batches_per_epoch);
 
-// Lines about settings that would take effect only after the planned end.
-std::vector<std::string> warnings_on_length(const Config& config, const TrainingPlan& plan);
+// Lines about settings that would take effect only after the planned end, also --max-steps (0: not given).
+std::vector<std::string> warnings_on_length(const Config& config, const TrainingPlan& plan,
+                                            int64_t stop_at_step);
 
 // Means of metrics over the steps between two log lines.
 class MetricAverager {

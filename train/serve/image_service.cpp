@@ -9,6 +9,7 @@
 #include <ranges>
 #include <utility>
 
+#include "core/files/text.h"
 #include "core/formats/json.h"
 #include "core/runtime/cpu/processors.h"
 #include "core/tensor/error.h"
@@ -164,6 +165,7 @@ ServiceAnswer ImageService::health() const {
 
 void ImageService::decode(const JobPointer& job, ServiceRequest request) {
   constexpr const char* kName = "the image";
+  const std::string target = printable(request.target);
   job->request = image_request(std::move(request), answerer_.picture_formats());
   const std::string& bytes = job->request.bytes;
   const std::span<const uint8_t> data(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
@@ -173,10 +175,11 @@ void ImageService::decode(const JobPointer& job, ServiceRequest request) {
     if (size.height * size.width > options_.max_pixels)
       throw HttpError(413, fmt::format("{}: {} x {} pixels, expected at most {} in all", kName, size.width,
                                        size.height, options_.max_pixels));
-    job->image = decode_image(data, kName, &job->is_first_of_several);
+    job->image = decode_image(data, kName, &job->is_first_of_several, &job->damage);
   } catch (const InputError& error) {
     throw HttpError(400, error.what());
   }
+  if (!job->damage.empty()) print_note(fmt::format("warning: POST {}: {}", target, job->damage));
   if (!job->request.options.threshold) job->request.options.threshold = options_.threshold;
   job->size = {job->image.height, job->image.width};
   for (const Augmentation& to_size : to_sizes_) job->views.push_back(sized_image(job->image, kName, to_size));
@@ -251,9 +254,10 @@ ServiceAnswer ImageService::answer(Job& job, const Finding& found) const {
     const AnswerFile file = found.picture(std::move(job.image), wanted.format, wanted.options);
     return {.type = file.type, .body = std::string(file.bytes.begin(), file.bytes.end())};
   }
-  return {.body = fmt::format("{{\"image\": {{\"width\": {}, \"height\": {}{}}}, {}}}\n", job.size.width,
-                              job.size.height, job.is_first_of_several ? ", \"first_of_several\": true" : "",
-                              found.json(wanted.options))};
+  std::string image = fmt::format("\"width\": {}, \"height\": {}", job.size.width, job.size.height);
+  if (job.is_first_of_several) image += ", \"first_of_several\": true";
+  if (!job.damage.empty()) image += ", \"damage\": " + json_quote(job.damage);
+  return {.body = fmt::format("{{\"image\": {{{}}}, {}}}\n", image, found.json(wanted.options))};
 }
 
 void ImageService::finish(Job& job, ServiceAnswer answer) {

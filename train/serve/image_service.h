@@ -85,6 +85,7 @@ class ImageService final : public HttpHandler {
     Image image;  // if a picture is wanted
     ImageSize size;
     bool is_first_of_several = false;
+    std::string damage;  // of a file that was read in spite of it
     std::vector<SizedImage> views;
     std::shared_ptr<std::atomic<bool>> is_gone;
     std::function<void(ServiceAnswer)> done;

@@ -141,7 +141,7 @@ std::vector<int64_t> ByteTracker::update(std::span<const Instance> found) {
   for (size_t b = 0; b < found.size(); ++b) {
     if (found[b].score >= options_.high)
       high.push_back(b);
-    else if (found[b].score > options_.low)
+    else if (found[b].score >= options_.low)
       low.push_back(b);
   }
   for (size_t t = 0; t < tracks_.size(); ++t) {

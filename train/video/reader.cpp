@@ -315,7 +315,7 @@ class VideoReader::Decoder {
     if (source_ != VideoSource::kFile) fail_input("{}: cannot be opened: {}", name_, reason(code));
     if (code == AVERROR_INVALIDDATA || code == AVERROR(EINVAL))  // no container, or none of the accepted ones
       fail_input(
-          "{}: is not a readable video, or its end is missing; expected MP4, MKV, WebM, AVI or the like",
+          "{}: is not a readable video, or its end is missing; expected for example MP4, MKV, WebM or AVI",
           name_);
     fail_input("{}: cannot be read: {}", name_, ffmpeg_error(code));
   }

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <tuple>
+
 #include "tests/run_command.h"
 #include "tests/train/program.h"
 
@@ -52,6 +54,41 @@ TEST_F(NotesOfTraining, WhatIsSaidOfLengthsAndCountsIsTrue) {
   const Result drawn = run(train + "--output drawn --data shapes --set data.val_fraction=0.1");
   EXPECT_EQ(drawn.status, 0) << drawn.err;
   EXPECT_EQ(lines_with(drawn.out, ": 3 images for training and 1 for validation"), 1U) << drawn.out;
+}
+
+TEST_F(NotesOfTraining, AFlagWithoutEffectIsNamed) {
+  const std::string train = "train --config tiny.textproto --set train.max_steps=1 --output ";
+  const std::string predict = "predict --no-pictures --checkpoint " + kCheckpoint + " --output flags ";
+  for (const auto& [with, without, note] : {
+           std::tuple{train + "flag_long --max-steps 2", train + "flag_short --max-steps 1",
+                      "note: --max-steps 2: changes nothing, the run ends after step 1\n"},
+           {predict + "--recursive " + image_, predict + "--recursive shapes/images",
+            "note: --recursive: changes nothing, none of the inputs is a folder\n"},
+           {predict + "--tile 64 " + image_, predict + "--tile 63 " + image_,
+            "note: --tile 64: changes nothing, no image is larger\n"},
+           {"data convert shapes flag_all --seed 3", "data convert shapes flag_few --seed 3 --most 2",
+            "note: --seed: changes nothing without --split or --most\n"},
+           {"data show --config tiny.textproto --output flag_shown --lr 0.1",
+            "data show --config tiny.textproto --output flag_shown",
+            "note: --lr: changes nothing, the pictures do not depend on it\n"},
+       }) {
+    const Result told = run(with), silent = run(without);
+    EXPECT_EQ(told.status, 0) << with << told.err;
+    EXPECT_EQ(silent.status, 0) << without << silent.err;
+    EXPECT_EQ(lines_with(told.out, note), 1U) << with << told.out;
+    EXPECT_EQ(lines_with(silent.out, "changes nothing"), 0U) << without << silent.out;
+  }
+}
+
+TEST_F(NotesOfTraining, HalfOfALaunchersVariablesAreNamed) {
+  const Result r = run_script(
+      "WORLD_SIZE=2 $S train --config tiny.textproto --set train.max_steps=1 --output half && WORLD_SIZE=2 $S "
+      "train --quiet --config tiny.textproto --set train.max_steps=1 --output half_quiet");
+  EXPECT_EQ(r.status, 0) << r.err;
+  EXPECT_EQ(lines_with(r.out,
+                       "warning: WORLD_SIZE is set, but RANK (torchrun) is not: this process trains alone\n"),
+            1U)
+      << r.out;
 }
 
 TEST_F(NotesOfTraining, AnEditThatPredictDoesNotReadIsNamed) {

@@ -224,6 +224,30 @@ TEST_F(Serve, SaysWhatIsWrong) {
             std::string::npos);
 }
 
+TEST_F(Serve, SaysWhatIsDamaged) {
+  Served served(kCheckpoint);
+  const std::string whole = [] {
+    Image image(48, 64);
+    for (size_t i = 0; i < image.rgb.size(); ++i) image.rgb[i] = static_cast<uint8_t>(i * i % 251);
+    const std::vector<uint8_t> jpeg = encode_jpeg(image, 90);
+    return std::string(jpeg.begin(), jpeg.end());
+  }();
+  const std::string half = whole.substr(0, whole.size() / 2) + "\xFF\xD9",
+                    damage = "damaged JPEG data (some of it is missing), some pixels are wrong";
+  testing::internal::CaptureStderr();
+  const ServiceAnswer good = served.ask("/predict", whole, "image/jpeg"),
+                      bad = served.ask("/predict?threshold=0.9", half, "image/jpeg"),
+                      picture = served.ask("/predict?format=png", half, "image/jpeg");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "warning: POST /predict?threshold=0.9: " + damage +
+                                                        "\nwarning: POST /predict?format=png: " + damage +
+                                                        "\n");
+  const std::string size = "{\"image\": {\"width\": 64, \"height\": 48";
+  EXPECT_TRUE(good.body.starts_with(size + "}, \"detections\": [")) << good.body;
+  EXPECT_TRUE(bad.body.starts_with(size + ", \"damage\": \"" + damage + "\"}, \"detections\": ["))
+      << bad.body;
+  EXPECT_EQ(picture.type, "image/png");
+}
+
 TEST_F(Serve, FormsAndClasses) {
   Served served(kCheckpoint, {.threshold = 0});
   const std::string image = image_bytes("000002.png"), head = "Content-Disposition: form-data; name=";

@@ -140,6 +140,11 @@ TEST(ByteTracker, ScoresBeginAndContinueTracks) {
   EXPECT_EQ(after_sure(doubtful), Ids{1});
   EXPECT_EQ(after_sure(low), Ids{1});
   EXPECT_EQ(after_sure(nothing), Ids{0});
+  // The limits themselves count.
+  const TrackerOptions usual;
+  EXPECT_EQ(after_sure(box_of_score(kRight.box(0), usual.low)), Ids{1});
+  EXPECT_EQ(after_sure(box_of_score(kRight.box(0), std::nextafter(usual.low, 0))), Ids{0});
+  EXPECT_EQ(after_sure(box_of_score(kRight.box(0), usual.high)), Ids{1});
   // None of these begins a track.
   for (const Instance& box : {doubtful, low, nothing}) {
     ByteTracker tracker({});

@@ -131,6 +131,18 @@ TEST_F(PredictVideo, WhatMakesNoSenseIsRefused) {
   EXPECT_FALSE(fs::exists(scratch() / "refused"));
 }
 
+TEST_F(PredictVideo, FlagsWithoutEffectAreNamed) {
+  const std::string format = "note: --picture-format: changes nothing, all inputs are videos\n",
+                    begin = "note: --track-new 0.2: scores below --track-threshold 0.5 start no tracks\n",
+                    command = "predict --checkpoint " + kCheckpoint +
+                              " --output no_effect --max-frames 1 --picture-format jpg square.mp4 ";
+  const std::string both = run(command + "--track --track-new 0.2").out,
+                    none = run(command + "--track --track-new 0.5 shapes/images").out;
+  EXPECT_EQ(count_in(both, format), 1) << both;
+  EXPECT_EQ(count_in(both, begin), 1) << both;
+  EXPECT_EQ(count_in(none, "note: --"), 0) << none;
+}
+
 TEST_F(PredictVideo, OneThatCannotBeReadIsReported) {
   write_bytes((scratch() / "text.mp4").string(), "milk, bread, butter\n");
   write_bytes((scratch() / "empty.mp4").string(), "");

@@ -272,6 +272,8 @@ int run_data_convert(const DataConvertArguments& arguments) {
                fmt::join(forms, ", "));
   if (!arguments.from.empty()) find_format(arguments.from, {.boxes = true}, "--from");
   check_shares(arguments.shares);
+  if (arguments.seed > 0 && arguments.shares.empty() && arguments.most == 0)
+    print_line("note: --seed: changes nothing without --split or --most");
   const ClassChoice choice = convert_choice(arguments);
   std::vector<DataSource> sources = convert_sources(arguments, places);
   if (!arguments.shares.empty()) unite_sources(sources);

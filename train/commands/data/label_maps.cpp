@@ -156,6 +156,7 @@ std::optional<int> convert_label_maps(const DataConvertArguments& arguments) {
         std::pair{"--most", arguments.most > 0}})
     if (is_given)
       fail_input("{}: does not work on label maps, expected --classes or --set data.class_map.NAME=AS", flag);
+  if (arguments.seed > 0) print_line("note: --seed: changes nothing, nothing is drawn from label maps");
   std::error_code error;
   if (fs::exists(arguments.output, error) && !fs::is_empty(arguments.output, error))
     fail_input("{}: already exists, expected a new or empty folder for images and label maps",

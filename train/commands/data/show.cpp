@@ -42,6 +42,8 @@ int run_data_show(const DataShowArguments& arguments) {
   const Config config = shown_config(arguments, notes);
   const Task& task = task_of(config);
   const auto set = open_dataset(*data_splits(config, &notes).train, label_scheme(config), &notes);
+  if (arguments.quick.learning_rate)
+    notes.emplace_back("note: --lr: changes nothing, the pictures do not depend on it");
   for (const std::string& note : notes) print_line(note);
   const int64_t batches_a_step = std::max<int64_t>(config.train().accumulate(), 1);
   LoaderOptions options = train_loader(config);

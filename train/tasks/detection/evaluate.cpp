@@ -4,9 +4,9 @@
 #include <optional>
 #include <utility>
 
-#include "core/files/output_file.h"
 #include "core/files/text.h"
 #include "data/evaluation/coco/coco_overlap.h"
+#include "data/formats/checks/kept_labels.h"
 #include "data/formats/dataset.h"
 #include "data/formats/listing.h"
 #include "train/config/options.h"
@@ -130,8 +130,7 @@ Evaluation DetectionParts::evaluate(const EvalArguments& arguments, const Loaded
   need_predicted_masks(metric_options, model, arguments.checkpoint);
   std::optional<DataPaths> training;
   DataPaths paths = with_masks_of(metric_options, eval_paths(arguments, model, &training));
-  check_outputs({{"--detections", arguments.detections}, {"--json", arguments.json}},
-                {{"the annotations", paths.annotations}});
+  check_outputs_of_set({{"--detections", arguments.detections}, {"--json", arguments.json}}, paths);
   paths.may_lack_annotations = true;
   std::vector<std::string> notes;
   auto dataset = open_dataset(paths, LabelScheme::kContiguous, &notes);

@@ -128,6 +128,8 @@ class BoxPredictor : public Predictor {
                       own->field, own->score);
     if (count_ == 0 && best_ > 0 && !arguments_.video.track)
       text += fmt::format("note: the best score is {:.3f}; a lower --threshold shows its detection\n", best_);
+    if (arguments_.tile > 0 && !is_cut_)
+      text += fmt::format("note: --tile {}: changes nothing, no image is larger\n", arguments_.tile);
     return text;
   }
   bool has_pictures() const override { return arguments_.pictures; }
@@ -225,6 +227,7 @@ class BoxPredictor : public Predictor {
   std::vector<ImageDetection> in_tiles(const LoadedInput& loaded) {
     const ImageSize size{loaded.image.height, loaded.image.width};
     const std::vector<Tile> tiles = tiles_of(size, arguments_.tile, arguments_.tile_overlap);
+    is_cut_ = is_cut_ || tiles.size() > 1;
     std::vector<std::vector<ImageDetection>> found;
     while (found.size() < tiles.size()) {
       std::vector<LoadedInput> parts;
@@ -326,6 +329,7 @@ class BoxPredictor : public Predictor {
   PostprocessOptions post_;
   std::optional<Started> started_;
   double threshold_;
+  bool is_cut_ = false;          // whether some image was processed in tiles
   std::vector<bool> shown_;      // [K]
   std::vector<int64_t> counts_;  // [K]
   std::string list_;
