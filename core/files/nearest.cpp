@@ -39,8 +39,7 @@ static std::string plain_name(std::string_view name) {
   return plain;
 }
 
-static bool is_near(std::string_view given, std::string_view other) {
-  const std::string name = plain_name(given), candidate = plain_name(other);
+static bool is_near(const std::string& name, const std::string& candidate) {
   if (edit_distance(name, candidate) <= std::max(name.size(), candidate.size()) / 3) return !name.empty();
   constexpr size_t kShortest = 3;  // shorter names are part of too many
   if (name.size() < kShortest || candidate.size() < name.size()) return false;
@@ -50,19 +49,20 @@ static bool is_near(std::string_view given, std::string_view other) {
   return false;
 }
 
-std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates) {
+std::string nearest_name(std::string_view given, const std::vector<std::string>& candidates) {
   constexpr size_t kMaxCompared = 64;  // no real name is longer, and the time grows with the length
-  name = name.substr(0, kMaxCompared);
+  const std::string name = plain_name(given.substr(0, kMaxCompared));
   std::string best;
   double best_likeness = -1;
   size_t best_distance = 0;
-  for (const std::string& candidate : candidates) {
+  for (const std::string& known : candidates) {
+    const std::string candidate = plain_name(known);
     if (!is_near(name, candidate)) continue;
     double likeness = 2.0 * static_cast<double>(common_subsequence(name, candidate)) /
                       static_cast<double>(name.size() + candidate.size() + 1);
     size_t distance = edit_distance(name, candidate);
     if (likeness > best_likeness || (likeness == best_likeness && distance < best_distance)) {
-      best = candidate;
+      best = known;
       best_likeness = likeness;
       best_distance = distance;
     }

@@ -519,7 +519,9 @@ TEST_F(RunFaults, EveryChangeOfTheConfigurationIsSaidOrRefused) {
   EXPECT_EQ(train("changed",
                   {"--resume", "--set", "seed=7", "--set", "data.batch_size=1", "--set", "train.epochs=9"}),
             2);
-  expect_said(err_, "data.batch_size: 2 -> 1, seed: 42 -> 7; expected its own values");
+  expect_said(
+      err_,
+      "a run that continues cannot change data.batch_size: 2 -> 1, seed: 42 -> 7; leave them as they were");
   EXPECT_EQ(
       train("changed", {"--resume", "--set", "train.epochs=4", "--set", "optimizer.learning_rate=0.001"}), 0)
       << err_;

@@ -183,7 +183,7 @@ TEST(Config, BadValuesNameTheField) {
       {"optimizer.group={regex: \"a\" lr_mult: -1}", "optimizer.group.0.lr_mult: -1"},
       {"schedule.type=linear", "expected one of constant, cosine, "},
       {"schedule.drop_epochs=40,30", "expected increasing values"},
-      {"data.mean=0.5", "data.mean: 1 values, expected 3"},
+      {"data.mean=0.5", "data.mean: 1 value, expected 3"},
       {"data.std=0,1,1", "data.std.0: 0 is out of range"},
       {"data.val_height=64", "data.val_width = 0"},
       {"data.augment.width=64", "expected both to be set"},

@@ -91,7 +91,7 @@ TEST_F(WeightsProgram, ListsFetchesVerifiesAndTrains) {
   EXPECT_EQ(r.status, 0) << r.err;
   r = run_script(with_cache("printf x >> cache/weights/tiny_coco.safetensors; \"$S\" weights verify"));
   EXPECT_EQ(r.status, 1);
-  EXPECT_NE(r.err.find("error: weights: 1 of 1 are damaged (tiny_coco)"), std::string::npos) << r.err;
+  EXPECT_NE(r.err.find("error: weights: 1 of 1 is damaged (tiny_coco)"), std::string::npos) << r.err;
   r = run_script(with_cache("\"$S\" weights fetch tiny_coco && \"$S\" weights verify"));
   EXPECT_EQ(r.status, 0) << r.err;
   EXPECT_NE(r.out.find("is damaged (its SHA-256 is "), std::string::npos) << r.out;
