@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
 # Bounds what a step of whole recipes asks of the GPU in bf16: launches (kernels, library calls, copies) and
 # uploaded bytes. Counts on the emulated GPU with SACCADE_EMULATOR_DRY=1, where nothing runs, so that a
-# ResNet-50 takes seconds. Images have 96 x 128 pixels: the launches hardly depend on the size
-# (docs/performance.md lists the counts at 800 x 1066 next to these). In an inference, post-processing
-# included, the host waits only once: for the copy of the detections.
+# ResNet-50 takes seconds. Images have 96 x 128 pixels: the launches hardly depend on the size. In an
+# inference, post-processing included, the host waits only once: for the copy of the detections.
 # Usage: scripts/checks/check_launches.sh BUILD     an emulated build with detector_bench
 set -euo pipefail
 cd "$(dirname "$0")/../.."
