@@ -1,19 +1,22 @@
 // Window attention for f32 and bf16 (see attention_cpu.h). A head's tokens of one window are gathered
-// directly from the map; bias and region mask are laid out once per call as rows of scores. One thread owns a
-// window with all its heads; the shape determines how sums over windows (table, fillers) are split.
+// directly from the map; bias and region mask are laid out as rows of scores once per call, the bias at
+// inference only once. One thread owns a window with all its heads, or single heads if there are few windows;
+// the shape determines how sums over windows (table, fillers) are split.
 #include <vector>
 
 #include "core/kernels/attention/attention_cpu.h"
 #include "core/kernels/window_attention/window_heads.h"
 #include "core/runtime/launch.h"
 #include "core/tensor/math.h"
+#include "core/tensor/prepared.h"
 
 namespace saccade::kernels {
 namespace {
 
 using namespace cpu;
 
-constexpr int64_t kParts = 16;  // the maximum for the sums over windows
+constexpr int64_t kParts = 16;       // the maximum for the sums over windows
+constexpr int64_t kFewWindows = 16;  // fewer would give threads unequal work
 
 struct WindowShape {
   int64_t N, C, heads, D, T, Tp;  // T tokens per window; Tp: padded to whole vectors
@@ -21,7 +24,7 @@ struct WindowShape {
   float scale;
   const bool* mask;
   int64_t side;             // of the table
-  LaneVector<float> bias;   // [heads, T, Tp]; -inf after the last key
+  Tensor bias;              // [heads, T, Tp]; -inf after the last key
   LaneVector<float> other;  // [3, T, Tp]: what a window at the lower, right or both borders adds
 
   WindowShape(const Tensor& qkv, const Tensor& table, const Tensor& key_mask, const WindowParams& p)
@@ -34,14 +37,10 @@ struct WindowShape {
         map(qkv.dim(1), qkv.dim(2), p),
         scale(static_cast<float>(p.scale)),
         mask(data_or_null<bool>(key_mask)),
-        side(side_of_table(table)) {
-    const float* rows = data_or_null<float>(table);
-    bias.assign(static_cast<size_t>(heads * T * Tp), -kInfinity);
-    parallel_for(heads * T, std::max<int64_t>(1, 16384 / T), [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i)
-        for (int64_t k = 0; k < T; ++k)
-          bias[static_cast<size_t>(i * Tp + k)] = rows ? rows[table_row(i % T, k) * heads + i / T] : 0.0f;
-    });
+        side(side_of_table(table)),
+        bias(table.defined() ? prepared(table, "rows of scores, window " + std::to_string(p.window),
+                                        [&] { return bias_rows(table.data<float>()); })
+                             : bias_rows(nullptr)) {
     if (map.shift == 0) return;
     other.assign(static_cast<size_t>(3 * T * Tp), 0.0f);
     for (int64_t border = 1; border <= 3; ++border) {
@@ -53,6 +52,20 @@ struct WindowShape {
         }
       }
     }
+  }
+  // table [side * side, heads], or null for zeros
+  Tensor bias_rows(const float* table) const {
+    Tensor rows = Tensor::full({heads, T, Tp}, table ? -kInfinity : 0.0f);
+    float* to = rows.data<float>();
+    if (!table) {
+      for (int64_t i = 0; i < heads * T; ++i) std::fill(to + i * Tp + T, to + (i + 1) * Tp, -kInfinity);
+      return rows;
+    }
+    parallel_for(heads * T, std::max<int64_t>(1, 16384 / T), [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i)
+        for (int64_t k = 0; k < T; ++k) to[i * Tp + k] = table[table_row(i % T, k) * heads + i / T];
+    });
+    return rows;
   }
   bool below(int64_t t) const { return t / map.window >= map.window - map.shift; }
   bool right(int64_t t) const { return t % map.window >= map.window - map.shift; }
@@ -170,7 +183,7 @@ class WindowWorker {
   }
   // Returns the scores of row i, sixteen keys at a time.
   auto scores_of(int64_t h, int64_t i) const {
-    const float *z = m.scores.data() + i * p.Tp, *bias = p.bias.data() + (h * p.T + i) * p.Tp;
+    const float *z = m.scores.data() + i * p.Tp, *bias = p.bias.data<float>() + (h * p.T + i) * p.Tp;
     const float *region = other ? other + i * p.Tp : nullptr, *skip = p.mask ? ignored.data() : nullptr;
     return [=](int64_t s) {
       Floats x = load(z + s) + load(bias + s);
@@ -205,12 +218,14 @@ class WindowWorker {
 
 template <class E>
 void forward_typed(const WindowShape& p, const Tensor& qkv, const Tensor& padding, Tensor& y, Tensor& lse) {
-  parallel_for(p.windows(), 1, [&](int64_t begin, int64_t end) {
+  const int64_t heads = p.windows() < kFewWindows ? 1 : p.heads, groups = p.heads / heads;  // of a unit
+  parallel_for(p.windows() * groups, 1, [&](int64_t begin, int64_t end) {
     WindowWorker<E> worker(p, qkv.data<E>(), padding.data<E>(), false);
-    for (int64_t i = begin; i < end; ++i) {
-      worker.begin_window(i, std::min(i + 1, end - 1));
-      for (int64_t h = 0; h < p.heads; ++h)
-        worker.forward(h, y.data<E>(), lse.data<float>() + i * p.heads * p.T);
+    for (int64_t i = begin, last = (end - 1) / groups; i < end; ++i) {
+      const int64_t window = i / groups, first = i % groups * heads;
+      if (i == begin || first == 0) worker.begin_window(window, std::min(window + 1, last));
+      for (int64_t h = first; h < first + heads; ++h)
+        worker.forward(h, y.data<E>(), lse.data<float>() + window * p.heads * p.T);
     }
   });
 }
