@@ -15,6 +15,7 @@
 #include "data/formats/joining/united_paths.h"
 #include "data/formats/joining/united_truth.h"
 #include "data/formats/label_maps/label_values.h"
+#include "data/formats/listing.h"
 #include "data/formats/splits.h"
 
 namespace saccade {
@@ -240,8 +241,8 @@ DatasetReport check_any(const DataPaths& paths, GroundTruth* left, int threads, 
     GroundTruth truth = read_any(paths.wants.image_classes ? paths : with_masks(paths), add);
     int64_t unread = 0;
     if (left != nullptr)  // except for records that were read anyway
-      unread =
-          report.problems.count() - truth.faulty_masks - std::ssize(images_with_anothers_file(truth.images));
+      unread = report.problems.count() - truth.faulty_masks - truth.left_out.count() -
+               std::ssize(images_with_anothers_file(truth.images));
     if (paths.wants.image_classes)
       check_class_images(truth, paths, threads, report);
     else if (std::ranges::any_of(truth.images, [](const ImageInfo& i) { return i.label_values != nullptr; }))
@@ -249,10 +250,10 @@ DatasetReport check_any(const DataPaths& paths, GroundTruth* left, int threads, 
     else
       check_ground_truth(truth, paths, threads, report, left);
     if (left != nullptr && unread > 0)
-      report.left_out.push_back(fmt::format(
-          "{} of the problems above are in records that were not read: they are left out, and their objects "
-          "become background in the images that stay",
-          unread));
+      report.left_out.push_back(
+          count_of(unread, "of the problems above is in a record that was not read: it is left out, and its",
+                   "of the problems above are in records that were not read: they are left out, and their") +
+          " objects become background in the images that stay");
     for (const std::string& note : truth.notes)
       if (std::ranges::find(report.remarks, note) == report.remarks.end()) report.remarks.push_back(note);
     if (all != nullptr) *all = std::move(truth);
