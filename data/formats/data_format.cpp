@@ -189,7 +189,10 @@ Contents DataFormat::offers() const {
 }
 
 const DataFormat& find_format(const std::string& name, const Contents& wanted, const std::string& what) {
-  const DataFormat& format = data_formats().find(name, what);
+  if (!data_formats().all().contains(name))
+    fail_input("{}: data format \"{}\" is not known, expected one of {}", what, shortened(name),
+               fmt::join(formats_with(wanted), ", "));
+  const DataFormat& format = data_formats().find(name);
   if (!format.offers().has(wanted))
     fail_input("{}: data format {} has {}, the task needs {}; formats that have them: {}", what, name,
                format.provides.text(), wanted.text(), fmt::join(formats_with(wanted), ", "));
@@ -217,7 +220,10 @@ std::shared_ptr<const Dataset> open_dataset(const DataPaths& paths, LabelScheme 
   const auto dataset =
       std::make_shared<Dataset>(paths.name(), paths.images, read_any(paths, fail_at_the_first), labels);
   const GroundTruth& truth = dataset->ground_truth();
-  if (notes != nullptr) notes->insert(notes->end(), truth.told.begin(), truth.told.end());
+  if (notes != nullptr)
+    for (const std::string& line : truth.told)
+      if (std::ranges::find(*notes, line) == notes->end())  // two splits of one folder
+        notes->push_back(line);
   const std::vector<ImageSize> sizes = look_at_images(*dataset, paths, notes);
   if (notes != nullptr) {
     const auto add = [&](const char* kind, const std::string& note) {
