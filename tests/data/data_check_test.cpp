@@ -173,6 +173,21 @@ TEST(Fix, TellsWhatARecordWithAFaultCosts) {
   EXPECT_EQ(checked.remarks.find("are strings"), std::string::npos) << checked.remarks;
 }
 
+TEST(Fix, ADamagedFileOfAnImageCostsTheImage) {
+  TestFolder dir;
+  std::filesystem::create_directories(dir / "xml");
+  for (const char* name : {"a.png", "b.png"}) write_png(Image(10, 20), dir / name);
+  write_bytes(dir / "xml/a.xml", "<annotation><object>");
+  write_bytes(dir / "xml/b.xml",
+              "<annotation><object><name>nut</name><bndbox><xmin>1</xmin><ymin>1</ymin><xmax>5</xmax>"
+              "<ymax>5</ymax></bndbox></object></annotation>");
+  GroundTruth left;
+  const DatasetReport report = check_dataset({.annotations = dir / "xml", .images = dir.path()}, &left);
+  EXPECT_EQ(report.problems.count(), 1);
+  EXPECT_EQ(left.images.size(), 1u);
+  EXPECT_EQ(joined_lines(report.left_out), "1 image is left out because its record has a fault;");
+}
+
 // Boxes are held against the size of the file, which training uses, not against that of the list.
 TEST(Units, BoxesBeyondAListedSizeMayBeInsideTheFile) {
   TestFolder dir;
