@@ -73,7 +73,9 @@ bool JsonFile::read(JsonValue value, double& out) {
 
 bool JsonFile::read(JsonValue value, std::string& out) {
   std::string_view view;
-  if (!found(value.get_string().get(view) == simdjson::SUCCESS)) return false;
+  const simdjson::error_code error = value.get_string().get(view);
+  bad_escape_ = error == simdjson::STRING_ERROR;
+  if (!found(error == simdjson::SUCCESS)) return false;
   out = view;
   return true;
 }

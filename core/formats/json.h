@@ -71,6 +71,8 @@ class JsonFile {
   // Does not consume the value.
   bool is_null(JsonValue value) { return is_type(value, simdjson::ondemand::json_type::null); }
   bool read(JsonValue value, bool& out) { return found(value.get_bool().get(out) == simdjson::SUCCESS); }
+  // Whether the value that was read last is a string with an invalid escape, such as half a surrogate pair.
+  bool has_bad_escape() const { return bad_escape_; }
 
  private:
   template <class F>
@@ -113,7 +115,7 @@ class JsonFile {
   // A value at which the cursor still stands was skipped, or did not have the requested type; the caller that
   // requested it reports the latter.
   int32_t begin_value() {
-    wrong_type_ = false;
+    wrong_type_ = bad_escape_ = false;
     return document_.current_depth();
   }
   bool is_unread(int32_t depth) const { return document_.current_depth() >= depth && !wrong_type_; }
@@ -129,7 +131,7 @@ class JsonFile {
   simdjson::padded_string text_;
   simdjson::ondemand::parser parser_;
   simdjson::ondemand::document document_;
-  bool wrong_type_ = false;  // of the last value that was read
+  bool wrong_type_ = false, bad_escape_ = false;  // of the last value that was read
 };
 
 // Returns the text as a JSON string with quotes. Bytes that are not UTF-8, which JSON cannot hold, become

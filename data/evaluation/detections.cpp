@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <optional>
 #include <unordered_map>
 #include <unordered_set>
@@ -144,6 +143,11 @@ void find_categories(const std::string& path, ResultFile& file, const GroundTrut
     if (named++ == 0) first_named = e.category;
     any = any || ids.contains(file.texts.at(e.category));
   }
+  if (!any)
+    for (size_t i = 0; i < file.entries.size(); ++i)
+      if (!file.entries[i].has_category)
+        fail_input("{}: entry {}: no category of the annotations is called \"{}\"", path, i + 1,
+                   shortened(file.texts.at(file.entries[i].category)));
   if (!any && named > 0)  // other programs use the field for other things
     note(notes, named,
          fmt::format("{}: {} that the annotations lack, for example \"{}\"; category_id counts", path,
@@ -154,20 +158,26 @@ void find_categories(const std::string& path, ResultFile& file, const GroundTrut
   int64_t others = 0, mapped = 0, unknown = 0, first_unknown = kNoName;
   const size_t count = file.entries.size();
   // Returns the id for the name; nothing if the entry is left out.
-  auto id_of = [&](const Listed& e, int64_t own) -> std::optional<int64_t> {
+  auto id_of = [&](size_t i) -> std::optional<int64_t> {
+    const Listed& e = file.entries[i];
+    const int64_t own = file.detections[i].category_id;
     if (e.category == kNoName) return own;
     const auto it = ids.find(file.texts.at(e.category));
     if (it == ids.end()) {
       if (unknown++ == 0) first_unknown = e.category;
       return std::nullopt;
     }
+    if (!it->second && !e.has_category)
+      fail_input(
+          "{}: entry {}: several categories of the annotations are called \"{}\", expected category_id", path,
+          i + 1, shortened(it->first));
     const int64_t id = it->second.value_or(own);
-    (mapped_names.contains(it->first) ? mapped : others) += id != own;
+    if (e.has_category) (mapped_names.contains(it->first) ? mapped : others) += id != own;
     return id;
   };
   size_t kept = 0;
   for (size_t i = 0; i < count; ++i) {
-    const std::optional<int64_t> id = id_of(file.entries[i], file.detections[i].category_id);
+    const std::optional<int64_t> id = id_of(i);
     if (!id) continue;
     if (kept != i) file.detections[kept] = std::move(file.detections[i]);
     file.detections[kept++].category_id = *id;
@@ -270,6 +280,8 @@ std::vector<Detection> read_detections(const std::string& path, const GroundTrut
       if (!file.entries[i].has_id)
         fail_input("{}: entry {}: field \"image_id\" {}", path, i + 1,
                    file.entries[i].word == kNoName ? "is missing" : "must be an integer");
+    for (size_t i = 0; i < file.entries.size(); ++i)
+      if (!file.entries[i].has_category) fail_input("{}: entry {}: {}", path, i + 1, kNoCategoryId);
   }
   if (masks || file.lacks_boxes()) find_masks(path, file, truth, notes);
   if (truth != nullptr) {
@@ -337,64 +349,6 @@ std::vector<std::string> keep_classes(const std::vector<std::string>& names, Gro
                                 "is of another class and is left out",
                                 "are of other classes and are left out"));
   return lines;
-}
-
-namespace {
-
-// The fixed part of each detection, before the text of its mask.
-struct Head {
-  int64_t image_id, category_id;
-  std::array<double, 4> bbox;
-  double score;
-  uint8_t has_mask, has_mask_area;
-  uint8_t unused[6];
-  int64_t height, width;  // of the mask
-  uint64_t length;        // of its text
-};
-
-}  // namespace
-
-std::string to_bytes(std::span<const Detection> detections) {
-  std::string bytes;
-  for (const Detection& d : detections) {
-    const std::string text = d.mask ? d.mask->text() : "";
-    const ImageSize size = d.mask ? d.mask->size() : ImageSize{};
-    const Head head{.image_id = d.image_id,
-                    .category_id = d.category_id,
-                    .bbox = d.bbox,
-                    .score = d.score,
-                    .has_mask = d.mask != nullptr,
-                    .has_mask_area = d.has_mask_area,
-                    .unused = {},
-                    .height = size.height,
-                    .width = size.width,
-                    .length = text.size()};
-    bytes.append(reinterpret_cast<const char*>(&head), sizeof(head));
-    bytes += text;
-  }
-  return bytes;
-}
-
-std::vector<Detection> detections_of(std::string_view bytes) {
-  std::vector<Detection> detections;
-  while (!bytes.empty()) {
-    Head head;
-    SACCADE_CHECK(bytes.size() >= sizeof(head), "[detections] {} bytes, expected a detection", bytes.size());
-    std::memcpy(&head, bytes.data(), sizeof(head));
-    bytes.remove_prefix(sizeof(head));
-    SACCADE_CHECK(bytes.size() >= head.length, "[detections] {} bytes, expected a mask of {}", bytes.size(),
-                  head.length);
-    Detection& d = detections.emplace_back(Detection{.image_id = head.image_id,
-                                                     .category_id = head.category_id,
-                                                     .bbox = head.bbox,
-                                                     .score = head.score,
-                                                     .has_mask_area = head.has_mask_area != 0});
-    if (head.has_mask != 0)
-      d.mask = std::make_shared<const Mask>(
-          Mask::from_text({head.height, head.width}, bytes.substr(0, head.length)));
-    bytes.remove_prefix(head.length);
-  }
-  return detections;
 }
 
 }  // namespace saccade

@@ -1,5 +1,7 @@
 #include "data/evaluation/result_file.h"
 
+#include <cmath>
+
 #include "data/formats/coco/segmentation_json.h"
 
 namespace saccade {
@@ -7,7 +9,7 @@ namespace {
 
 struct Entry : Detection {
   std::string file_name, word, category;
-  bool has_id = false, has_box = false, has_segmentation = false, reads_masks = false;
+  bool has_id = false, has_category = false, has_box = false, has_segmentation = false, reads_masks = false;
   std::shared_ptr<const Segmentation> segmentation;
   std::string fault;  // of the segmentation
 };
@@ -27,7 +29,10 @@ bool read_mask(JsonFile& json, JsonValue value, Entry& e) {
 constexpr JsonField<Entry> kFields[] = {
     {"image_id", "an integer", read_image_id, false},
     {"category_id", "an integer",
-     [](JsonFile& json, JsonValue v, Entry& e) { return read_integer(json, v, e.category_id); }},
+     [](JsonFile& json, JsonValue v, Entry& e) {
+       return e.has_category = read_integer(json, v, e.category_id);
+     },
+     false},
     {"bbox", kBoxForm, read_box, false},
     {"score", "a finite number", read_member<&Entry::score>},
     {"file_name", "a string", read_member<&Entry::file_name>, false},
@@ -68,7 +73,8 @@ ResultFile::ResultFile(const std::string& path, bool reads_masks) : json_(path),
     const auto file = files.find(e.word == kNoName ? std::to_string(d.image_id) : texts.at(e.word));
     if (file != files.end() && e.file_name == kNoName) e.file_name = texts.add(file->second);
     const auto category = categories.find(std::to_string(d.category_id));
-    if (category != categories.end() && e.category == kNoName) e.category = texts.add(category->second);
+    if (e.has_category && category != categories.end() && e.category == kNoName)
+      e.category = texts.add(category->second);
   }
 }
 
@@ -79,14 +85,18 @@ void ResultFile::add(JsonValue value) {
   std::string problem = read_record(json_, value, kFields, entry).problem;
   if (problem.empty() && !entry.has_id && entry.word.empty() && entry.file_name.empty())
     problem = "field \"image_id\" is missing";
+  if (problem.empty() && !entry.has_category && entry.category.empty()) problem = kNoCategoryId;
   if (problem.empty()) problem = entry.fault;
   if (problem.empty() && !entry.has_box && !entry.has_segmentation)
     problem = reads_masks_ ? "has no segmentation, expected one, as masks are evaluated"
                            : "field \"bbox\" is missing";
+  if (const auto& [x, y, w, h] = entry.bbox;
+      problem.empty() && !(std::isfinite(x + w) && std::isfinite(y + h) && std::isfinite(w * h)))
+    problem = fmt::format("the box [{}, {}, {}, {}] or its area is too large for a 64-bit float", x, y, w, h);
   if (!problem.empty()) fail_input("{}: entry {}: {}", json_.path(), number, problem);
   lacks_boxes_ |= !entry.has_box;
-  entries.push_back({entry.has_id, entry.has_box, texts.add(entry.file_name), texts.add(entry.word),
-                     texts.add(entry.category)});
+  entries.push_back({entry.has_id, entry.has_category, entry.has_box, texts.add(entry.file_name),
+                     texts.add(entry.word), texts.add(entry.category)});
   if (const auto& mask = entry.segmentation) {
     if (mask->polygons.empty())
       entry.mask = {mask, &mask->runs};

@@ -14,6 +14,7 @@
 namespace saccade {
 
 inline constexpr int64_t kNoName = -1;
+inline constexpr const char* kNoCategoryId = "field \"category_id\" is missing";
 
 // Numbers repeated texts.
 class Texts {
@@ -34,7 +35,7 @@ class Texts {
 
 // The fields of an entry besides its detection.
 struct Listed {
-  bool has_id = false, has_box = false;
+  bool has_id = false, has_category = false, has_box = false;
   int64_t file_name = kNoName, word = kNoName, category = kNoName;  // word: the image_id if it is a text
 };
 

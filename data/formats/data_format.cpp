@@ -15,6 +15,7 @@
 #include "data/formats/joining/united_paths.h"
 #include "data/formats/joining/united_truth.h"
 #include "data/formats/label_maps/label_values.h"
+#include "data/formats/listing.h"
 #include "data/formats/splits.h"
 
 namespace saccade {
@@ -188,7 +189,10 @@ Contents DataFormat::offers() const {
 }
 
 const DataFormat& find_format(const std::string& name, const Contents& wanted, const std::string& what) {
-  const DataFormat& format = data_formats().find(name, what);
+  if (!data_formats().all().contains(name))
+    fail_input("{}: data format \"{}\" is not known, expected one of {}", what, shortened(name),
+               fmt::join(formats_with(wanted), ", "));
+  const DataFormat& format = data_formats().find(name);
   if (!format.offers().has(wanted))
     fail_input("{}: data format {} has {}, the task needs {}; formats that have them: {}", what, name,
                format.provides.text(), wanted.text(), fmt::join(formats_with(wanted), ", "));
@@ -216,7 +220,10 @@ std::shared_ptr<const Dataset> open_dataset(const DataPaths& paths, LabelScheme 
   const auto dataset =
       std::make_shared<Dataset>(paths.name(), paths.images, read_any(paths, fail_at_the_first), labels);
   const GroundTruth& truth = dataset->ground_truth();
-  if (notes != nullptr) notes->insert(notes->end(), truth.told.begin(), truth.told.end());
+  if (notes != nullptr)
+    for (const std::string& line : truth.told)
+      if (std::ranges::find(*notes, line) == notes->end())  // two splits of one folder
+        notes->push_back(line);
   const std::vector<ImageSize> sizes = look_at_images(*dataset, paths, notes);
   if (notes != nullptr) {
     const auto add = [&](const char* kind, const std::string& note) {
@@ -240,8 +247,8 @@ DatasetReport check_any(const DataPaths& paths, GroundTruth* left, int threads, 
     GroundTruth truth = read_any(paths.wants.image_classes ? paths : with_masks(paths), add);
     int64_t unread = 0;
     if (left != nullptr)  // except for records that were read anyway
-      unread =
-          report.problems.count() - truth.faulty_masks - std::ssize(images_with_anothers_file(truth.images));
+      unread = report.problems.count() - truth.faulty_masks - truth.left_out.count() -
+               std::ssize(images_with_anothers_file(truth.images));
     if (paths.wants.image_classes)
       check_class_images(truth, paths, threads, report);
     else if (std::ranges::any_of(truth.images, [](const ImageInfo& i) { return i.label_values != nullptr; }))
@@ -249,10 +256,10 @@ DatasetReport check_any(const DataPaths& paths, GroundTruth* left, int threads, 
     else
       check_ground_truth(truth, paths, threads, report, left);
     if (left != nullptr && unread > 0)
-      report.left_out.push_back(fmt::format(
-          "{} of the problems above are in records that were not read: they are left out, and their objects "
-          "become background in the images that stay",
-          unread));
+      report.left_out.push_back(
+          count_of(unread, "of the problems above is in a record that was not read: it is left out, and its",
+                   "of the problems above are in records that were not read: they are left out, and their") +
+          " objects become background in the images that stay");
     for (const std::string& note : truth.notes)
       if (std::ranges::find(report.remarks, note) == report.remarks.end()) report.remarks.push_back(note);
     if (all != nullptr) *all = std::move(truth);

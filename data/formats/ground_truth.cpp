@@ -64,11 +64,25 @@ std::unordered_map<int64_t, const ImageInfo*> GroundTruth::images_by_id() const 
   return by_id;
 }
 
+bool is_faulty_image(const GroundTruth& truth, int64_t id) {
+  return std::ranges::find(truth.faulty_images, id, &GroundTruth::FaultyImage::id) !=
+         truth.faulty_images.end();
+}
+
+bool is_faulty_category(const GroundTruth& truth, int64_t id) {
+  return std::ranges::find(truth.faulty_categories, id) != truth.faulty_categories.end();
+}
+
 std::string unknown_image(const GroundTruth& truth, int64_t id, const std::string& name) {
-  const bool is_faulty =
-      std::ranges::find(truth.faulty_images, id, &GroundTruth::FaultyImage::id) != truth.faulty_images.end();
-  return is_faulty ? fmt::format("image_id {}: this image is left out because its record has a fault", name)
-                   : fmt::format("image_id {} is not in \"images\"", name);
+  return is_faulty_image(truth, id)
+             ? fmt::format("image_id {}: this image is left out because its record has a fault", name)
+             : fmt::format("image_id {} is not in \"images\"", name);
+}
+
+std::string unknown_category(const GroundTruth& truth, int64_t id, const std::string& name) {
+  return is_faulty_category(truth, id)
+             ? fmt::format("category_id {}: this category is left out because its record has a fault", name)
+             : fmt::format("category_id {} is not in \"categories\"", name);
 }
 
 void check_ids(const GroundTruth& truth, const std::string& name, const ProblemReport& report) {
@@ -82,7 +96,7 @@ void check_ids(const GroundTruth& truth, const std::string& name, const ProblemR
     if (!std::binary_search(images.begin(), images.end(), a.image_id))
       report_of(a, unknown_image(truth, a.image_id, std::to_string(a.image_id)));
     if (!std::binary_search(categories.begin(), categories.end(), a.category_id))
-      report_of(a, fmt::format("category_id {} is not in \"categories\"", a.category_id));
+      report_of(a, unknown_category(truth, a.category_id, std::to_string(a.category_id)));
     const auto& [x, y, w, h] = a.bbox;
     if (!std::isfinite(x + w) || !std::isfinite(y + h) || !std::isfinite(w * h) || !std::isfinite(a.area))
       report_of(
@@ -91,7 +105,7 @@ void check_ids(const GroundTruth& truth, const std::string& name, const ProblemR
 }
 
 bool take_known_categories(GroundTruth& truth, const std::vector<Category>& known) {
-  if (truth.categories.size() >= known.size()) return false;
+  if (truth.categories.size() >= known.size() || truth.left_out.categories > 0) return false;
   std::map<int64_t, std::string> names;
   for (const Category& c : known) names.emplace(c.id, c.name);
   for (const Category& c : truth.categories)

@@ -69,6 +69,14 @@ struct GroundTruth {
     std::string file_name = {};  // "" if it is unknown
   };
   std::vector<FaultyImage> faulty_images = {};
+  std::vector<int64_t> faulty_categories = {};  // ids of categories that were left out for the same reason
+  // What the reader left out besides single objects, after a problem for each was reported.
+  struct LeftOut {
+    int64_t images = 0, categories = 0;
+    int64_t boxes_of_images = 0, boxes_of_unknown = 0;  // of images that were left out, or are unknown
+    int64_t count() const { return images + categories + boxes_of_images + boxes_of_unknown; }
+  };
+  LeftOut left_out = {};
   int64_t faulty_masks = 0;  // annotations whose faulty segmentation was reported and left out
   // Maps ids of categories in the reader's file that were replaced by others to the ids of these.
   std::unordered_map<int64_t, int64_t> mapped_ids = {};
@@ -106,15 +114,19 @@ struct GroundTruth {
 // Receives one problem, a line that names the file and the place in it; may throw.
 using ProblemReport = std::function<void(const std::string& problem)>;
 
-// Says why an annotation's image is unknown; name: its id as the file has it.
+bool is_faulty_image(const GroundTruth& truth, int64_t id);
+bool is_faulty_category(const GroundTruth& truth, int64_t id);
+// Say why an annotation's image or category is unknown; name: its id as the file has it.
 std::string unknown_image(const GroundTruth& truth, int64_t id, const std::string& name);
+std::string unknown_category(const GroundTruth& truth, int64_t id, const std::string& name);
 
 // Reports ids that are used twice, annotations that refer to an unknown image or category, and boxes whose
 // far corner or area is too large for a 64-bit float. name: the file, for records without a place.
 void check_ids(const GroundTruth& truth, const std::string& name, const ProblemReport& report);
 
 // If a list has only some of the known categories and no others, adopts all of these and returns true. If a
-// name differs, the list stays unchanged; the code that compares the two reports this conflict.
+// name differs, or a category was left out because of a fault, the list stays unchanged; the code that
+// compares the two reports this conflict.
 bool take_known_categories(GroundTruth& truth, const std::vector<Category>& known);
 
 }  // namespace saccade

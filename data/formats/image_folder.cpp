@@ -80,11 +80,11 @@ void check_classes(const std::string& folder, const std::vector<std::string>& fo
   };
   for (const std::string& name : found)
     if (missing_in(expected, name))
-      fail_input("{}: has the class \"{}\", which is not one of the model's {} classes (\"{}\", ...)", folder,
+      fail_input("{}: has the class \"{}\", which is not one of the {} known classes (\"{}\", ...)", folder,
                  name, expected.size(), expected.front());
   for (const std::string& name : expected)
     if (missing_in(found, name))
-      fail_input("{}: has no folder for the class \"{}\", expected one for each of the model's {} classes",
+      fail_input("{}: has no folder for the class \"{}\", expected one for each of the {} known classes",
                  folder, name, expected.size());
 }
 

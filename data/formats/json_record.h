@@ -43,7 +43,9 @@ JsonOutcome read_record(JsonFile& json, JsonValue value, const JsonField<T> (&fi
       seen[i] = true;
       bool ok = fields[i].read(json, v, record);
       if (!ok && out.problem.empty())
-        out.problem = fmt::format("field \"{}\" must be {}", key, fields[i].expected);
+        out.problem = json.has_bad_escape()
+                          ? fmt::format("field \"{}\" has an invalid escape in its string", key)
+                          : fmt::format("field \"{}\" must be {}", key, fields[i].expected);
       if (i == 0) out.has_first = ok;
       return;
     }

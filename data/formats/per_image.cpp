@@ -286,7 +286,10 @@ GroundTruth read_per_image(const AnnotationFiles& files, const std::vector<Annot
   for (size_t i = 0; i < read.size(); ++i) {
     const ReadFile& r = read[i];
     for (const std::string& problem : r.file.problems) report(problem);
-    if (r.name.image.empty()) continue;
+    if (r.name.image.empty()) {
+      ++truth.left_out.images;
+      continue;
+    }
     if (i > 0 && read[i - 1].name.image == r.name.image) {
       report(fmt::format("{}: belongs to the image {}, as does {}", r.path, r.name.image, read[i - 1].path));
       continue;

@@ -124,7 +124,7 @@ void refuse_set_of_another_task(const std::string& folder, const std::string& na
       const DataSplits found = splits_in(format, folder);
       const auto& split = found.first();
       if (!split || (contents.image_classes && !are_classes(split->images))) continue;
-      fail_input("{}: holds {} ({}: {}), which {}; this model needs {}", folder, format.provides.text(), name,
+      fail_input("{}: holds {} ({}: {}), which {}; expected {}", folder, format.provides.text(), name,
                  split->name(), who, wanted.text());
     }
 }
@@ -240,7 +240,8 @@ DataSplits look_for_splits(const std::string& folder, const std::string& named, 
     }
     if (!found.format.empty())
       fail_input(
-          "{}: holds data sets in the formats {} and {}; give the paths of one in data.train and data.val",
+          "{}: holds data sets in the formats {} and {}, expected one of them: --data with its file (a data.yaml, JSON "
+          "or CSV file), or its list and its images",
           folder, found.format, name);
     for (auto split : kSplits)
       if (splits.*split) {

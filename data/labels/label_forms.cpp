@@ -52,10 +52,10 @@ const std::string& category_name(const GroundTruth& truth, int64_t id) {
   fail("[category_name] no category {}", id);
 }
 
-int64_t own_areas(const LabelList& list, bool keeps_masks) {
+int64_t own_areas(const LabelList& list, bool of_masks) {
   constexpr double kRoundedPixels = 1;  // areas are often whole numbers
   return std::ranges::count_if(list.truth.annotations, [&](const Annotation& a) {
-    return (!a.segmentation || keeps_masks) && !a.iscrowd && a.area > 0 &&
+    return (!a.segmentation || of_masks) && !a.iscrowd && a.area > 0 &&
            std::abs(a.area - a.bbox[2] * a.bbox[3]) >= kRoundedPixels;
   });
 }

@@ -58,9 +58,9 @@ void check_label_names(const GroundTruth& truth, const std::string& ending, cons
 // Returns the name of a category by its id.
 const std::string& category_name(const GroundTruth& truth, int64_t id);
 int64_t crowds_of(const LabelList& list);
-// Counts objects other than crowds whose area is known and differs from that of their box: all if masks are
-// kept, else only those without a mask, since masks are reported as left out.
-int64_t own_areas(const LabelList& list, bool keeps_masks = false);
+// Counts objects other than crowds whose area is known and differs from that of their box; of_masks: also
+// those with a mask, which may tell the area.
+int64_t own_areas(const LabelList& list, bool of_masks = true);
 // Adds notes like "3 crowds are left out: YOLO has none" for counts above 0.
 struct LeftOut {
   int64_t count;

@@ -69,7 +69,9 @@ LabelFiles write_cvat(std::span<const LabelList> lists) {
         {(list.split.empty() ? "annotations" : list.split) + ".xml", text + "</annotations>\n"});
     note_left_out(
         out, list,
-        {{crowds_of(list), "crowd is", "crowds are", "written like any object: CVAT has no crowds"}});
+        {{own_areas(list, false), "area of an object is", "areas of objects are",
+          "left out: CVAT has none, so those of the boxes count"},
+         {crowds_of(list), "crowd is", "crowds are", "written like any object: CVAT has no crowds"}});
   }
   return out;
 }
@@ -106,6 +108,8 @@ LabelFiles write_studio(std::span<const LabelList> lists) {
     note_left_out(
         out, list,
         {{masks, "mask is", "masks are", "left out: only boxes are written"},
+         {own_areas(list), "area of an object is", "areas of objects are",
+          "left out: Label Studio has none, so those of the boxes count"},
          {crowds_of(list), "crowd is", "crowds are", "written like any object: Label Studio has no crowds"}});
   }
   std::string view =

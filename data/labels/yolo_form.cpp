@@ -130,7 +130,7 @@ LabelFiles write_yolo(std::span<const LabelList> lists) {
     }
     note_left_out(out, list,
                   {{crowds_of(list), "crowd is", "crowds are", "left out: YOLO has none"},
-                   {own_areas(list, !polygons.empty()), "area of an object is", "areas of objects are",
+                   {own_areas(list), "area of an object is", "areas of objects are",
                     "left out: YOLO has none, so those of the boxes count"},
                    {polygons.empty() ? std::ranges::count_if(list.truth.annotations, has_mask) : 0, "mask is",
                     "masks are", why.c_str()}});

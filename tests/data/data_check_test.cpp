@@ -131,8 +131,74 @@ TEST(Fix, TellsWhichObjectsBecomeBackground) {
   EXPECT_EQ(checked.boxes, "2:1:15,3,5,2 ");
   EXPECT_EQ(
       checked.left_out,
-      "1 box of an unknown image or category is left out;1 box without area inside its image is left out; "
-      "their objects become background in 1 image;1 box is cut to its image;");
+      "1 box of an unknown image is left out;1 box without area inside its image is left out; its object "
+      "becomes background;1 box is cut to its image;");
+}
+
+// Objects become background only in images that stay: not those of an image whose record has a fault.
+TEST(Fix, TellsWhatARecordWithAFaultCosts) {
+  CheckedFile file;
+  file.annotations = box_json("1", "1", "1,1,2,2") + "," + box_json("2", "2", "3,3,2,2") + "," +
+                     box_json("3", "2", "3,3,4,4");
+  file.images =
+      R"({"id":1,"file_name":"a.png","width":20,"height":10},{"id":2,"file_name":"b.png","width":0,"height":10})";
+  EXPECT_EQ(checked_file(file).left_out,
+            "1 image is left out because its record has a fault;2 boxes of these images are left out;");
+  file.images = CheckedFile().images;
+  file.categories = R"({"id":1,"name":null},{"id":2,"name":"bolt"})";
+  Checked checked = checked_file(file);
+  EXPECT_EQ(checked.left_out,
+            "1 category is left out because its record has a fault;3 boxes of such categories are left out; "
+            "their objects become background in 2 images;");
+  EXPECT_NE(checked.problems.find(
+                "annotation 1: category_id 1: this category is left out because its record has a fault"),
+            std::string::npos)
+      << checked.problems;
+  // The same with words as ids.
+  file.categories = R"({"id":"nut","name":null},{"id":"bolt","name":"bolt"})";
+  file.annotations =
+      box_json("1", "1", "1,1,2,2", "\"nut\"") + "," + box_json("2", "2", "3,3,2,2", "\"bolt\"");
+  checked = checked_file(file);
+  EXPECT_NE(checked.problems.find("category_id \"nut\": this category is left out"), std::string::npos)
+      << checked.problems;
+  EXPECT_EQ(
+      checked.left_out,
+      "1 category is left out because its record has a fault;1 of the problems above is in a record that "
+      "was not read: it is left out, and its objects become background in the images that stay;");
+  // A word among numbers is a fault of its annotation alone.
+  file.categories = R"({"id":1,"name":"nut"})";
+  file.annotations = box_json("1", "1", "1,1,2,2") + "," + box_json("2", "2", "3,3,2,2", "\"nut\"");
+  checked = checked_file(file);
+  EXPECT_NE(checked.problems.find("category_id \"nut\" is not in \"categories\""), std::string::npos);
+  EXPECT_EQ(checked.remarks.find("are strings"), std::string::npos) << checked.remarks;
+}
+
+TEST(Fix, ADamagedFileOfAnImageCostsTheImage) {
+  TestFolder dir;
+  std::filesystem::create_directories(dir / "xml");
+  for (const char* name : {"a.png", "b.png"}) write_png(Image(10, 20), dir / name);
+  write_bytes(dir / "xml/a.xml", "<annotation><object>");
+  write_bytes(dir / "xml/b.xml",
+              "<annotation><object><name>nut</name><bndbox><xmin>1</xmin><ymin>1</ymin><xmax>5</xmax>"
+              "<ymax>5</ymax></bndbox></object></annotation>");
+  GroundTruth left;
+  const DatasetReport report = check_dataset({.annotations = dir / "xml", .images = dir.path()}, &left);
+  EXPECT_EQ(report.problems.count(), 1);
+  EXPECT_EQ(left.images.size(), 1u);
+  EXPECT_EQ(joined_lines(report.left_out), "1 image is left out because its record has a fault;");
+}
+
+// Boxes are held against the size of the file, which training uses, not against that of the list.
+TEST(Units, BoxesBeyondAListedSizeMayBeInsideTheFile) {
+  TestFolder dir;
+  write_png(Image(10, 20), dir / "a.png");
+  write_bytes(dir / "a.json",
+              "{\"images\":[{\"id\":1,\"file_name\":\"a.png\",\"width\":5,\"height\":5}],\"annotations\":[" +
+                  box_json("1", "1", "6,6,3,3") + R"(],"categories":[{"id":1,"name":"nut"}]})");
+  std::vector<std::string> notes;
+  open_dataset({.annotations = dir / "a.json", .images = dir.path()}, LabelScheme::kContiguous, &notes);
+  ASSERT_EQ(notes.size(), 1u) << fmt::format("{}", fmt::join(notes, "\n"));
+  EXPECT_NE(notes[0].find("has 20 x 10 pixels, not 5 x 5"), std::string::npos) << notes[0];
 }
 
 // maskrcnn-benchmark #480, mmdetection #11718

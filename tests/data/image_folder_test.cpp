@@ -160,7 +160,7 @@ TEST(ImageFolder, RefusesWhatIsNoDataSet) {
   refused(dir.path(), {}, "has no class folders, expected one sub-folder of images for each class");
   make_folder(dir);
   refused(dir / "a/x.png", {}, "no such folder");
-  refused(dir.path(), {"a", "c"}, "has the class \"b\", which is not one of the model's 2 classes");
+  refused(dir.path(), {"a", "c"}, "has the class \"b\", which is not one of the 2 known classes");
   refused(dir.path(), {"a", "b", "c", "d"}, "has no folder for the class \"d\"");
   fs::create_directories(dir / "empty/below");
   refused(dir.path(), {}, "empty: the class folder has no images");

@@ -21,6 +21,7 @@
 #include "train/commands/commands.h"
 #include "train/config/fine_tuning.h"
 #include "train/config/options.h"
+#include "train/config/overfit.h"
 #include "train/config/recipes.h"
 #include "train/config/schema/config_changes.h"
 #include "train/config/task.h"
@@ -36,7 +37,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr const char* kFreeze = "--freeze";
+constexpr const char *kFreeze = "--freeze", *kOfOverfit = " (--overfit)";
 
 std::string own_config(const TrainArguments& arguments) { return arguments.output + "/config.textproto"; }
 
@@ -67,18 +68,37 @@ void check_resumed_model(const TrainArguments& arguments, const Config& run) {
                  arguments.model, arguments.output, change.to_string());
 }
 
+// Returns what happens to a recipe after it was fitted to the data.
+FurtherFit further_fit(const TrainArguments& arguments, const Recipe& recipe) {
+  if (arguments.overfit > 0)
+    return [&](Config& config, const std::optional<DataSize>& size) {
+      // A few images need the recipe's learning rate, not one in proportion to their number.
+      const Config own = resolve_config(parse_config(recipe.text, recipe.name));
+      config.mutable_optimizer()->set_learning_rate(own.optimizer().learning_rate());
+      overfit(config, arguments.overfit, size ? size->images : arguments.overfit, arguments.quick,
+              arguments.set);
+    };
+  if (arguments.init_from.empty() || arguments.official_recipe || arguments.data.empty()) return {};
+  return [&](Config& config, const std::optional<DataSize>& size) {
+    if (size) config = fine_tuned(config, *size, arguments.set, arguments.quick);
+  };
+}
+
 // Returns the recipe with the edits; adds remarks to notes.
 Config chosen_config(const TrainArguments& arguments, std::vector<std::string>& notes) {
   const bool has_weights = arguments.resume || !arguments.init_from.empty();
   if (!arguments.model.empty() && !arguments.resume) {
     const Recipe& recipe = find_recipe(arguments.model, "--model");
-    FittedRecipe fitted =
-        fit_recipe(recipe, {arguments.data, arguments.classes}, arguments.set, has_weights, arguments.quick);
+    const FittedRecipe fitted = fit_recipe(recipe, {arguments.data, arguments.classes}, arguments.set,
+                                           has_weights, arguments.quick, further_fit(arguments, recipe));
     notes.push_back(fmt::format("recipe {}: {}", recipe.name, recipe.title()));
     for (const std::string& note : fitted.notes) notes.push_back("  " + note);
-    if (arguments.init_from.empty() || arguments.official_recipe || arguments.overfit > 0 || !fitted.size)
-      return fitted.config;
-    return fine_tuned(fitted.config, *fitted.size, arguments.set, arguments.quick, notes);
+    if (arguments.overfit == 0 && !fitted.further.empty())
+      notes.push_back(fmt::format("fine-tuning on {}; --official-recipe keeps the published settings:",
+                                  count_of(fitted.size.value().images, "image", "images")));
+    for (const std::string& note : fitted.further)
+      notes.push_back(fmt::format("  {}{}", note, arguments.overfit > 0 ? kOfOverfit : ""));
+    return fitted.config;
   }
   // A resumed run's own file was written by the program and may be older.
   const Config read = load_config(recipe_file(arguments), {}, arguments.config.empty() ? nullptr : &notes);
@@ -91,37 +111,14 @@ Config chosen_config(const TrainArguments& arguments, std::vector<std::string>& 
   use_data(config, {arguments.data, arguments.classes});
   if (!arguments.model.empty()) check_resumed_model(arguments, config);
   for (std::string& warning : config_warnings(read, config, has_weights)) notes.push_back(std::move(warning));
-  return config;
-}
-
-// Sets up the check of --overfit: few images over and over, with a rate that falls to the end, and without
-// what slows memorising. The user's edits still apply afterwards.
-void overfit(Config& config, int64_t images, const QuickFlags& quick, const std::vector<std::string>& sets) {
-  constexpr int64_t kSteps = 1000, kEvaluationSteps = 250, kWarmup = 50;
-  config::Data& data = *config.mutable_data();
-  data.set_overfit(static_cast<int32_t>(std::min<int64_t>(images, 1'000'000)));
-  data.set_batch_size(static_cast<int32_t>(std::min<int64_t>(data.batch_size(), data.overfit())));
-  config::Train& train = *config.mutable_train();
-  train.set_accumulate(1);
-  train.set_epochs(0);
-  train.set_max_steps(kSteps);
-  train.set_ema_decay(0);
-  const int64_t batches = std::max<int64_t>(data.overfit() / data.batch_size(), 1);
-  train.set_eval_every_epochs(static_cast<double>(kEvaluationSteps) / static_cast<double>(batches));
-  config::Schedule& schedule = *config.mutable_schedule();
-  schedule.Clear();
-  schedule.set_type("cosine");
-  schedule.set_warmup_steps(kWarmup);
-  schedule.set_final_ratio(0.01);
-  for (const FlagEdit& edit :
-       flag_edits(config, {.batch = quick.batch, .learning_rate = quick.learning_rate}, true))
-    apply_set(config, edit.assignment);
-  if (quick.epochs > 0) {
-    train.set_epochs(static_cast<double>(quick.epochs));
-    train.set_max_steps(0);
+  // The configuration of a run that goes on has this already.
+  if (arguments.overfit > 0 && (!arguments.resume || !arguments.config.empty())) {
+    const Config before = resolve_config(config);
+    overfit(config, arguments.overfit, arguments.overfit, arguments.quick, arguments.set);
+    for (const ConfigChange& change : config_changes(before, resolve_config(config)))
+      notes.push_back(fmt::format("  {}{}", change.to_string(), kOfOverfit));
   }
-  for (const std::string& set : sets)  // edits that append to a list were already applied
-    if (!set.starts_with("optimizer.group") && !set.starts_with("model")) apply_set(config, set);
+  return config;
 }
 
 // With --resume, --overfit must be that of the run.
@@ -149,15 +146,6 @@ Config configuration(const TrainArguments& arguments, Device device, std::vector
   check_sets(arguments);
   check_resumed_overfit(arguments);
   Config config = chosen_config(arguments, notes);
-  if (arguments.overfit > 0) {
-    // A few images need the recipe's learning rate, not one in proportion to their number.
-    if (!arguments.model.empty() && !arguments.resume && !arguments.quick.learning_rate) {
-      const Config recipe = parse_config(find_recipe(arguments.model, "--model").text, arguments.model);
-      config.mutable_optimizer()->set_learning_rate(resolve_config(recipe).optimizer().learning_rate());
-      notes.emplace_back("  optimizer.learning_rate: the recipe's own (--overfit)");
-    }
-    overfit(config, arguments.overfit, arguments.quick, arguments.set);
-  }
   // --max-steps stops a run early; it is the planned length only if the configuration has none.
   bool endless = config.train().epochs() <= 0 && config.train().max_steps() <= 0;
   if (arguments.max_steps > 0 && endless) config.mutable_train()->set_max_steps(arguments.max_steps);

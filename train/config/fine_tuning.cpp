@@ -4,10 +4,8 @@
 #include <cmath>
 #include <cstdint>
 
-#include "data/formats/listing.h"
 #include "models/build.h"
 #include "train/config/recipes.h"
-#include "train/config/schema/config_changes.h"
 
 namespace saccade {
 namespace {
@@ -91,18 +89,12 @@ class FineTuning {
 }  // namespace
 
 Config fine_tuned(const Config& config, const DataSize& size, const std::vector<std::string>& sets,
-                  const QuickFlags& quick, std::vector<std::string>& notes) {
+                  const QuickFlags& quick) {
   const Config before = resolve_config(config);
   const bool is_transformer = model_types().find(before.model().type(), "model.type").reads("transformer");
   if (!is_transformer || before.train().ema_decay() <= 0 || before.train().epochs() <= 0 || size.images <= 0)
     return config;
-  Config tuned = FineTuning(config, size, sets, quick).run();
-  const std::vector<ConfigChange> changes = config_changes(before, resolve_config(tuned));
-  if (!changes.empty())
-    notes.push_back(fmt::format("fine-tuning on {}; --official-recipe keeps the published settings:",
-                                count_of(size.images, "image", "images")));
-  for (const ConfigChange& c : changes) notes.push_back("  " + c.to_string());
-  return tuned;
+  return FineTuning(config, size, sets, quick).run();
 }
 
 }  // namespace saccade

@@ -13,9 +13,8 @@ namespace saccade {
 // 118,000 images. For few images and pretrained weights, a step has at most 16 images and a fifth of the
 // data, averages span a fiftieth of the steps (at least 100), the warm-up takes 100 to 500 steps and at most
 // a twentieth of them, a constant rate falls to a tenth at the end, the last tenth has no strong
-// augmentation, and mosaic and mix-up need more than 1,000 images. What --set or a flag says stays. Adds a
-// line to `notes` for each change.
+// augmentation, and mosaic and mix-up need more than 1,000 images. What --set or a flag says stays.
 Config fine_tuned(const Config& config, const DataSize& size, const std::vector<std::string>& sets,
-                  const QuickFlags& quick, std::vector<std::string>& notes);
+                  const QuickFlags& quick);
 
 }  // namespace saccade

@@ -88,7 +88,7 @@ std::vector<std::string> size_warnings(const Config& before, const Config& after
 // has.
 void fit_to_size(Config& config, const DataSize& size, const std::vector<std::string>& sets, int64_t step,
                  bool has_flag) {
-  constexpr int64_t kBatchesAnEpoch = 8, kWarmupShare = 10;
+  constexpr int64_t kBatchesAnEpoch = 8;
   const int64_t most = std::clamp<int64_t>(size.images / kBatchesAnEpoch, 1, INT32_MAX);
   const Config resolved = resolve_config(config);
   int64_t batch = resolved.data().batch_size(), accumulate = resolved.train().accumulate();
@@ -100,11 +100,6 @@ void fit_to_size(Config& config, const DataSize& size, const std::vector<std::st
                            : batches_of_step(std::min(step, std::max<int64_t>(size.images, 1)), batch);
   config.mutable_data()->set_batch_size(static_cast<int32_t>(batch));
   config.mutable_train()->set_accumulate(static_cast<int32_t>(accumulate));
-  const double steps = config.train().epochs() * static_cast<double>(size.images) /
-                       static_cast<double>(images_of_step(config));
-  if (config.train().epochs() > 0 && !is_set(sets, "schedule.warmup_steps") &&
-      config.schedule().warmup_steps() * kWarmupShare > steps)
-    config.mutable_schedule()->set_warmup_steps(static_cast<int32_t>(steps / kWarmupShare));
 }
 
 // Whether the field says where the data are, which is reported separately.
@@ -158,8 +153,17 @@ const Recipe& find_recipe(const std::string& name, const std::string& where) {
              did_you_mean(nearest_name(name, names)));
 }
 
+void fit_warmup(Config& config, int64_t images, const std::vector<std::string>& sets) {
+  constexpr int64_t kWarmupShare = 10;
+  const double steps =
+      config.train().epochs() * static_cast<double>(images) / static_cast<double>(images_of_step(config));
+  if (config.train().epochs() > 0 && !is_set(sets, "schedule.warmup_steps") &&
+      config.schedule().warmup_steps() * kWarmupShare > steps)
+    config.mutable_schedule()->set_warmup_steps(static_cast<int32_t>(steps / kWarmupShare));
+}
+
 FittedRecipe fit_recipe(const Recipe& recipe, const DataFlags& flags, const std::vector<std::string>& sets,
-                        bool has_weights, const QuickFlags& quick) {
+                        bool has_weights, const QuickFlags& quick, const FurtherFit& further) {
   const Config before = parse_config(recipe.text, "recipe " + recipe.name);
   Config config = before;
   use_data(config, flags);
@@ -185,10 +189,19 @@ FittedRecipe fit_recipe(const Recipe& recipe, const DataFlags& flags, const std:
     if (!is_set(sets, "model.backbone.frozen_batch_norm")) backbone.set_frozen_batch_norm(false);
     if (!is_set(sets, "model.backbone.frozen_statistics")) backbone.set_frozen_statistics(false);
   }
+  const Config only_fitted = config;
+  if (further) further(config, size);
+  const std::vector<ConfigChange> later = config_changes(resolve_config(only_fitted), resolve_config(config));
+  // Last, because it depends on the steps, which depend on the batches of each.
+  if (fitted.size && config.data().overfit() == 0) fit_warmup(config, size->images, sets);
   fitted.config = config;
   for (ConfigChange& c : config_changes(resolve_config(before), resolve_config(config))) {
     if (among_the_places(c.field)) continue;
     if (c.field == "model.num_classes" && c.to == "0" && size) c.to = std::to_string(size->classes);
+    if (std::ranges::find(later, c.field, &ConfigChange::field) != later.end()) {
+      fitted.further.push_back(c.to_string());
+      continue;
+    }
     const auto edit =
         std::ranges::find_if(edits, [&](const FlagEdit& e) { return changes(e.assignment, c.field); });
     fitted.notes.push_back(c.to_string() + (is_set(sets, c.field) ? " (--set)"

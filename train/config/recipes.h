@@ -1,6 +1,8 @@
 // The recipes of configs/, which are embedded in the program, and how one is fitted to the user's data.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -32,9 +34,16 @@ int64_t images_of_step(const Config& config);
 
 struct FittedRecipe {
   Config config;
-  std::optional<DataSize> size = {};  // of the data, if they come from a folder
-  std::vector<std::string> notes;     // the differences from the recipe and their reasons, one line each
+  std::optional<DataSize> size = {};      // of the data, if they come from a folder
+  std::vector<std::string> notes;         // the differences from the recipe and their reasons, one line each
+  std::vector<std::string> further = {};  // the differences in fields that a further step changed
 };
+// A step after the fitting, such as fine-tuning. size: of the data, if it is known.
+using FurtherFit = std::function<void(Config& config, const std::optional<DataSize>& size)>;
+
+// Shortens a warm-up to a tenth of the steps that the epochs take with this many images, unless --set says
+// how long it is.
+void fit_warmup(Config& config, int64_t images, const std::vector<std::string>& sets);
 
 // Fits the recipe to the data of a folder (if empty, the recipe's own), with the edits of --set, which
 // nothing here overrides. Recipes are for large public data sets, so: the classes are counted in the data, a
@@ -42,7 +51,7 @@ struct FittedRecipe {
 // learning rate scales with the images of a step, a warm-up takes at most a tenth of the steps, and without
 // pretrained weights nothing of the backbone is frozen.
 FittedRecipe fit_recipe(const Recipe& recipe, const DataFlags& data, const std::vector<std::string>& sets,
-                        bool has_weights, const QuickFlags& quick = {});
+                        bool has_weights, const QuickFlags& quick = {}, const FurtherFit& further = {});
 
 // For commands that look at a recipe: returns the file `config`, or the recipe `model` fitted to the folder
 // `data`, with the edits.

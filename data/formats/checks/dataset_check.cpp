@@ -109,7 +109,7 @@ std::vector<std::string> remarks_on_names(const std::vector<Category>& categorie
 std::vector<std::string> remarks_on_classes(const GroundTruth& file) {
   std::vector<std::string> remarks;
   if (file.annotations.empty())
-    remarks.push_back("no image has an annotation");
+    remarks.push_back("no image has an annotation, so there is nothing to learn");
   else if (std::all_of(file.annotations.begin(), file.annotations.end(), [](auto& a) { return a.iscrowd; }))
     remarks.push_back("all annotations are crowds, which training leaves out");
   std::set<int64_t> used;

@@ -18,28 +18,49 @@ namespace {
 
 // Counts of what was left out or changed.
 struct Changes {
-  int64_t unclear_images = 0, bad_images = 0, joined_images = 0;
+  int64_t faulty_images = 0, unclear_images = 0, bad_images = 0, joined_images = 0, faulty_categories = 0;
   int64_t boxes_of_images = 0;  // of images that were left out
-  int64_t unknown = 0, without_size = 0, doubles = 0, renumbered = 0, cut = 0;
+  int64_t of_unknown_image = 0, doubles = 0, renumbered = 0, cut = 0;
   int64_t masks = 0;
-  std::unordered_set<int64_t> with_fewer_objects;  // images
-  std::string unclear = {};                        // an example
+  // Boxes that are left out of images that stay, and those images that have objects among them.
+  struct Boxes {
+    int64_t count = 0;
+    std::unordered_set<int64_t> images = {};
+    void add(const Annotation& a) {
+      ++count;
+      if (!a.iscrowd) images.insert(a.image_id);
+    }
+    std::string fate() const {
+      if (images.empty()) return " left out";
+      if (count == 1) return " left out; its object becomes background";
+      return " left out; their objects become background in " +
+             count_of(std::ssize(images), "image", "images");
+    }
+  };
+  Boxes of_faulty_category, of_unknown_category, without_size;
+  std::string unclear = {};  // an example
 };
 
 void tell(const Changes& c, std::vector<std::string>& told) {
   auto add = [&](int64_t count, const char* one, const char* many, const std::string& what) {
     if (count > 0) told.push_back(count_of(count, one, many) + what);
   };
+  add(c.faulty_images, "image is left out because its record has",
+      "images are left out because their records have", " a fault");
   add(c.unclear_images, "image is", "images are",
       fmt::format(" left out: {}, so their boxes are ambiguous", c.unclear));
   add(c.bad_images, "image with a problem is", "images with a problem are", " left out");
   add(c.joined_images, "image is", "images are", " merged into another with the same file");
   add(c.boxes_of_images, "box of these images is", "boxes of these images are", " left out");
-  add(c.unknown, "box of an unknown image or category is", "boxes of unknown images or categories are",
-      " left out");
-  add(c.without_size, "box without area inside its image is", "boxes without area inside their image are",
-      " left out; their objects become background in " +
-          count_of(std::ssize(c.with_fewer_objects), "image", "images"));
+  add(c.of_unknown_image, "box of an unknown image is", "boxes of unknown images are", " left out");
+  add(c.faulty_categories, "category is left out because its record has",
+      "categories are left out because their records have", " a fault");
+  add(c.of_faulty_category.count, "box of such a category is", "boxes of such categories are",
+      c.of_faulty_category.fate());
+  add(c.of_unknown_category.count, "box of an unknown category is", "boxes of unknown categories are",
+      c.of_unknown_category.fate());
+  add(c.without_size.count, "box without area inside its image is",
+      "boxes without area inside their image are", c.without_size.fate());
   add(c.doubles, "box appears twice and is kept", "boxes appear twice and are kept", " once");
   add(c.renumbered, "box whose id is used twice gets", "boxes whose id is used twice get", " a new id");
   add(c.cut, "box is cut to its", "boxes are cut to their", " image");
@@ -69,6 +90,10 @@ class Fixer {
   GroundTruth run(std::vector<std::string>& told) {
     left_.notes = file_.notes;
     changes_.masks = file_.faulty_masks;
+    changes_.faulty_images = file_.left_out.images;
+    changes_.faulty_categories = file_.left_out.categories;
+    changes_.boxes_of_images = file_.left_out.boxes_of_images;
+    changes_.of_unknown_image = file_.left_out.boxes_of_unknown;
     left_.files = file_.files;
     if (!keep_categories(told)) return {};
     keep_images();
@@ -132,12 +157,14 @@ class Fixer {
   void keep_annotation(Annotation a, bool shares_id) {
     if (const auto it = another_.find(a.image_id); it != another_.end()) a.image_id = it->second;
     const auto place = places_.find(a.image_id);
-    if (place == places_.end() && left_out_.contains(a.image_id)) {
-      ++changes_.boxes_of_images;
+    if (place == places_.end()) {
+      const bool is_left_out = left_out_.contains(a.image_id) || is_faulty_image(file_, a.image_id);
+      ++(is_left_out ? changes_.boxes_of_images : changes_.of_unknown_image);
       return;
     }
-    if (place == places_.end() || !categories_.contains(a.category_id)) {
-      ++changes_.unknown;
+    if (!categories_.contains(a.category_id)) {
+      (is_faulty_category(file_, a.category_id) ? changes_.of_faulty_category : changes_.of_unknown_category)
+          .add(a);
       return;
     }
     // Duplicates are recognised by their ids, unless their image itself was listed twice.
@@ -151,8 +178,7 @@ class Fixer {
     }
     const ImageInfo& image = left_.images[place->second];
     if (!fits(a, static_cast<double>(image.width), static_cast<double>(image.height))) {
-      ++changes_.without_size;
-      if (!a.iscrowd) changes_.with_fewer_objects.insert(image.id);
+      changes_.without_size.add(a);
       return;
     }
     if (image.width > 0) drop_mask_of_another_size(a, {image.height, image.width});

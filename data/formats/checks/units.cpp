@@ -21,8 +21,8 @@ void for_each_box(const GroundTruth& truth, SeenSizes seen, Visit visit) {
   std::unordered_map<int64_t, ImageSize> sizes;
   for (size_t i = 0; i < truth.images.size(); ++i) {
     const ImageInfo& image = truth.images[i];
-    const bool is_known = image.width > 0 || i >= seen.size();
-    sizes.emplace(image.id, is_known ? ImageSize{image.height, image.width} : seen[i]);
+    const bool is_seen = i < seen.size() && seen[i].width > 0;
+    sizes.emplace(image.id, is_seen ? seen[i] : ImageSize{image.height, image.width});
   }
   for (const Annotation& a : truth.annotations) {
     const auto it = sizes.find(a.image_id);

@@ -47,8 +47,8 @@ bool reaches_outside(const std::array<double, 4>& bbox, ImageSize image);
 // Returns whether no part of the box is in the image.
 bool is_empty(const std::array<double, 4>& bbox, ImageSize image);
 
-// The sizes of a list's images in its order, as they were seen: they are used if the list has no size. Empty
-// if none was inspected.
+// The sizes of a list's images in its order, as they were seen, which training uses. Where none (0 x 0) was
+// seen, that of the list counts. Empty if none was inspected.
 using SeenSizes = std::span<const ImageSize>;
 
 // Returns "66 of 66 boxes are between 0 and 1: ...", or "".

@@ -252,9 +252,15 @@ class CocoFile {
       ++number;
       const std::string problem = outcome.problem.empty() ? add(item) : outcome.problem;
       if (problem.empty()) return;
-      if constexpr (std::is_same_v<T, FileImage>)
+      if constexpr (std::is_same_v<T, FileImage>) {
+        ++truth_.left_out.images;
         truth_.faulty_images.push_back(
             {outcome.has_first ? std::optional(item.id) : std::nullopt, item.file_name});
+      }
+      if constexpr (std::is_same_v<T, FileCategory>) {
+        ++truth_.left_out.categories;
+        if (outcome.has_first) truth_.faulty_categories.push_back(item.id);
+      }
       const bool is_called = outcome.has_first && !WordIds::is_word(item.id);
       problems_.push_back(is_called ? fmt::format("{} {}: {}", kind, item.id, problem)
                                     : fmt::format("{} number {} of the list: {}", kind, number, problem));
@@ -329,8 +335,9 @@ class CocoFile {
     for (Category& c : truth_.categories)
       if (WordIds::is_word(c.id)) c.id = numbers.at(c.id);
     apply(&Annotation::category_id, category_ids_, numbers, report);
-    note("{}; numbers are used instead",
-         count_of(std::ssize(numbers), "category id is a string", "category ids are strings"));
+    if (!numbers.empty())
+      note("{}; numbers are used instead",
+           count_of(std::ssize(numbers), "category id is a string", "category ids are strings"));
   }
   void number_images(const ProblemReport& report) {
     const auto numbers = number_words(truth_.images, paths_.annotations,
@@ -341,24 +348,25 @@ class CocoFile {
         image.id = numbers.at(image.id);
       }
     apply(&Annotation::image_id, image_ids_, numbers, report);
-    note("{}; numbers in the order of the list are used instead",
-         count_of(std::ssize(numbers), "image id is a string", "image ids are strings"));
+    if (!numbers.empty())
+      note("{}; numbers in the order of the list are used instead",
+           count_of(std::ssize(numbers), "image id is a string", "image ids are strings"));
   }
   void apply(int64_t Annotation::*id, const WordIds& words,
              const std::unordered_map<int64_t, int64_t>& numbers, const ProblemReport& report) {
     std::erase_if(truth_.annotations, [&](Annotation& a) {
       if (!WordIds::is_word(a.*id)) return false;
-      const auto it = numbers.find(a.*id);
-      if (it == numbers.end()) {
-        const std::string word = fmt::format("\"{}\"", words.word(a.*id));
-        report(fmt::format("annotation {}: {}", a.id,
-                           id == &Annotation::image_id
-                               ? unknown_image(truth_, a.*id, word)
-                               : fmt::format("category_id {} is not in \"categories\"", word)));
-        return true;
+      if (const auto it = numbers.find(a.*id); it != numbers.end()) {
+        a.*id = it->second;
+        return false;
       }
-      a.*id = it->second;
-      return false;
+      const bool is_image = id == &Annotation::image_id;
+      GroundTruth::LeftOut& left = truth_.left_out;
+      if (is_image) ++(is_faulty_image(truth_, a.*id) ? left.boxes_of_images : left.boxes_of_unknown);
+      const std::string word = fmt::format("\"{}\"", words.word(a.*id));
+      report(fmt::format("annotation {}: {}", a.id,
+                         (is_image ? unknown_image : unknown_category)(truth_, a.*id, word)));
+      return true;
     });
   }
 

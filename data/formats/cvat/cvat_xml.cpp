@@ -159,6 +159,10 @@ class CvatReader : public XmlReader {
     }
     const double degrees = a.number("rotation").value_or(0);
     if (shape == "ellipse") {
+      if (n[2] < 0 || n[3] < 0) {
+        add_problem("an <ellipse> with a negative radius");
+        return false;
+      }
       object.box = around_ellipse(n[0], n[1], n[2], n[3], degrees);
     } else if (shape == "mask") {
       object.box = box_of_corner(n);

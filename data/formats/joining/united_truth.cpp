@@ -106,6 +106,10 @@ class Union {
       all_.notes.push_back(is_one_ ? note : fmt::format("{}: {}", part.name, note));
     all_.is_annotated = all_.is_annotated && truth.is_annotated;
     all_.faulty_masks += truth.faulty_masks;
+    all_.left_out.images += truth.left_out.images;
+    all_.left_out.categories += truth.left_out.categories;
+    all_.left_out.boxes_of_images += truth.left_out.boxes_of_images;
+    all_.left_out.boxes_of_unknown += truth.left_out.boxes_of_unknown;
     all_.box_form = is_first_ || all_.box_form == truth.box_form ? truth.box_form : BoxForm::kOther;
     is_first_ = false;
     const auto categories = known_categories(part);

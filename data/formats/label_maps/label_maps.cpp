@@ -57,6 +57,9 @@ GroundTruth read_label_maps(const DataPaths& paths, const ProblemReport& report)
   ClassTable table = class_table(paths.label_maps, set.list_folders, set.layout, files, paths.categories);
   GroundTruth truth;
   truth.categories = std::move(table.categories);
+  if (truth.categories.empty())
+    fail_input("{}: no pixel of its {} has a class: all have values that are ignored (data.label_maps)",
+               paths.annotations, count_of(count, "label map", "label maps"));
   truth.names_all_images = set.are_all;
   truth.links = set.links;
   for (size_t i = 0; i < set.pairs.size(); ++i) {

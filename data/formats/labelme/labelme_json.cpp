@@ -41,10 +41,9 @@ constexpr JsonField<LabelmeShape> kShapeFields[] = {
        return true;
      },
      false},
-    {"difficult", "",
+    {"difficult", "true or false",
      [](JsonFile& json, JsonValue v, LabelmeShape& shape) {
-       json.read(v, shape.is_difficult);
-       return true;
+       return json.is_null(v) || json.read(v, shape.is_difficult);
      },
      false}};
 
@@ -87,11 +86,19 @@ class LabelmeReader {
       return problem(fmt::format("unknown shape_type \"{}\"", shape.type.substr(0, 40)));
     if (shape.label.empty()) return problem("the label is empty");
     if (shape.points.size() < 4) return problem("expected at least two points");
+    const size_t points = shape.points.size() / 2;
+    if (shape.type == "rectangle" && points != 2 && points != 4)
+      return problem(
+          fmt::format("expected two points of a rectangle, or its four corners, found {}", points));
+    if (shape.type == "circle" && points != 2)
+      return problem(
+          fmt::format("expected the centre of a circle and a point on it, found {} points", points));
     file_.shapes.boxed += shape.type != "rectangle";
     std::vector<double>& p = shape.points;
     if (shape.type == "circle") {  // its centre and a point on it
       const double radius = std::hypot(p[2] - p[0], p[3] - p[1]);
-      p = std::vector{p[0] - radius, p[1] - radius, p[0] + radius, p[1] + radius};
+      p = std::vector{round_pixels(p[0] - radius), round_pixels(p[1] - radius), round_pixels(p[0] + radius),
+                      round_pixels(p[1] + radius)};
     }
     const bool is_polygon =
         shape.type == "polygon" || shape.type == "rotation" || shape.type == "oriented_rectangle";

@@ -119,7 +119,11 @@ GroundTruth read_voc(const DataPaths& paths, const ProblemReport& report) {
     if (is_image_set(other.annotations) || is_folder(other.annotations))  // otherwise it has another format
       others.push_back(voc_files(other.annotations));
   });
-  GroundTruth truth = read_per_image(voc_files(paths.annotations), others, paths, report);
+  const AnnotationFiles files = voc_files(paths.annotations);
+  if (files.stems.empty() && !files.is_list)  // any folder without another known list comes here
+    fail_input("{}: holds no annotations (XML files), expected a list of boxes or a folder of annotations",
+               paths.annotations);
+  GroundTruth truth = read_per_image(files, others, paths, report);
   note_unread_lists(paths, truth);
   return truth;
 }

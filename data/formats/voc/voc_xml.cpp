@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "core/files/text.h"
 #include "data/formats/listing.h"
 #include "data/formats/named_classes.h"
 #include "data/formats/xml_reader.h"
@@ -26,6 +27,7 @@ class VocReader : public XmlReader {
     if (element() != "/annotation/object") return;
     object_ = {};
     corners_ = {};
+    fault_.clear();
     object_line_ = line();
   }
 
@@ -33,22 +35,34 @@ class VocReader : public XmlReader {
     if (element() == "/annotation/filename") file_.file_name = value;
     if (element() == "/annotation/size/width") file_.width = image_side(value);
     if (element() == "/annotation/size/height") file_.height = image_side(value);
-    if (element() == "/annotation/object/name") object_.name = value;
-    if (element() == "/annotation/object/difficult") object_.is_difficult = value == "1" || value == "true";
+    if (element() == "/annotation/object/name") {
+      if (!object_.name.empty()) fault_ = "the object has two names";
+      object_.name = value;
+    }
+    if (element() == "/annotation/object/difficult") read_difficult(value);
     constexpr const char* kCorners[] = {"xmin", "ymin", "xmax", "ymax"};
     for (size_t i = 0; i < 4; ++i)
-      if (element() == std::string("/annotation/object/bndbox/") + kCorners[i])
+      if (element() == std::string("/annotation/object/bndbox/") + kCorners[i]) {
+        if (corners_[i]) fault_ = fmt::format("the object has two bndboxes, or {} twice", kCorners[i]);
         corners_[i] = finite_number(value);
+      }
     if (element() == "/annotation/object") end_object();
+  }
+
+  void read_difficult(const std::string& value) {
+    const std::string word = lower_case(value);
+    object_.is_difficult = word == "1" || word == "true";
+    if (!object_.is_difficult && word != "0" && word != "false" && word != "unspecified" && !word.empty())
+      fault_ = fmt::format("difficult must be 0 or 1, found \"{}\"", shortened(value));
   }
 
   void end_object() {
     std::string missing = object_.name.empty() ? "a name" : "";
     if (!std::all_of(corners_.begin(), corners_.end(), [](auto& c) { return c.has_value(); }))
       missing = "a bndbox with the numbers xmin, ymin, xmax and ymax";
-    if (!missing.empty()) {
-      file_.problems.push_back(
-          fmt::format("{}: line {}: the object has no {}", path(), object_line_, missing.substr(2)));
+    if (!missing.empty()) fault_ = fmt::format("the object has no {}", missing.substr(2));
+    if (!fault_.empty()) {
+      file_.problems.push_back(fmt::format("{}: line {}: {}", path(), object_line_, fault_));
       return;
     }
     object_.box = {*corners_[0], *corners_[1], *corners_[2], *corners_[3]};
@@ -60,6 +74,7 @@ class VocReader : public XmlReader {
   ImageObject object_;
   std::array<std::optional<double>, 4> corners_{};
   uint64_t object_line_ = 0;
+  std::string fault_;  // of the object
 };
 
 }  // namespace

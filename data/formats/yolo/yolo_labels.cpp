@@ -5,6 +5,7 @@
 
 #include "core/files/file.h"
 #include "core/tensor/error.h"
+#include "data/formats/listing.h"
 #include "data/formats/named_classes.h"
 
 namespace saccade {
@@ -50,11 +51,11 @@ class LineReader {
     const bool is_polygon = pose_words == 0 && words.size() >= 7 && words.size() % 2 == 1;
     if (pose_words > 0 && words.size() != kBoxWords && words.size() != pose_words)
       return fmt::format(
-          "expected a class, a box of 4 numbers and {} key points of {} numbers (kpt_shape); found {} words",
-          set_.key_points, set_.key_point_numbers, words.size());
+          "expected a class, a box of 4 numbers and {} key points of {} numbers (kpt_shape); found {}",
+          set_.key_points, set_.key_point_numbers, count_of(std::ssize(words), "word", "words"));
     if (pose_words == 0 && words.size() != kBoxWords && !is_polygon)
-      return fmt::format("expected a class and 4 numbers, or the corners of a polygon; found {} words",
-                         words.size());
+      return fmt::format("expected a class and 4 numbers, or the corners of a polygon; found {}",
+                         count_of(std::ssize(words), "word", "words"));
     const auto classes = static_cast<int64_t>(set_.names.size());
     const auto label = finite_number(words[0]);
     if (!label || *label < 0 || *label >= static_cast<double>(classes) || *label != std::floor(*label))

@@ -187,7 +187,12 @@ YoloYaml read_yolo_yaml(const std::string& path) {
     } else if (*key == "kpt_shape") {
       read_key_points(yaml, p.value, out);
     } else if (*key == "nc") {
-      if (const auto number = finite_number(yaml.text(p.value).value_or(""))) count = {p.value, *number};
+      const std::string text = yaml.text(p.value).value_or("a list");
+      if (const auto number = finite_number(text))
+        count = {p.value, *number};
+      else if (!text.empty() && text != "null" && text != "~")
+        yaml.fail_at(p.value,
+                     fmt::format("nc: expected the number of classes, found \"{}\"", shortened(text)));
     } else if (*key == "train" || *key == "val" || *key == "test") {
       if (auto entries = read_entries(yaml, *key, p.value); !entries.empty())
         out.splits[*key] = std::move(entries);

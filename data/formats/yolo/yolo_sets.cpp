@@ -246,8 +246,9 @@ std::vector<std::string> label_files(const YoloImages& images) {
 
 std::string expected_label_file(const std::string& root, const YoloImage& image) {
   const fs::path path = fs::path(root) / image.name;
-  const std::string own = as_labels(path.parent_path());
-  const fs::path label = own.empty() || !is_folder(own) ? path : fs::path(own) / path.filename();
+  const std::string folder = path.parent_path().string(), own = as_labels(folder);
+  const bool is_beside = own.empty() || (!is_folder(own) && !list_files(folder, ".txt").empty());
+  const fs::path label = is_beside ? path : fs::path(own) / path.filename();
   return fs::path(label).replace_extension(".txt").string();
 }
 

@@ -172,6 +172,11 @@ TEST(LabelmeReader, Shapes) {
       "2:4,2,10,10.5 1:1.5,2,3.5,7.5 2:5,5,10,10 "
       "\nnote: : 2 shapes are not upright boxes (polygons, ellipses, masks or rotated boxes); the upright box around each is used"
       "\nnote: : 2 shapes are left out because only boxes, polygons, ellipses and masks are read, for example 1.json: shape 4: a point");
+  EXPECT_EQ(
+      boxes_in({{"1.png", ""}, {"1.json", labelme(shape("nut", "[[10,10],[11,11]]", "circle"), "1.png")}})
+          .find("1:8.585786,8.585786,2.828428,2.828428 "),
+      0u)
+      << "rounded like other numbers";
 }
 
 // All formats give the notes that COCO gives (DETR #28, yolov5 #7291, gluon-cv #609, labelImg #113,

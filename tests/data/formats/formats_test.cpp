@@ -206,8 +206,11 @@ TEST(Layouts, AreFound) {
   write_bytes(dir / "compose.yaml", "services: []\n");
   write_bytes(dir / "train.csv", "");
   write_bytes(dir / "train.json", "");
-  EXPECT_NE(input_error([&] { find_splits(dir.path()); }).find("holds data sets in the formats coco and csv"),
-            std::string::npos);
+  EXPECT_NE(
+      input_error([&] {
+        find_splits(dir.path());
+      }).find("holds data sets in the formats coco and csv, expected one of them: --data with its file"),
+      std::string::npos);
 }
 
 TEST(Layouts, SplitsThatAreReadAsOneSetAreTold) {

@@ -198,6 +198,14 @@ TEST_F(LabelForms, AreasThatAreNotThoseOfBoxesAreSaidToBeLost) {
         << files.notes[0];
     fs::remove_all(dir_ / "out");
   }
+  const LabelList list{.truth = truth};
+  for (const char* form : {"cvat", "labelstudio"})
+    EXPECT_EQ(label_forms().find(form).write({&list, 1}).notes.size(), 1u) << form;
+  truth.annotations[0].segmentation = some_polygon();  // a lost mask does not tell the area either
+  EXPECT_EQ(label_forms().find("voc").write({&list, 1}).notes,
+            (std::vector<std::string>{
+                "1 mask is left out: VOC's XML has none",
+                "1 area of an object is left out: VOC has none, so those of the boxes count"}));
 }
 
 TEST_F(LabelForms, VocComesBack) {

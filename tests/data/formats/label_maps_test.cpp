@@ -207,6 +207,12 @@ TEST_F(LabelMaps, WithoutALabelAreTold) {
   EXPECT_EQ(is_told(), 1);
   write_map(folder / "masks/b.png", {255, 1});
   EXPECT_EQ(is_told(), 0);
+  // Without a list, the values are the classes, and there are none.
+  std::filesystem::remove(folder / "classes.txt");
+  write_map(folder / "masks/b.png", {255});
+  const std::vector<std::string> problems = check_dataset(*find().train).problems.lines();
+  ASSERT_EQ(problems.size(), 1u);
+  EXPECT_NE(problems[0].find("no pixel of its 2 label maps has a class"), std::string::npos) << problems[0];
 }
 
 TEST_F(LabelMaps, OfFoldersWithSixteenBits) {

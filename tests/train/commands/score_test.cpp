@@ -177,6 +177,11 @@ TEST(Score, DetectionsOfOtherImagesAreNoFigures) {
           "1 of 1 entries names a category that the annotations lack, for example \"screw\"; category_id counts"),
       std::string::npos)
       << named.out << named.error;
+  // A name alone suffices.
+  write_bytes(dir / "d.json", R"([{"image_id":7,"category":"nut",)" + box + "}]");
+  const Scored alone = scored({"--annotations", dir / "a.json", "--detections", dir / "d.json"}, dir);
+  EXPECT_EQ(alone.status, 0) << alone.error;
+  EXPECT_EQ(alone.out.find("category_id"), std::string::npos) << alone.out;
 }
 
 // cocoapi #558 #584, torchmetrics #1153

@@ -113,9 +113,18 @@ TEST(DataFlags, WhatIsWrittenSaysHowToTrainOnIt) {
   expect_part(said, "to train on it: saccade train --data " + dir / "coco --model rt_detr_r18\n");
   EXPECT_EQ(takes(dir / "coco"), 2);
   told({"data", "check", "--data", dir / "coco"});
+  write_bytes(dir / "none.json",
+              R"({"images":[{"id":1,"file_name":"1.png"},{"id":2,"file_name":"2.png"}],"annotations":[],)"
+              R"("categories":[{"id":1,"name":"cat"}]})");
+  const std::string nothing = "no image has an annotation, so there is nothing to learn\n";
+  expect_part(told({"data", "convert", dir / "none.json", dir / "none", "--images", dir / "yolo/images"}),
+              dir / "none/annotations.json: " + nothing);
+  expect_part(told({"data", "convert", dir / "none.json", dir / "none_yolo", "--images", dir / "yolo/images",
+                    "--to", "yolo"}),
+              dir / "none_yolo: " + nothing);
   said = told({"data", "check", "--annotations", dir / "list.json", "--images", dir / "yolo/images", "--fix",
                dir / "one.json"});
-  expect_part(said, dir / "one.json: 1 image and 2 boxes are not enough to train on");
+  expect_part(said, dir / "one.json: 1 image is not enough to train on: another is needed for validation");
   std::string two = read_bytes(dir / "list.json");
   two.replace(two.find("}],"), 3, R"(},{"id":2,"file_name":"2.png","width":40,"height":20}],)");
   write_bytes(dir / "list.json", two);

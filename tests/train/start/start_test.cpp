@@ -13,6 +13,7 @@
 #include "tests/test_folder.h"
 #include "train/config/fine_tuning.h"
 #include "train/config/recipes.h"
+#include "train/config/schema/config_changes.h"
 #include "train/inference/largest_batch.h"
 
 namespace saccade {
@@ -198,10 +199,8 @@ TEST(Recipes, BecomeThoseOfFineTuning) {
                         const QuickFlags& quick = {}) {
     Config config = parse_config(find_recipe(name, "test").text, "test");
     for (const std::string& set : sets) apply_set(config, set);
-    std::vector<std::string> notes;
-    const Config result = fine_tuned(config, {.classes = 3, .images = images}, sets, quick, notes);
+    const Config result = fine_tuned(config, {.classes = 3, .images = images}, sets, quick);
     validate_config(result);
-    EXPECT_EQ(notes.empty(), config_text(config) == config_text(result)) << name;
     return result;
   };
   for (const char* name :
@@ -240,13 +239,14 @@ TEST(Recipes, BecomeThoseOfFineTuning) {
   EXPECT_EQ(c.data().batch_size(), 3);
   EXPECT_EQ(c.data().augment().mosaic(), 0.25);
   std::vector<std::string> said;
-  fine_tuned(parse_config(find_recipe("rf_detr_n", "test").text, "test"), {.classes = 3, .images = 198}, {},
-             {}, said);
+  const Config official = parse_config(find_recipe("rf_detr_n", "test").text, "test");
+  for (const ConfigChange& change :
+       config_changes(resolve_config(official), resolve_config(tuned("rf_detr_n", 198))))
+    said.push_back(change.to_string());
   EXPECT_EQ(said, (std::vector<std::string>{
-                      "fine-tuning on 198 images; --official-recipe keeps the published settings:",
-                      "  schedule.type: \"constant\" -> \"flat_cosine\"", "  schedule.warmup_steps: 0 -> 61",
-                      "  schedule.final_ratio: 0 -> 0.1", "  schedule.flat_epochs: 0 -> 80",
-                      "  schedule.end_epochs: 0 -> 10", "  train.ema_decay: 0.993 -> 0.99"}));
+                      "schedule.type: \"constant\" -> \"flat_cosine\"", "schedule.warmup_steps: 0 -> 61",
+                      "schedule.final_ratio: 0 -> 0.1", "schedule.flat_epochs: 0 -> 80",
+                      "schedule.end_epochs: 0 -> 10", "train.ema_decay: 0.993 -> 0.99"}));
   for (const char* other : {"detr_r50", "retinanet_r50", "vit_s"}) {
     const Config recipe = parse_config(find_recipe(other, "test").text, "test");
     EXPECT_EQ(config_text(tuned(other, 200)), config_text(recipe)) << other;
@@ -297,6 +297,39 @@ TEST(TrainModel, NeedsNoConfiguration) {
   EXPECT_NE(run_command({"train", "--data", "data", "--model", "quickstart", "--resume", "--output", "x"}),
             0);
   fs::current_path(before);
+}
+
+// What was changed is said once for each field, with the value that the run has.
+TEST(TrainModel, SaysEachChangeOnce) {
+  TestFolder dir;
+  ASSERT_EQ(run_command({"data", "shapes", "--output", dir / "data", "--images", "16", "--seed", "1"}), 0);
+  int runs = 0;
+  const auto check = [&](std::vector<std::string> words, const std::vector<std::string>& parts) {
+    const std::string run = dir / fmt::format("run{}", ++runs);
+    words.insert(words.begin(), {"train", "--data", dir / "data", "--model", "quickstart", "--output", run,
+                                 "--max-steps", "1"});
+    testing::internal::CaptureStdout();
+    const int status = run_command(words);
+    const std::string out = testing::internal::GetCapturedStdout();
+    ASSERT_EQ(status, 0) << out;
+    for (const std::string& part : parts)
+      EXPECT_NE(out.find("\n  " + part + "\n"), std::string::npos) << part;
+    const Config recipe = resolve_config(parse_config(find_recipe("quickstart", "").text, "quickstart"));
+    const Config own = load_config(run + "/config.textproto");
+    for (const ConfigChange& change : config_changes(recipe, own)) {
+      if (change.field.starts_with("data.folder") || change.field == "precision") continue;
+      const size_t place = out.find("  " + change.field + ": ");
+      EXPECT_NE(out.find("  " + change.to_string()), std::string::npos) << change.to_string() << "\n" << out;
+      EXPECT_EQ(out.find("  " + change.field + ": ", place + 1), std::string::npos) << change.field << out;
+    }
+    EXPECT_EQ(out.find("is longer than the run"), std::string::npos) << out;
+  };
+  check({"--overfit", "4"},
+        {"schedule.warmup_steps: 200 -> 50 (--overfit)", "train.ema_decay: 0.998 -> 0 (--overfit)"});
+  check({"--overfit", "2", "--epochs", "10"},
+        {"schedule.warmup_steps: 200 -> 2 (--overfit)", "train.epochs: 7 -> 10 (--epochs)"});
+  check({"--init-from", dir / "run1/checkpoints/last.safetensors"},
+        {"schedule.warmup_steps: 200 -> 2", "train.accumulate: 1 -> 2"});
 }
 
 // A small model learns one image by heart, which no augmentation flips.

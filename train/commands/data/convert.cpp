@@ -102,9 +102,9 @@ GroundTruth read_source(DataSource& source, const std::vector<Category>& categor
   auto dataset = open_dataset(with_masks(source.paths), LabelScheme::kContiguous, &notes);
   for (const std::string& note : notes) print_line(note);
   GroundTruth truth = dataset->ground_truth();
+  // Lists may have other sizes than the files, which training uses.
   run_tasks(std::ssize(truth.images), 0, [&](int64_t i) {
     ImageInfo& image = truth.images[static_cast<size_t>(i)];
-    if (image.width > 0 && image.height > 0) return;
     const ImageSize size = image_size(dataset->image_path(i));
     image.width = size.width;
     image.height = size.height;
@@ -231,6 +231,11 @@ void write_form(const LabelForm& form, const std::vector<ReadSplit>& splits, con
   for (const LabelList& list : lists)
     print_line("{}: {} as {}: {}", output, list.split, form.name,
                counts_of_list(list.truth, list.images, form.has_crowds ? 0 : crowds_of(list)));
+  const GroundTruth& first = lists[0].truth;
+  if (const std::string why =
+          why_not_to_train({first.images.size(), first.annotations.size()}, lists.size() == 1);
+      lists[0].split == "train" && !why.empty())
+    return print_line("{}: {}", output, why);
   print_line("to train on it: saccade train --data {} --model rt_detr_r18", shell_word(output));
 }
 

@@ -50,14 +50,19 @@ std::unique_ptr<MadeFolder> prepare_outputs(const std::vector<DataSource>& sourc
   return made;
 }
 
+std::string why_not_to_train(Written written, bool is_alone) {
+  if (written.images < 2 && is_alone)
+    return "1 image is not enough to train on: another is needed for validation";
+  if (written.boxes == 0) return "no image has an annotation, so there is nothing to learn";
+  return "";
+}
+
 void tell_how_to_train(const std::string& place, const std::vector<DataSource>& sources, Written written,
                        bool allow_outside) {
   const DataSource& training = sources[0];
   if (!training.name.empty() && training.name != "train") return;
-  if (written.boxes == 0 || (written.images < 2 && sources.size() == 1))
-    return print_line("{}: {} and {} are not enough to train on", training.output,
-                      count_of(static_cast<int64_t>(written.images), "image", "images"),
-                      count_of(static_cast<int64_t>(written.boxes), "box", "boxes"));
+  if (const std::string why = why_not_to_train(written, sources.size() == 1); !why.empty())
+    return print_line("{}: {}", training.output, why);
   bool is_found = false;
   try {
     std::error_code error;

@@ -22,6 +22,8 @@ std::unique_ptr<MadeFolder> prepare_outputs(const std::vector<DataSource>& sourc
 struct Written {
   size_t images = 0, boxes = 0;
 };
+// Returns why a training on it teaches nothing or does not start, or ""; is_alone: it is the only split.
+std::string why_not_to_train(Written written, bool is_alone);
 // `place` is the folder that was written, or the one file. --data takes it if only its own lists are found in
 // it.
 void tell_how_to_train(const std::string& place, const std::vector<DataSource>& sources, Written written,

@@ -21,7 +21,7 @@ void set_classes(Config& config, const std::vector<std::string>& set) {
     if (!assignment.starts_with("data.class_map.") && !assignment.starts_with("data.classes=") &&
         !assignment.starts_with("data.label_maps."))
       fail_input(
-          "--set {}: expected data.class_map.NAME=AS, data.classes=[NAME, ...] or data.label_maps. ...",
+          "--set {}: expected data.class_map.NAME=AS, data.classes=[NAME, ...] or data.label_maps.FIELD=VALUE",
           shortened(assignment));
     apply_set(config, assignment);
   }

@@ -52,9 +52,14 @@ class DetectorTraining final : public EvaluatedTraining {
   Module& model() override { return *model_; }
   std::vector<std::string> describe_data() const override {
     std::vector<std::string> notes = notes_;
-    if (config_.data().overfit() == 0)
-      for (const std::string& remark : remarks_on_classes(train_set_->ground_truth()))
-        notes.push_back(fmt::format("note: {}: {}", train_set_->name(), remark));
+    if (config_.data().overfit() == 0) {
+      const GroundTruth& truth = train_set_->ground_truth();
+      const std::vector<std::string> remarks = remarks_on_classes(truth);  // first, that no image has any
+      for (const std::string& remark : remarks)
+        notes.push_back(fmt::format(
+            "{}: {}: {}", truth.annotations.empty() && &remark == remarks.data() ? "warning" : "note",
+            train_set_->name(), remark));
+    }
     if (val_set_)
       for (const std::string& remark : remarks_on_metrics(val_set_->ground_truth()))
         notes.push_back(fmt::format("note: {}: {}", val_set_->name(), remark));
