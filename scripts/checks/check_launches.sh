@@ -37,7 +37,7 @@ check deformable_detr_dat_t 4 1700
 check deformable_detr_r50 1 400 --infer
 check retinanet_r50 1 400 --infer
 check mask_rcnn_r50 1 400 --infer
-check rf_detr_seg_n 1 400 --infer
+check rf_detr_seg_n 1 420 --infer
 check rt_detr_r18 1 220 --infer
 check rt_detr_r18 32 220 --infer
 exit $failed
