@@ -170,13 +170,32 @@ std::vector<uint8_t> read_file(const std::string& path, const FileKind& kind) {
   return bytes;
 }
 
+void check_encoding(const std::string& path, std::string_view text) {
+  using namespace std::string_view_literals;
+  if (text.starts_with("\xFF\xFE\0\0"sv) || text.starts_with("\0\0\xFE\xFF"sv))
+    fail_input("{}: is UTF-32 text, expected UTF-8", path);
+  const auto is_zero = [&](size_t i) { return text[i] == '\0'; };
+  // Without a mark, every second byte of letters is zero.
+  const bool has_zeros =
+      text.size() >= 4 && is_zero(0) != is_zero(1) && is_zero(0) == is_zero(2) && is_zero(1) == is_zero(3);
+  if (text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF") || has_zeros)
+    fail_input("{}: is UTF-16 text, expected UTF-8", path);
+}
+
+std::string with_line_feeds(std::string text) {
+  if (text.find('\n') == std::string::npos) std::ranges::replace(text, '\r', '\n');
+  return text;
+}
+
 std::string read_text(const std::string& path, const FileKind& kind) {
   std::string text;
   read_file(path, kind, [&](uint64_t size) {
     text.resize(size);
     return text.data();
   });
-  return text;
+  if (kind.has_own_encodings) return text;
+  check_encoding(path, text);
+  return with_line_feeds(std::move(text));
 }
 
 namespace {

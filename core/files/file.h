@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace saccade {
@@ -14,6 +15,7 @@ namespace saccade {
 struct FileKind {
   const char* name;  // "an image", for messages
   uint64_t max_bytes;
+  bool has_own_encodings = false;  // of text: its reader knows UTF-16 and all line ends
 };
 inline constexpr FileKind kConfigFile{"a configuration file (textproto)", uint64_t{4} << 20};
 inline constexpr FileKind kJsonFile{"a JSON file", uint64_t{4'000'000'000}};  // simdjson's limit is 2^32
@@ -46,6 +48,11 @@ class InputFile {
 // Reads a whole file. It may also be a pipe that is one of the program's own descriptors (own_descriptor:
 // /dev/stdin, a shell's <(COMMAND)), which is read to its end, up to the limit of its kind.
 std::vector<uint8_t> read_file(const std::string& path, const FileKind& kind);
+// Throws InputError for text that begins like UTF-16 or UTF-32.
+void check_encoding(const std::string& path, std::string_view text);
+// Returns the text with line feeds between its lines, if it has only carriage returns.
+std::string with_line_feeds(std::string text);
+// Reads UTF-8 text with line feeds, unless the kind has its own encodings.
 std::string read_text(const std::string& path, const FileKind& kind);
 // The same, into memory of that many bytes, which `memory` returns.
 void read_file(const std::string& path, const FileKind& kind, const std::function<void*(uint64_t)>& memory);

@@ -94,6 +94,13 @@ std::string shell_word(const std::string& word) {
   return out + "'";
 }
 
+std::string given_flags(const std::vector<std::pair<const char*, bool>>& flags) {
+  std::string names;
+  for (const auto& [flag, given] : flags)
+    if (given) names += (names.empty() ? "" : ", ") + std::string(flag);
+  return names;
+}
+
 std::string one_line(std::string_view message) {
   constexpr size_t kLongest = 8000, kEnd = 2000;
   std::string line = escaped(message);

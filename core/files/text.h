@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace saccade {
 
@@ -25,6 +27,8 @@ std::string lower_case(std::string text);
 std::string printable(std::string_view name);
 // Returns a word as a shell reads it: in quotes if it needs them.
 std::string shell_word(const std::string& word);
+// Returns the flags that are given, for a message: "--iou, --area-ranges".
+std::string given_flags(const std::vector<std::pair<const char*, bool>>& flags);
 // Returns a message as one line of bounded length.
 std::string one_line(std::string_view message);
 

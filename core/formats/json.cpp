@@ -15,6 +15,7 @@ JsonFile::JsonFile(const std::string& path) : path_(path) {
     return text_.data();
   });
   if (text_.size() == 0) fail_input("{}: the file is empty, expected JSON", path);
+  check_encoding(path, text_);
   // Some editors put a byte-order mark first, which JSON does not allow.
   size_t mark = std::string_view(text_).substr(0, 3) == "\xEF\xBB\xBF" ? 3 : 0;
   simdjson::padded_string_view view(text_.data() + mark, text_.size() - mark,
@@ -22,7 +23,8 @@ JsonFile::JsonFile(const std::string& path) : path_(path) {
   auto error = parser_.iterate(view).get(document_);
   if (error == simdjson::MEMALLOC)
     throw OutOfMemory(fmt::format("{}: there is not enough memory to read it", path));
-  if (error != simdjson::SUCCESS) fail_input("{}: not valid JSON: {}", path, simdjson::error_message(error));
+  if (error == simdjson::EMPTY) fail_input("{}: the file is empty, expected JSON", path);
+  if (error != simdjson::SUCCESS) fail_refused();
 }
 
 bool JsonFile::root_is_object() const {
@@ -43,6 +45,14 @@ void JsonFile::fail_here(std::string_view what) {
   const char* end = begin + text_.size();
   if (document_.current_location().get(at) != simdjson::SUCCESS || at < begin || at > end) at = end;
   fail_at(at, what);
+}
+
+void JsonFile::fail_refused() {
+  const std::string_view text(text_);
+  const size_t begin = text.starts_with("\xEF\xBB\xBF") ? 3 : 0;
+  if (const JsonFault fault = fault_of_json(text.substr(begin)); fault.what != nullptr)
+    fail_at(text_.data() + begin + fault.at, fault.what);
+  fail_here("not valid JSON");
 }
 
 void JsonFile::check_unread(JsonValue value) {

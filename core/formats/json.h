@@ -18,7 +18,7 @@ using JsonValue = simdjson::ondemand::value;
 // A file in memory and the cursor in it. Values must be visited in file order and only once.
 class JsonFile {
  public:
-  // Throws InputError if the file is missing, unreadable, empty or not UTF-8.
+  // Throws InputError if the file is missing, unreadable, empty or no JSON in UTF-8.
   explicit JsonFile(const std::string& path);
   JsonFile& operator=(JsonFile&&) = delete;
 
@@ -101,7 +101,7 @@ class JsonFile {
     simdjson::ondemand::json_type actual;
     return value.type().get(actual) == simdjson::SUCCESS && actual == type;
   }
-  // `what`, unless empty, replaces simdjson's message.
+  // `what` says what was expected; if it is empty, the text is no JSON.
   void check(simdjson::error_code error, std::string_view what) {
     if (error == simdjson::INCOMPLETE_ARRAY_OR_OBJECT) [[unlikely]] {
       fail_at(
@@ -109,7 +109,8 @@ class JsonFile {
           "the file must hold one JSON value and nothing else, but does not end with its last bracket (is it cut off?)");
     }
     if (error != simdjson::SUCCESS) [[unlikely]] {
-      fail_here(what.empty() ? std::string_view(simdjson::error_message(error)) : what);
+      if (what.empty()) fail_refused();
+      fail_here(what);
     }
   }
   // A value at which the cursor still stands was skipped, or did not have the requested type; the caller that
@@ -125,6 +126,8 @@ class JsonFile {
   }
   void check_unread(JsonValue value);
   [[noreturn]] void fail_at(const char* place, std::string_view what);
+  // Says where the text is no JSON, in our words.
+  [[noreturn]] void fail_refused();
   void finish();
 
   std::string path_;

@@ -9,6 +9,8 @@
 #include <cstring>
 #include <string>
 
+#include "core/files/text.h"
+
 namespace saccade {
 namespace {
 
@@ -193,5 +195,16 @@ class Checker {
 }  // namespace
 
 JsonFault check_json(std::string_view text) { return Checker(text).run(); }
+
+JsonFault fault_of_json(std::string_view text) {
+  const JsonFault fault = check_json(text);
+  const size_t end = fault.what != nullptr ? fault.at : text.size();
+  for (size_t at = 0; at < end;) {
+    const size_t length = utf8_length(text.substr(at));
+    if (length == 0) return {at, "bytes that are not UTF-8"};
+    at += length;
+  }
+  return fault;
+}
 
 }  // namespace saccade

@@ -16,5 +16,7 @@ struct JsonFault {
 };
 // Assumes that strings are UTF-8, which the parser has checked.
 JsonFault check_json(std::string_view text);
+// The same for text that a parser has refused: bytes that are not UTF-8 also count.
+JsonFault fault_of_json(std::string_view text);
 
 }  // namespace saccade

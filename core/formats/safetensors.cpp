@@ -11,6 +11,7 @@
 #include "core/files/output_file.h"
 #include "core/files/text.h"
 #include "core/formats/json.h"
+#include "core/formats/json_syntax.h"
 #include "core/formats/torch_file.h"
 
 namespace saccade {
@@ -81,7 +82,10 @@ Placed read_tensor(const std::string& path, std::string_view key, simdjson::dom:
   if (offsets.size() != 2 || offsets.at(0).get(bounds[0]) != simdjson::SUCCESS ||
       offsets.at(1).get(bounds[1]) != simdjson::SUCCESS)
     fail_input("{}: tensor \"{}\": data_offsets must be two non-negative integers", path, name);
-  if (bounds[0] > bounds[1] || bounds[1] > file_size - data_start)
+  if (bounds[0] > bounds[1])
+    fail_input("{}: tensor \"{}\": its data begin at byte {}, after their end at byte {}", path, name,
+               bounds[0], bounds[1]);
+  if (bounds[1] > file_size - data_start)
     fail_input("{}: tensor \"{}\": bytes [{}, {}) are outside of the file's {} data bytes (cut short?)", path,
                name, bounds[0], bounds[1], file_size - data_start);
   if (bounds[1] - bounds[0] != bytes)
@@ -114,9 +118,11 @@ void SafetensorsReader::parse_header() {
 
   simdjson::dom::parser parser;
   simdjson::dom::object root;
-  if (auto error = parser.parse(simdjson::padded_string(text)).get(root); error != simdjson::SUCCESS)
-    fail_input("{}: not a safetensors file: its header is not a JSON object ({})", path_,
-               simdjson::error_message(error));
+  if (parser.parse(simdjson::padded_string(text)).get(root) != simdjson::SUCCESS) {
+    const JsonFault fault = fault_of_json(text);
+    fail_input("{}: not a safetensors file: its header is not a JSON object{}", path_,
+               fault.what != nullptr ? fmt::format(" (byte {}: {})", fault.at, fault.what) : "");
+  }
   std::vector<Placed> found;
   bool has_metadata = false;
   for (auto [key, value] : root) {
@@ -150,7 +156,9 @@ void SafetensorsReader::parse_header() {
     add(std::move(p.entry));
   }
   if (position != file_size)
-    fail_input("{}: {} bytes at the end belong to no tensor", path_, file_size - position);
+    fail_input("{}: {} to no tensor", path_,
+               file_size - position == 1 ? "1 byte at the end belongs"
+                                         : fmt::format("{} bytes at the end belong", file_size - position));
   take_checksums(std::move(text));
 }
 

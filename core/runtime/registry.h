@@ -32,12 +32,13 @@ class Registry {
   }
   bool contains(const std::string& name) const { return specs_.contains(name); }
   // Throws InputError for an unknown name and lists the known ones; `where` (a field, a flag) begins the
-  // message.
+  // message, which names the kind of thing unless `where` ends with it ("--evaluator").
   const Spec& find(const std::string& name, const std::string& where = "") const {
     auto it = specs_.find(name);
     if (it == specs_.end())
-      fail_input("{}{}{} \"{}\" is not known, expected one of {}", where, where.empty() ? "" : ": ", what_,
-                 shortened(name), fmt::join(names(), ", "));
+      fail_input("{}{}{}\"{}\" is not known, expected {}{}", where, where.empty() ? "" : ": ",
+                 !where.empty() && where.ends_with(what_) ? "" : what_ + " ", shortened(name),
+                 specs_.size() == 1 ? "" : "one of ", fmt::join(names(), ", "));
     return it->second;
   }
   // All entries, by name.

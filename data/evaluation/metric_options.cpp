@@ -49,6 +49,12 @@ AreaRange parse_range(std::string_view text) {
 
 }  // namespace
 
+std::string MetricOptions::given_flags() const {
+  return saccade::given_flags({{"--iou", iou.has_value()},
+                               {"--max-detections", max_detections.has_value()},
+                               {"--area-ranges", areas != coco_areas()}});
+}
+
 std::vector<AreaRange> coco_areas() {
   return {{"small", 0, 32 * 32}, {"medium", 32 * 32, 96 * 96}, {"large", 96 * 96, kLargestArea}};
 }

@@ -35,6 +35,7 @@ struct MetricOptions {
   std::optional<int64_t> max_detections;  // per image and category, more than 10; default: kCocoDetections
   std::vector<AreaRange> areas = coco_areas();  // in addition to all sizes
   bool operator==(const MetricOptions&) const = default;
+  std::string given_flags() const;  // "--iou, --area-ranges"; "" if all have their defaults
 };
 
 }  // namespace saccade

@@ -67,6 +67,7 @@ GroundTruth read_whole(const DataFormat& format, const DataPaths& all, const Pro
 // The notes on the whole set are those of the training part.
 GroundTruth part_with_notes(GroundTruth truth, const DataPaths& paths) {
   if (paths.part == Part::kValidation) truth.notes.clear();
+  if (paths.part == Part::kValidation && paths.wants.image_classes) truth.told.clear();
   return part_of(std::move(truth), paths);
 }
 

@@ -365,7 +365,7 @@ std::string head_of(const std::string& path, const FileKind& kind, uint64_t byte
     const InputFile file(path, kind);
     std::string head(std::min(file.size(), bytes), '\0');
     if (!head.empty()) file.read_at(head.data(), head.size(), 0);
-    return head;
+    return with_line_feeds(std::move(head));
   } catch (const InputError&) {
     return "";
   }

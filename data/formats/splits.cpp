@@ -1,13 +1,11 @@
 #include "data/formats/splits.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <unordered_set>
 
 #include "core/files/text.h"
 #include "core/tensor/error.h"
-#include "core/tensor/philox.h"
 #include "data/formats/label_maps/pairs.h"
 #include "data/formats/named_classes.h"
 
@@ -149,42 +147,6 @@ std::pair<std::string, size_t> lacking(const std::map<std::string, int64_t>& obj
   return {some_of(names, 10), names.size()};
 }
 
-void keep_first(GroundTruth& truth, int64_t most) {
-  std::unordered_set<int64_t> kept, with_objects;
-  std::map<int64_t, int64_t> seen;  // images of each class
-  std::vector<std::pair<int64_t, int64_t>> turns;
-  for (const ImageInfo& image : truth.images)
-    if (image.category_id) turns.emplace_back(seen[*image.category_id]++, image.id);
-  std::ranges::stable_sort(turns, {}, &std::pair<int64_t, int64_t>::first);
-  for (const auto& [turn, id] : turns)
-    if (std::ssize(kept) < most) kept.insert(id);
-  for (const Annotation& a : truth.annotations)
-    if (!a.iscrowd) with_objects.insert(a.image_id);
-  for (const ImageInfo& image : truth.images)
-    if (std::ssize(kept) < most && (with_objects.contains(image.id) || !image.label_file.empty()))
-      kept.insert(image.id);
-  if (kept.empty()) return;
-  keep_images(truth, [&](int64_t id) { return kept.contains(id); });
-  int64_t next = 0;  // images without numbers in a list are numbered by position
-  for (ImageInfo& image : truth.images)
-    if (image.category_id) image.id = next++;
-}
-
-GroundTruth drawn_part(GroundTruth truth, const DataPaths& paths) {
-  const auto count = static_cast<int64_t>(truth.images.size());
-  if (count < 2)
-    fail_input("{}: {}, expected at least 2 to draw validation images from", paths.annotations,
-               count_of(count, "image", "images"));
-  std::vector<const ImageInfo*> drawn = drawn_order(truth, paths.seed ^ hash_name("validation split"));
-  const auto wanted = std::llround(paths.val_fraction * static_cast<double>(count));
-  drawn.resize(static_cast<size_t>(std::clamp<int64_t>(wanted, 1, count - 1)));
-  std::unordered_set<int64_t> ids;
-  for (const ImageInfo* image : drawn) ids.insert(image->id);
-  const bool wants_drawn = paths.part == Part::kValidation;
-  keep_images(truth, [&](int64_t id) { return ids.contains(id) == wants_drawn; });
-  return truth;
-}
-
 }  // namespace
 
 const std::vector<SplitNames>& split_names() {
@@ -324,20 +286,6 @@ DataSplits find_splits(const std::string& folder, const std::string& named, cons
       folder, layouts);
 }
 
-std::string draw_validation(DataSplits& splits, double share, uint64_t seed) {
-  if (!splits.train || splits.val || share <= 0) return "";
-  splits.val = splits.train;
-  splits.val->part = Part::kValidation;
-  splits.train->part = Part::kTraining;
-  for (auto* paths : {&*splits.train, &*splits.val}) {
-    paths->val_fraction = share;
-    paths->seed = seed;
-  }
-  return fmt::format(
-      "{}: has no validation images, so {:g} % of the training images, drawn with seed {}, are used",
-      splits.train->annotations, 100 * share, seed);
-}
-
 std::string remark_on_shared_images(const GroundTruth& training, const DataPaths& training_paths,
                                     const GroundTruth& truth, const DataPaths& paths) {
   RealPaths real;
@@ -375,24 +323,6 @@ std::vector<std::string> remarks_on_split(const GroundTruth& training, const Dat
   if (std::string shared = remark_on_shared_images(training, training_paths, truth, paths); !shared.empty())
     remarks.push_back(std::move(shared));
   return remarks;
-}
-
-std::vector<const ImageInfo*> drawn_order(const GroundTruth& truth, uint64_t key) {
-  std::vector<std::pair<uint64_t, const ImageInfo*>> keys;
-  for (const ImageInfo& image : truth.images)
-    keys.emplace_back(mix_key(key, hash_name(image.file_name)), &image);
-  std::ranges::sort(keys, [](const auto& a, const auto& b) {
-    return a.first != b.first ? a.first < b.first : a.second->file_name < b.second->file_name;
-  });
-  std::vector<const ImageInfo*> order;
-  for (const auto& [at, image] : keys) order.push_back(image);
-  return order;
-}
-
-GroundTruth part_of(GroundTruth truth, const DataPaths& paths) {
-  if (paths.part != Part::kAll) truth = drawn_part(std::move(truth), paths);
-  if (paths.most > 0) keep_first(truth, paths.most);
-  return truth;
 }
 
 }  // namespace saccade

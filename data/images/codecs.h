@@ -76,6 +76,12 @@ std::vector<uint8_t> encode_png(ImageSize size, int channels, const std::vector<
 // Pillow's ImagingConvert from CMYK to RGB, for pixels that are stored inverted,
 // as Adobe's programs write them.
 void cmyk_to_rgb(Bytes cmyk, uint8_t* rgb);
+// Returns what a warning of libjpeg says about the pixels; null if they are right. Every viewer, including
+// Pillow, overlooks these.
+const char* jpeg_damage(std::string_view warning);
+inline constexpr const char* kDataMissing = "some of it is missing";
+// Returns ImageCodec::decode's `damage`.
+std::string damaged_data(const char* format, const char* what);
 [[noreturn]] void fail_cut(const std::string& name, const char* format);
 // So few bytes cannot contain so many pixels.
 [[noreturn]] void fail_empty(const std::string& name, ImageSize size, size_t bytes);

@@ -89,6 +89,10 @@ Bytes FilePieces::read(uint64_t at, uint64_t count) {
   return piece_;
 }
 
+std::string damaged_data(const char* format, const char* what) {
+  return fmt::format("damaged {} data ({}), some pixels are wrong", format, what);
+}
+
 void fail_cut(const std::string& name, const char* format) {
   fail_input("{}: damaged image (the {} file is cut off)", name, format);
 }

@@ -33,8 +33,9 @@ Image cut_out(const Image& image, int64_t y, int64_t x, ImageSize size);
 // palettes, 16 bits and CMYK become 8-bit RGB, alpha is dropped, and the first of several pictures in a file
 // is used. The image is rotated by its EXIF orientation, so the result is what viewers show. Throws
 // InputError naming the file if it is missing, damaged, cut off, too large, or no such image. `has_more`
-// tells whether the file contains further pictures. `damage` tells what is damaged in a JPEG file that could
-// be read in spite of it, with wrong pixels ("damaged JPEG data (...), ..."); it stays if nothing is.
+// tells whether the file contains further pictures. `damage` tells what is damaged in JPEG data, also of
+// a TIFF, and in a TIFF's fax that could be read in spite of it, with wrong pixels ("damaged JPEG data (...),
+// ..."); it stays if nothing is.
 Image read_image(const std::string& path, bool* has_more = nullptr, std::string* damage = nullptr);
 Image decode_image(std::span<const uint8_t> bytes, const std::string& name, bool* has_more = nullptr,
                    std::string* damage = nullptr);
@@ -46,7 +47,7 @@ Image decode_small_image(std::span<const uint8_t> bytes, const std::string& name
 struct ImageInspection {
   ImageSize size;         // as shown
   int orientation = 1;    // EXIF's; above 4, width and height are swapped in the file
-  bool has_more = false;  // for a GIF, further frames; for a TIFF, further pages
+  bool has_more = false;  // for a GIF or a PNG, further frames; for a TIFF, further pages
 };
 // Throws the same errors, except for damage that only decoding shows.
 ImageInspection inspect_image(std::span<const uint8_t> bytes, const std::string& name);

@@ -8,6 +8,7 @@
 #include <jerror.h>
 
 #include <algorithm>
+#include <charconv>
 #include <csetjmp>
 #include <cstring>
 
@@ -145,27 +146,6 @@ ImageHeader jpeg_header(Bytes b, const std::string& name) {
   return {size, segments.orientation};
 }
 
-// Returns what a warning of libjpeg says about the pixels; null if they are right. Every viewer, including
-// Pillow, overlooks these.
-const char* damage_of(const jpeg_error_mgr& errors) {
-  constexpr int kPadding = 8;  // some cameras write a few bytes after the data
-  switch (errors.msg_code) {
-    case JWRN_HIT_MARKER:
-      return "some of it is missing";
-    case JWRN_HUFF_BAD_CODE:
-    case JWRN_ARITH_BAD_CODE:
-      return "some of it cannot be decoded";
-    case JWRN_MUST_RESYNC:
-      return "its parts are not in their order";
-    case JWRN_BOGUS_PROGRESSION:
-      return "its scans do not fit together";
-    case JWRN_EXTRANEOUS_DATA:
-      return errors.msg_parm.i[0] > kPadding ? "there is too much of it" : nullptr;
-    default:
-      return nullptr;  // odd headers
-  }
-}
-
 // libjpeg's state. libjpeg is C and reports errors by longjmp, so nothing below a jump owns memory.
 class JpegReader {
  public:
@@ -183,7 +163,9 @@ class JpegReader {
       if (level >= 0 || info->err->msg_code == JWRN_JPEG_EOF) return;
       auto* reader = static_cast<JpegReader*>(info->client_data);
       reader->has_warning_ = true;
-      if (reader->damage_ == nullptr) reader->damage_ = damage_of(*info->err);
+      char text[JMSG_LENGTH_MAX] = "";
+      info->err->format_message(info, text);
+      if (reader->damage_ == nullptr) reader->damage_ = jpeg_damage(text);
     };
     progress_.progress_monitor = [](j_common_ptr info) {
       auto* decoder = reinterpret_cast<j_decompress_ptr>(info);
@@ -257,8 +239,7 @@ void read_pixels(Bytes b, ImageSize size, int reduction, Image& image, const std
   }
   if (reader.no_memory()) fail_memory(name);
   if (!ok) fail_input("{}: damaged image ({})", name, reader.problem());
-  if (reader.damage() != nullptr)
-    damage = fmt::format("damaged JPEG data ({}), some pixels are wrong", reader.damage());
+  if (reader.damage() != nullptr) damage = damaged_data("JPEG", reader.damage());
 }
 
 void jpeg_decode(Bytes b, Image& image, const std::string& name, std::string& damage) {
@@ -273,6 +254,21 @@ Image jpeg_decode_reduced(Bytes b, ImageSize size, int reduction, const std::str
 }
 
 }  // namespace
+
+const char* jpeg_damage(std::string_view warning) {
+  constexpr int64_t kPadding = 8;  // some cameras write a few bytes after the data
+  constexpr std::string_view kBegin = "Corrupt JPEG data: ";
+  if (warning.starts_with("Inconsistent progression")) return "its scans do not fit together";
+  if (!warning.starts_with(kBegin)) return nullptr;  // odd headers
+  warning.remove_prefix(kBegin.size());
+  if (warning.starts_with("premature end")) return kDataMissing;
+  if (warning.starts_with("bad Huffman code") || warning.starts_with("bad arithmetic code"))
+    return "some of it cannot be decoded";
+  if (warning.starts_with("found marker")) return "its parts are not in their order";
+  int64_t extra = 0;
+  std::from_chars(warning.data(), warning.data() + warning.size(), extra);
+  return extra > kPadding ? "there is too much of it" : nullptr;
+}
 
 void cmyk_to_rgb(Bytes cmyk, uint8_t* rgb) {
   for (size_t i = 0; i < cmyk.size() / 4; ++i) {

@@ -11,6 +11,7 @@
 
 #include "core/tensor/error.h"
 #include "data/images/codecs.h"
+#include "data/images/tiff_kinds.h"
 
 namespace saccade {
 namespace {
@@ -39,8 +40,7 @@ class TiffReader {
     SACCADE_CHECK(options != nullptr, "[decode_tiff] libtiff cannot be started");
     TIFFOpenOptionsSetMaxSingleMemAlloc(options.get(), kMaxMemory);
     TIFFOpenOptionsSetErrorHandlerExtR(options.get(), on_error, this);
-    TIFFOpenOptionsSetWarningHandlerExtR(
-        options.get(), [](TIFF*, void*, const char*, const char*, va_list) { return 1; }, nullptr);
+    TIFFOpenOptionsSetWarningHandlerExtR(options.get(), on_warning, this);
     tiff_.reset(TIFFClientOpenExt(
         "", source_.memory.empty() ? "rm" : "r", this, read,
         [](thandle_t, void*, tmsize_t) { return tmsize_t{0}; }, seek, [](thandle_t) { return 0; },
@@ -50,6 +50,8 @@ class TiffReader {
   TIFF* get() const { return tiff_.get(); }
   // libtiff's first message about the error.
   std::string problem() const { return problem_[0] != '\0' ? problem_ : "a broken TIFF file"; }
+  // What is wrong with pixels that could be read in spite of it; "" if nothing is.
+  const std::string& damage() const { return damage_; }
   [[noreturn]] void fail_damaged(const std::string& name) const {
     if (no_memory_) fail_memory(name);
     fail_input("{}: damaged image ({})", name, problem());
@@ -71,6 +73,20 @@ class TiffReader {
     const bool is_of_limit = text.find("defined in open options") != text.npos;
     reader.no_memory_ = !is_of_limit && (text.find("llocat") != text.npos ||
                                          text.find("memory") != text.npos || text.starts_with("No space"));
+    return 1;
+  }
+  // Most warnings are about tags. The decoders of JPEG and of faxes warn of data that they replace.
+  static int on_warning(TIFF*, void* self, const char* module, const char* format, va_list arguments) {
+    auto& reader = *static_cast<TiffReader*>(self);
+    const std::string_view decoder(module != nullptr ? module : "");
+    if (!reader.damage_.empty() || (decoder != "JPEGLib" && !decoder.starts_with("Fax"))) return 1;
+    char text[200] = "";
+    std::vsnprintf(text, sizeof(text), format, arguments);
+    if (decoder == "JPEGLib") {
+      if (const char* what = jpeg_damage(text)) reader.damage_ = damaged_data("JPEG", what);
+    } else if (std::string_view(text).starts_with("Premature EO")) {  // of a line or of all
+      reader.damage_ = damaged_data("CCITT", kDataMissing);
+    }
     return 1;
   }
   static tmsize_t read(thandle_t self, void* to, tmsize_t count) {
@@ -99,19 +115,9 @@ class TiffReader {
 
   TiffSource source_;
   char problem_[160] = "";
+  std::string damage_;
   bool no_memory_ = false;
   std::unique_ptr<TIFF, decltype(&TIFFClose)> tiff_{nullptr, TIFFClose};
-};
-
-struct TiffLayout {
-  ImageSize size;
-  int orientation = 1;
-  uint16_t photometric = 0, bits = 1, samples = 1, compression = 1;
-  bool is_separate = false;    // a plane for each sample
-  bool is_multiplied = false;  // by alpha, the last sample
-  size_t colours() const {
-    return photometric == PHOTOMETRIC_RGB ? 3 : photometric == PHOTOMETRIC_SEPARATED ? 4 : 1;
-  }
 };
 
 // Returns the maximum number of bytes that one byte of the file can decode to.
@@ -129,40 +135,6 @@ uint64_t most_of_a_byte(uint16_t compression) {
     default:
       return uint64_t{1} << 17;  // one bit of a fax may stand for a row
   }
-}
-
-// Refuses other kinds, naming their numbers.
-void check_kind(const TiffLayout& l, uint16_t format, const std::string& name) {
-  constexpr uint16_t kCompressions[] = {
-      COMPRESSION_NONE,     COMPRESSION_CCITTRLE, COMPRESSION_CCITTFAX3, COMPRESSION_CCITTFAX4,
-      COMPRESSION_LZW,      COMPRESSION_JPEG,     COMPRESSION_DEFLATE,   COMPRESSION_ADOBE_DEFLATE,
-      COMPRESSION_PACKBITS, COMPRESSION_ZSTD};
-  if (std::ranges::find(kCompressions, l.compression) == std::end(kCompressions) ||
-      TIFFIsCODECConfigured(l.compression) == 0)
-    fail_input(
-        "{}: a TIFF file with compression {}, expected none, CCITT, LZW, JPEG, Deflate, PackBits or Zstandard",
-        name, l.compression);
-  constexpr uint16_t kColours[] = {PHOTOMETRIC_MINISWHITE, PHOTOMETRIC_MINISBLACK, PHOTOMETRIC_RGB,
-                                   PHOTOMETRIC_PALETTE, PHOTOMETRIC_SEPARATED};
-  if (std::ranges::find(kColours, l.photometric) == std::end(kColours))
-    fail_input("{}: a TIFF file of colour space {}, expected grey, a palette, RGB, CMYK, or YCbCr as JPEG",
-               name, l.photometric);
-  const bool is_palette = l.photometric == PHOTOMETRIC_PALETTE;
-  const bool is_small = (l.bits == 1 || l.bits == 2 || l.bits == 4) && l.samples == 1;
-  if (!is_small && l.bits != 8 && (l.bits != 16 || is_palette))
-    fail_input(
-        "{}: a TIFF file of {} bits per sample, expected 8 or 16 (grey also 1, 2, 4; a palette 1, 2, 4, 8)",
-        name, l.bits);
-  if (format != SAMPLEFORMAT_UINT && format != SAMPLEFORMAT_VOID)
-    fail_input("{}: a TIFF file of {} samples, expected unsigned integers", name,
-               format == SAMPLEFORMAT_IEEEFP ? "floating-point" : "signed");
-  if (l.samples < l.colours() || l.samples > l.colours() + 1)
-    fail_input("{}: a TIFF file of {} samples per pixel, expected {} and at most one more for alpha", name,
-               l.samples, l.colours());
-  if (l.is_separate && (l.colours() == 4 || l.is_multiplied))
-    fail_input(
-        "{}: a TIFF file with separate planes of CMYK or premultiplied alpha, expected interleaved samples",
-        name);
 }
 
 // Throws InputError for kinds that are not supported.
@@ -183,7 +155,7 @@ TiffLayout tiff_layout(const TiffReader& tiff, const std::string& name) {
   uint16_t extras = 0, *kinds = nullptr;
   if (TIFFGetField(tiff.get(), TIFFTAG_EXTRASAMPLES, &extras, &kinds) != 0 && extras > 0)
     l.is_multiplied = kinds[0] == EXTRASAMPLE_ASSOCALPHA && l.samples > l.colours();
-  check_kind(l, tiff.field<uint16_t>(TIFFTAG_SAMPLEFORMAT, SAMPLEFORMAT_UINT), name);
+  check_tiff_kind(l, tiff.field<uint16_t>(TIFFTAG_SAMPLEFORMAT, SAMPLEFORMAT_UINT), name);
   if (TIFFLastDirectory(tiff.get()) == 0 &&
       (tiff.field<uint32_t>(TIFFTAG_SUBFILETYPE, 0) & FILETYPE_REDUCEDIMAGE) != 0)
     fail_input("{}: the first page of the TIFF file is a thumbnail of another page, expected the picture",
@@ -357,7 +329,7 @@ bool read_tiles(const TiffReader& tiff, const TiffColours& colours, uint16_t pla
   return true;
 }
 
-void tiff_decode(Bytes b, Image& image, const std::string& name, std::string&) {
+void tiff_decode(Bytes b, Image& image, const std::string& name, std::string& damage) {
   const TiffReader tiff({b, nullptr, b.size()});
   const TiffLayout l = tiff_layout(tiff, name);
   if (l.size != ImageSize{image.height, image.width})
@@ -366,6 +338,7 @@ void tiff_decode(Bytes b, Image& image, const std::string& name, std::string&) {
   const auto planes = static_cast<uint16_t>(l.is_separate ? l.colours() : 1);
   const bool is_tiled = TIFFIsTiled(tiff.get()) != 0;
   if (!(is_tiled ? read_tiles : read_strips)(tiff, colours, planes, image)) tiff.fail_damaged(name);
+  if (!tiff.damage().empty()) damage = tiff.damage();
 }
 
 }  // namespace

@@ -69,9 +69,10 @@ void write_shapes_dataset(const std::string& folder, const ShapesOptions& option
   if (options.images < 1 || options.images > 999'999) {
     fail_input("shapes: {} images, expected 1 to 999999", options.images);
   }
-  if (options.min_side < 32 || options.max_side < options.min_side || options.max_side > 4096) {
-    fail_input("shapes: sides of {} to {} pixels, expected 32 <= smallest <= largest <= 4096",
-               options.min_side, options.max_side);
+  if (options.min_side < kMinShapesSide || options.max_side < options.min_side ||
+      options.max_side > kMaxShapesSide) {
+    fail_input("shapes: sides of {} to {} pixels, expected {} to {}, and the smallest one first",
+               options.min_side, options.max_side, kMinShapesSide, kMaxShapesSide);
   }
   fs::path base = folder;
   for (const char* name : {"annotations.json", "images", "label_maps"}) {

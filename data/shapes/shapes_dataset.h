@@ -12,6 +12,8 @@
 
 namespace saccade {
 
+inline constexpr int64_t kMinShapesSide = 32, kMaxShapesSide = 4096;
+
 struct ShapesOptions {
   int64_t images = 0;
   uint64_t seed = 0;

@@ -316,6 +316,33 @@ TEST(JsonSyntax, IsCheckedInValuesThatAreNotRead) {
     EXPECT_EQ(error(value).find(path + ": line 2, byte "), 0u) << value << ": " << error(value);
 }
 
+TEST(ReadText, NamesOtherEncodingsAndKnowsAllLineEnds) {
+  using namespace std::string_view_literals;
+  TestFolder dir;
+  const std::string path = dir / "a.txt";
+  auto read = [&](std::string_view bytes, bool has_own_encodings = false) {
+    write_bytes(path, std::string(bytes));
+    return read_text(path, {"a text", 50, has_own_encodings});
+  };
+  for (const auto& [bytes, name] : {std::pair{"\xFF\xFE"
+                                              "a\0"sv,
+                                              "UTF-16"},
+                                    {"\xFE\xFF\0a"sv, "UTF-16"},
+                                    {"a\0b\0"sv, "UTF-16"},
+                                    {"\0a\0b"sv, "UTF-16"},
+                                    {"\xFF\xFE\0\0"sv, "UTF-32"},
+                                    {"\0\0\xFE\xFF"sv, "UTF-32"}}) {
+    EXPECT_EQ(input_error([&] { read(bytes); }), fmt::format("{}: is {} text, expected UTF-8", path, name));
+    EXPECT_EQ(read(bytes, true), bytes);
+    EXPECT_EQ(input_error([&] { JsonFile json(path); }),
+              fmt::format("{}: is {} text, expected UTF-8", path, name));
+  }
+  EXPECT_EQ(read("a\rb\r"), "a\nb\n");
+  EXPECT_EQ(read("a\rb\r", true), "a\rb\r");
+  for (const std::string_view text : {"a\r\nb\rc"sv, "a\0\0b"sv, ""sv, "\0\0\0\0"sv, "\xEF\xBB\xBF"sv})
+    EXPECT_EQ(read(text), text);
+}
+
 // Each process removes the folders that it has made, as long as they are empty.
 TEST(MadeFolder, TwoMayMakeTheSameParentsAtOnce) {
   TestFolder dir;

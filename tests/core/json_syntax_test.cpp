@@ -68,6 +68,14 @@ TEST(JsonSyntax, TakesJsonAndNothingElse) {
   }
 }
 
+TEST(JsonSyntax, TheFirstFaultOfRefusedText) {
+  for (const auto& [text, at] : {std::pair{"[\"a\xFF\"]", size_t{3}}, {"[1,]\xFF", 3}, {"[\xC3\xA4", 1}}) {
+    EXPECT_NE(fault_of_json(text).what, nullptr) << text;
+    EXPECT_EQ(fault_of_json(text).at, at) << text;
+  }
+  EXPECT_EQ(fault_of_json("[\"\xC3\xA4\"]").what, nullptr);
+}
+
 // Lists of plain numbers are checked many bytes at a time, and a fault is found wherever it is.
 TEST(JsonSyntax, LongListsOfNumbers) {
   simdjson::dom::parser parser;

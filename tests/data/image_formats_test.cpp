@@ -282,13 +282,14 @@ TEST(ImageFormats, DamagedAndUnreadTiffsAreRefused) {
   };
   testing::internal::CaptureStderr();
   expect_refused(changed(tiff, 256, {255, 255}), "damaged image", "wide");
-  expect_refused(changed(grey, 259, {50}), "compression 50, expected none, CCITT", "compression");
-  expect_refused(changed(grey, 259, {6}), "compression 6", "old JPEG");
+  expect_refused(changed(grey, 259, {0x6D, 0x88}), "compression 34925 (LZMA), expected none, CCITT",
+                 "compression");
+  expect_refused(changed(grey, 259, {6}), "compression 6 (JPEG of TIFF 6.0)", "old JPEG");
   expect_refused(changed(grey, 259, {5}), "damaged image", "LZW that is none");
   expect_refused(changed(grey, 259, {8}), "damaged image", "Deflate that is none");
   expect_refused(changed(grey, 259, {7}), "x.img: ", "JPEG that is none");
   expect_refused(changed(grey, 258, {32}), "32 bits per sample", "bits");
-  expect_refused(changed(grey, 262, {8}), "colour space 8", "Lab");
+  expect_refused(changed(grey, 262, {8}), "colour space 8 (CIE L*a*b*)", "Lab");
   expect_refused(changed(grey, 262, {2}), "1 samples per pixel, expected 3", "RGB of one sample");
   expect_refused(changed(grey, 273, {255, 255, 255, 127}), "cut off", "strip");
   expect_refused(changed(grey, 273, {0, 0, 0, 0}), "without some of its pixels", "strip");
@@ -304,6 +305,39 @@ TEST(ImageFormats, DamagedAndUnreadTiffsAreRefused) {
   loop = put(loop, end, {grey[4], grey[5]});
   EXPECT_TRUE(inspect_image(loop, "").has_more);
   EXPECT_EQ(decode_image(loop, "").width, 21);
+}
+
+// What libtiff's decoders warn of, as for a JPEG file.
+TEST(ImageFormats, DamageInATiffThatIsReadOverIsTold) {
+  auto damage_in = [](const std::vector<uint8_t>& bytes) {
+    std::string damage;
+    decode_image(bytes, "a.tif", nullptr, &damage);
+    return damage;
+  };
+  for (const auto& [name, said] :
+       {std::pair{"jpeg.tif", "damaged JPEG data ("}, {"fax.tif", "damaged CCITT data ("}}) {
+    auto tiff = bytes_of(kGoldenImages + "images/" + name);
+    EXPECT_EQ(damage_in(tiff), "") << name;
+    auto value = [&](int tag) {
+      const size_t at = tiff_entry(tiff, tag);
+      return tiff[at] + (size_t{tiff[at + 1]} << 8);
+    };
+    const size_t begin = value(273), bytes = value(279);
+    std::fill_n(tiff.begin() + static_cast<std::ptrdiff_t>(begin + bytes / 2), bytes / 3, uint8_t{0});
+    EXPECT_TRUE(damage_in(tiff).starts_with(said)) << name << ": " << damage_in(tiff);
+  }
+}
+
+TEST(ImageFormats, AnAnimatedPngHasMorePictures) {
+  const auto pixels = deflated(2 * (1 + 3 * 3));
+  for (const auto& [frames, has_more] : {std::pair{uint8_t{3}, true}, {uint8_t{1}, false}}) {
+    const auto bytes = png_of(3, 2, pixels, {0, 0, 0, frames, 0, 0, 0, 0}, "acTL");
+    EXPECT_EQ(inspect_image(bytes, "").has_more, has_more);
+    TestFolder dir;
+    write_bytes(dir / "a.png", std::string(bytes.begin(), bytes.end()));
+    EXPECT_EQ(check_image_file(dir / "a.png").has_more, has_more);
+    EXPECT_EQ(decode_image(bytes, "").width, 3);
+  }
 }
 
 TEST(ImageFormats, LargeFilesAreCheckedByTheirEnds) {
@@ -325,7 +359,9 @@ TEST(ImageFormats, LargeFilesAreCheckedByTheirEnds) {
   EXPECT_EQ(check(more), "no error");
   auto wide = png;
   wide[18] = 100;  // 25,750 x 150: the header has a checksum of its own
-  EXPECT_NE(check(wide).find("damaged image"), std::string::npos) << check(wide);
+  EXPECT_NE(check(wide).find("damaged image (a PNG file whose header has a wrong checksum)"),
+            std::string::npos)
+      << check(wide);
 }
 
 // Returns the place of a JPEG's Exif segment: its marker, and what comes after it.

@@ -305,6 +305,13 @@ TEST_F(Cli, FieldsOfInferenceAreSetOnACheckpoint) {
   EXPECT_EQ(one.find("\"score\""), one.rfind("\"score\"")) << one;
 }
 
+TEST_F(Cli, TilesKnowTheBestScore) {
+  const Result tiled =
+      run("predict --tile 48 --threshold 1 --output tiled --checkpoint " + kCheckpoint + " " + image_);
+  EXPECT_EQ(tiled.status, 0) << tiled.err;
+  EXPECT_NE(tiled.out.find("note: the best score is "), std::string::npos) << tiled.out;
+}
+
 constexpr const char* kTinyClassifier = R"(
 model { type: "classifier" backbone { blocks: [1, 1] width: 8 frozen_batch_norm: false frozen_stages: 0 } }
 data {

@@ -93,7 +93,7 @@ TEST(DataShow, ClassesOfMixedImagesAreNamed) {
   write_bytes(dir / "c.textproto", R"(
 model { type: "classifier" backbone { type: "vit" arg { key: "depth" int: 1 } arg { key: "dim" int: 24 } arg { key: "image_size" int: 48 } } }
 data { batch_size: 4 workers: 0 augment { height: 48 width: 48 crop_probability: 0 } val_height: 48 val_width: 48
-       mix { mixup_alpha: 1 } }
+       val_fraction: 0 mix { mixup_alpha: 1 } }
 train { max_steps: 1 })");
   ASSERT_EQ(run_command({"data", "show", "--config", dir / "c.textproto", "--data", dir.path(), "--output",
                          dir / "seen"}),

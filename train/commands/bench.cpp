@@ -10,6 +10,7 @@
 #include "core/runtime/gpu.h"
 #include "core/tensor/allocator.h"
 #include "core/tensor/philox.h"
+#include "data/formats/listing.h"
 #include "train/checkpoints/load_model.h"
 #include "train/commands/commands.h"
 #include "train/config/options.h"
@@ -85,7 +86,7 @@ int run_bench(const BenchArguments& arguments) {
       "{} x {} pixels, batches of {}, {} on {}, {} runs: {:.2f} images/s; latency {:.2f} ms (90 %: {:.2f}, 99 %: {:.2f}); "
       "tensors take {:.1f} MiB at most",
       size.height, size.width, arguments.batch_size, precision,
-      choice.device == Device::kCpu ? fmt::format("{} CPU threads", thread_count())
+      choice.device == Device::kCpu ? count_of(thread_count(), "CPU thread", "CPU threads")
                                     : fmt::format("the GPU ({} launches each)", launches),
       times.size(), images_per_second, p50, p90, p99, static_cast<double>(peak) / (1 << 20));
   json.write(fmt::format(

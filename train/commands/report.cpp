@@ -191,6 +191,9 @@ int run_report(const ReportArguments& arguments) {
   if (arguments.curves_only)
     if (const std::string flags = evaluation_flags(arguments); !flags.empty())
       fail_input("--curves-only: evaluates nothing, expected no {}", flags);
+  if (!arguments.detections.empty() && arguments.batch_size > 0)
+    fail_input("--batch-size: no image is evaluated with --detections, expected only one of the two flags");
+  for (const std::string& remark : metrics.remarks) print_line(remark);
   const bool evaluates = !arguments.curves_only && (!arguments.detections.empty() || !checkpoint.empty());
   if (evaluates && arguments.detections.empty()) {
     model = load_trained_model(checkpoint, choice.device);

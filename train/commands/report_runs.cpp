@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "core/files/output_file.h"
+#include "core/files/text.h"
 #include "core/tensor/error.h"
 #include "data/images/image.h"
 #include "train/checkpoints/checkpoint.h"
@@ -83,21 +84,21 @@ std::string main_metric_of(const Config& config) {
 }
 
 std::string evaluation_flags(const ReportArguments& arguments) {
-  std::vector<std::string> flags;
-  auto add = [&](const char* flag, bool is_there) {
-    if (is_there) flags.push_back(flag);
-  };
-  add("--json", !arguments.json.empty());
-  add("--detections", !arguments.detections.empty());
-  add("--annotations", !arguments.annotations.empty());
-  add("--images", !arguments.images.empty());
-  add("--data", !arguments.data.empty());
-  add("--classes", !arguments.classes.empty());
-  add("--set", !arguments.set.empty());
-  add("--threshold", arguments.threshold.has_value());
-  add("--iou, --max-detections, --area-ranges", arguments.metric_options != MetricOptions{});
-  add("--label-errors, --to, --suspicion", arguments.label_errors != LabelErrorOptions{});
-  return fmt::format("{}", fmt::join(flags, ", "));
+  std::string flags = given_flags({{"--json", !arguments.json.empty()},
+                                   {"--detections", !arguments.detections.empty()},
+                                   {"--annotations", !arguments.annotations.empty()},
+                                   {"--images", !arguments.images.empty()},
+                                   {"--data", !arguments.data.empty()},
+                                   {"--split", arguments.split != ReportArguments().split},
+                                   {"--classes", !arguments.classes.empty()},
+                                   {"--set", !arguments.set.empty()},
+                                   {"--threshold", arguments.threshold.has_value()},
+                                   {"--batch-size", arguments.batch_size > 0},
+                                   {"--allow-outside", arguments.allow_outside}});
+  for (const std::string& more :
+       {arguments.metric_options.given_flags(), arguments.label_errors.given_flags()})
+    if (!more.empty()) flags += (flags.empty() ? "" : ", ") + more;
+  return flags;
 }
 
 NamedFile page_file(const std::string& path) { return NamedFile(path, {".html", ".htm"}); }
@@ -128,6 +129,7 @@ int compare_runs(const ReportArguments& arguments) {
       check_outputs({{"--output", output}, {"--csv", arguments.csv}},
                     {{"a file of a run", fmt::format("{}/{}", name, file)}});
     runs.push_back(compared(name));
+    for (const std::string& remark : runs.back().metrics.remarks) print_line(remark);
   }
   const NamedFile file = page_file(output), csv(arguments.csv, {".csv"});
   std::vector<std::string> kinds;

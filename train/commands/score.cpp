@@ -132,6 +132,8 @@ int run_score(const ScoreArguments& arguments) {
                                                {"--detections", arguments.detections},
                                                {"--checkpoint", arguments.checkpoint}});
   const NamedFile json(arguments.json);
+  if (!arguments.images.empty() && !is_folder(arguments.images))
+    fail_input("--images: {}: no such folder", arguments.images);
   const EvaluatorSpec& spec = evaluators("detection").find(arguments.evaluator, "--evaluator");
   MetricOptions metric_options = arguments.metric_options;
   const DataPaths paths = scored_paths(arguments, metric_options);

@@ -1,7 +1,9 @@
 // Reads a configuration, and explains what is wrong with one that cannot be read.
+#include <fmt/ranges.h>
 #include <google/protobuf/text_format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <optional>
 #include <sstream>
 #include <utility>
@@ -49,13 +51,51 @@ TwoNames unknown_value(const std::string& message) {  // the value and its field
   return two_names(message, "Unknown enumeration value of ", " for field ");
 }
 
-// The parser reports an unknown name at the token after it; the user wants the position of the name.
-int column_of(const FirstError& error, const std::string& text) {
+// The line and the column of an error. The parser reports an unknown name at the token after it; the user
+// wants the position of the name.
+std::pair<int, int> place_of(const FirstError& error, const std::string& text) {
   const TwoNames field = unknown_field(error.message), value = unknown_value(error.message);
-  if (error.column == 0 || (!field && !value)) return error.column;
+  const std::pair<int, int> theirs(error.line, error.column);
+  if (!field && !value) return theirs;
   const std::string& name = field ? field->second : value->first;
-  size_t at = line_of(text, error.line).rfind(name, static_cast<size_t>(error.column));
-  return at == std::string::npos ? error.column : static_cast<int>(at);
+  for (int line = error.line; line >= 0; --line) {
+    const std::string whole = line_of(text, line);
+    const auto end = static_cast<size_t>(line == error.line ? std::max(error.column, 0) : whole.size());
+    if (const size_t at = whole.substr(0, end).rfind(name); at != std::string::npos)
+      return {line, static_cast<int>(at)};
+  }
+  return theirs;
+}
+
+// The path of the group of fields that is open at this place: "model.backbone"; "" outside of all.
+std::string group_at(const std::string& text, const std::pair<int, int>& place) {
+  std::vector<std::string> open;
+  std::string name, word;
+  int line = 0, column = 0;
+  char quote = '\0';
+  bool is_comment = false;
+  for (size_t i = 0; i < text.size() && std::pair(line, column) < place; ++i, ++column) {
+    const char c = text[i];
+    if (c == '\n') {
+      is_comment = false;
+      ++line;
+      column = -1;
+    }
+    if (is_comment) continue;
+    if (quote != '\0') {
+      if (c == '\\') ++i, ++column;
+      if (c == quote) quote = '\0';
+      continue;
+    }
+    const bool is_letter = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
+    if (is_letter) word += c;
+    if (!is_letter && !word.empty()) name = std::exchange(word, "");
+    if (c == '#') is_comment = true;
+    if (c == '"' || c == '\'') quote = c;
+    if (c == '{' || c == '<') open.push_back(name);
+    if ((c == '}' || c == '>') && !open.empty()) open.pop_back();
+  }
+  return fmt::format("{}", fmt::join(open, "."));
 }
 
 template <class Fits>
@@ -135,11 +175,17 @@ std::string wrong_value(const FirstError& error, const std::string& text) {
 
 }  // namespace
 
-std::string explain(const FirstError& error, const std::string& text) {
+std::string explain(const FirstError& error, const std::string& text, const std::string& group) {
   const pb::DescriptorPool* pool = pb::DescriptorPool::generated_pool();
   if (const TwoNames names = unknown_field(error.message))
-    if (const pb::Descriptor* type = pool->FindMessageTypeByName(names->first))
-      return no_field(names->second, type, "", type->name());
+    if (const pb::Descriptor* type = pool->FindMessageTypeByName(names->first)) {
+      const std::string place = group.empty() ? group_at(text, place_of(error, text)) : group;
+      const bool is_all = type == Config::descriptor();
+      return no_field(names->second, type, "",
+                      is_all          ? "the configuration"
+                      : place.empty() ? type->name()
+                                      : place);
+    }
   if (const TwoNames names = unknown_value(error.message))
     if (const pb::FieldDescriptor* f =
             field_called(names->second, [](const pb::FieldDescriptor& field) { return field.enum_type(); }))
@@ -166,7 +212,10 @@ Config parse_config(const std::string& text, const std::string& name, std::vecto
     fail_input("{}: {} is not set, but required", name,
                shortened(error.message.substr(kMissing.size()), 200));
   if (!ok && error.line < 0) fail_input("{}: {}", name, shortened(error.message, 200));
-  if (!ok) fail_input("{}:{}:{}: {}", name, error.line + 1, column_of(error, text) + 1, explain(error, text));
+  if (!ok) {
+    const auto [line, column] = place_of(error, text);
+    fail_input("{}:{}:{}: {}", name, line + 1, column + 1, explain(error, text));
+  }
   move_fields(config, name, notes);
   return config;
 }

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/files/text.h"
 #include "data/evaluation/metric_options.h"
 #include "data/images/draw.h"
 #include "train/video/byte_tracker.h"
@@ -33,6 +34,12 @@ struct LabelErrorOptions {
   std::string form = "coco";     // the format of these labels
   double least_suspicion = 0.5;  // lowest suspicion that is listed
   bool operator==(const LabelErrorOptions&) const = default;
+  std::string given_flags() const {  // "--label-errors, --to"; "" if all have their defaults
+    const LabelErrorOptions none;
+    return saccade::given_flags({{"--label-errors", !folder.empty()},
+                                 {"--to", form != none.form},
+                                 {"--suspicion", least_suspicion != none.least_suspicion}});
+  }
 };
 
 // The arguments for videos.

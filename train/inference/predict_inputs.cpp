@@ -129,7 +129,12 @@ PredictInputs collect_inputs(const std::vector<std::string>& arguments, bool rec
     const std::vector<std::string> matches =
         is_there(argument) ? std::vector<std::string>() : expand_pattern(argument);
     for (const std::string& match : matches) add(match);
-    if (matches.empty()) add(argument);
+    if (!matches.empty()) continue;
+    const bool is_pattern = argument.find_first_of("*?") != std::string::npos && !is_there(argument);
+    if (is_pattern && !is_address(argument) && !video_source(argument))
+      inputs.problems.push_back(fmt::format("{}: no file matches the pattern", argument));
+    else
+      add(argument);
   }
   if (recursive && !has_folder)
     inputs.notes.emplace_back("note: --recursive: changes nothing, none of the inputs is a folder");

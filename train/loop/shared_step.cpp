@@ -77,10 +77,10 @@ void TrainingRun::check_same_run() {
   const int64_t rest = config_.data().drop_last() || images == 0 ? 0 : images % batch;
   if (batch < group_.size() || (rest > 0 && rest < group_.size()))
     fail_input(
-        "data.batch_size: {} per batch{} for {} ranks, expected at least one per rank",
+        "data.batch_size: {} per batch{} for {} ranks, expected at least one per rank{}",
         count_of(batch, "image", "images"),
         rest > 0 ? fmt::format(" and {} in the last batch of an epoch (data.drop_last: false)", rest) : "",
-        group_.size());
+        group_.size(), batch < group_.size() ? fmt::format(", for example --batch {}", group_.size()) : "");
   const std::vector<std::string> own{program_checksum(), info_.config, info_.images,
                                      fmt::format("{} (to end after step {})", info_.step, stop_step_)};
   const std::vector<std::string> all =

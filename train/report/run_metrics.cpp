@@ -24,13 +24,23 @@ struct Start {
   double elapsed = 0;  // seconds, at that line
 };
 
-void add_line(simdjson::dom::object line, RunMetrics& run, Start& last) {
+// Returns whether every value is what a log has: numbers, null for those that are not finite, and the type.
+bool is_log_line(const simdjson::dom::object& line) {
   std::string_view type;
   int64_t step = 0;
-  if (line["type"].get(type) != simdjson::SUCCESS || line["step"].get(step) != simdjson::SUCCESS) return;
+  if (line["type"].get(type) != simdjson::SUCCESS || line["step"].get(step) != simdjson::SUCCESS)
+    return false;
+  for (const auto field : line)
+    if (field.key != "type" && !field.value.is_number() && !field.value.is_null() && !field.value.is_bool())
+      return false;
+  return true;
+}
+
+void add_line(const simdjson::dom::object& line, RunMetrics& run, Start& last) {
+  const std::string_view type = line["type"];
   if (type != "train" && type != "eval") return;
   MetricCurves& curves = type == "train" ? run.train : run.eval;
-  const auto at = static_cast<double>(step);
+  const auto at = static_cast<double>(int64_t{line["step"]});
   Start start;
   // Lines of older runs have no start_step: only the clock, which starts again at 0, shows a new start.
   if (line["start_step"].get(start.step) != simdjson::SUCCESS) start.step = last.step;
@@ -102,14 +112,25 @@ RunMetrics read_run_metrics(const std::string& path) {
   const std::vector<uint8_t> bytes = read_file(path, kLogFile);
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   Start last;
+  int64_t damaged = 0;
+  bool is_cut = false;
   for (size_t begin = 0; begin < text.size();) {
     const size_t end = std::min(text.find('\n', begin), text.size());
     simdjson::dom::object line;
-    if (parser.parse(text.substr(begin, end - begin)).get(line) == simdjson::SUCCESS)
+    if (parser.parse(text.substr(begin, end - begin)).get(line) == simdjson::SUCCESS && is_log_line(line))
       add_line(line, run, last);
+    else if (end == text.size())
+      is_cut = true;
+    else
+      ++damaged;
     begin = end + 1;
   }
   run.seconds += last.elapsed;
+  if (damaged > 0)
+    run.remarks.push_back(fmt::format("warning: {}: {} damaged and left out", path,
+                                      damaged == 1 ? "1 line is" : fmt::format("{} lines are", damaged)));
+  if (is_cut) run.remarks.push_back(fmt::format("note: {}: its last line is cut off and left out", path));
+  if (text.empty()) run.remarks.push_back(fmt::format("note: {}: the file is empty", path));
   return run;
 }
 

@@ -17,11 +17,12 @@ using MetricCurves = std::map<std::string, std::vector<ChartPoint>>;
 
 struct RunMetrics {
   MetricCurves train, eval;
-  std::vector<double> resumed;  // the steps from which later starts continued
-  double seconds = 0;           // of all starts
-  double step = 0, epoch = 0;   // of the last line
+  std::vector<double> resumed;            // the steps from which later starts continued
+  double seconds = 0;                     // of all starts
+  double step = 0, epoch = 0;             // of the last line
+  std::vector<std::string> remarks = {};  // on what was left out: "warning: ..." or "note: ..."
 };
-// Skips damaged lines. Throws InputError if the file does not exist.
+// Leaves out damaged lines. Throws InputError if the file does not exist.
 RunMetrics read_run_metrics(const std::string& path);
 
 // Evaluation metrics that a task shows in one chart.

@@ -17,7 +17,7 @@ namespace saccade {
 
 std::string note_on_several_pictures(int64_t files, const std::string& first) {
   return fmt::format(
-      "{} more than one picture (frames of a GIF, pages of a TIFF), of which only the first is read, for example {}",
+      "{} more than one picture (frames of a GIF or PNG, pages of a TIFF), of which only the first is read, for example {}",
       count_of(files, "file holds", "files hold"), first);
 }
 

@@ -14,7 +14,7 @@
 namespace saccade {
 namespace {
 
-constexpr FileKind kCvatFile{"an XML file of CVAT", uint64_t{1} << 30};
+constexpr FileKind kCvatFile{"an XML file of CVAT", uint64_t{1} << 30, true};
 constexpr std::string_view kImageElement = "/annotations/image", kLabelsElement = "/labels",
                            kLabelElement = "/labels/label";
 

@@ -84,7 +84,7 @@ DataSplits find_united(const std::vector<std::string>& places, const PlaceOption
     if (options.wants.boxes)
       for (std::string& note : notes_on_unused(places[i], found[i], found))
         all.notes.push_back(std::move(note));
-    if (has_val || options.wants.image_classes) continue;
+    if (has_val) continue;
     if (std::string drawn = draw_validation(found[i], options.val_fraction, options.seed); !drawn.empty())
       all.drawn.push_back(std::move(drawn));
   }

@@ -11,7 +11,7 @@
 namespace saccade {
 namespace {
 
-constexpr FileKind kXmlFile{"a Pascal VOC annotation (XML)", uint64_t{64} << 20};
+constexpr FileKind kXmlFile{"a Pascal VOC annotation (XML)", uint64_t{64} << 20, true};
 
 class VocReader : public XmlReader {
  public:

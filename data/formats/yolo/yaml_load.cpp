@@ -11,7 +11,7 @@
 namespace saccade {
 namespace {
 
-constexpr FileKind kYamlFile{"a data.yaml", uint64_t{8} << 20};
+constexpr FileKind kYamlFile{"a data.yaml", uint64_t{8} << 20, true};
 constexpr size_t kMaxLevels = 100;
 constexpr size_t kMaxDirectives = 100;  // libyaml compares each with all earlier ones
 
@@ -45,7 +45,7 @@ class YamlComposer {
 
  private:
   [[noreturn]] void fail_at(size_t line, const std::string& what) const {
-    fail_input("{}: line {}: not YAML: {}", path_, line + 1, what);
+    fail_input("{}: line {}: not valid YAML: {}", path_, line + 1, what);
   }
 
   void check_directives() const {

@@ -274,6 +274,36 @@ TEST(Union, OfThePlacesThatHaveASplit) {
             std::string::npos);
 }
 
+TEST(Union, ClassFoldersWithoutValidationAreDrawnFrom) {
+  TestFolder dir;
+  for (int i = 0; i < 12; ++i)
+    test::write_picture(dir / fmt::format("A/{}/{}.png", i < 8 ? "cat" : "dog", i));
+  test::write_picture(dir / "A/emu/12.png");
+  const PlaceOptions options{.wants = {.image_classes = true}, .val_fraction = 0.9, .seed = 3};
+  for (const ClassChoice& choice : {ClassChoice{}, ClassChoice{.map = {{"cat", "pet"}}}}) {
+    DataSplits splits = find_united({dir / "A"}, options);
+    ASSERT_TRUE(splits.val);
+    EXPECT_EQ(splits.drawn,
+              std::vector<std::string>{dir / "A" +
+                                       ": has no validation images, so 90 % of the training images, drawn "
+                                       "with seed 3, are used"});
+    splits.train->choice = splits.val->choice = choice;
+    const auto train = open_dataset(*splits.train), val = open_dataset(*splits.val);
+    EXPECT_EQ(train->num_images(), 3) << "each class keeps an image";
+    EXPECT_EQ(val->num_images(), 10);
+    std::set<std::string> names, labels;
+    for (const auto& set : {train, val})
+      for (int64_t i = 0; i < set->num_images(); ++i) {
+        EXPECT_TRUE(names.insert(set->file_name(i)).second) << set->file_name(i);
+        if (set == train) labels.insert(set->class_names().at(static_cast<size_t>(set->labels_of(i).at(0))));
+      }
+    EXPECT_EQ(labels.size(), 3u);
+  }
+  for (const char* name : {"B/cat/1.png", "B/dog/1.png"}) test::write_picture(dir / name);
+  const DataSplits lone = find_united({dir / "B"}, options);
+  EXPECT_NE(input_error([&] { open_dataset(*lone.val); }).find("no class has 2 images"), std::string::npos);
+}
+
 TEST(Union, OfClassFolders) {
   TestFolder dir;
   for (const char* name : {"A/train/cat/1.png", "A/train/dog/1.png", "B/train/bee/1.png", "B/train/cat/1.png",

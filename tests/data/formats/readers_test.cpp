@@ -497,6 +497,8 @@ TEST(CsvReader, TakesTablesAsTheyCome) {
        {"csv train: a.png(1) b.png"}},
       {{{"train.csv", "filename;class;xmin;ymin;xmax;ymax\r\na.png;cat;1;2;9;12\r\n"}, {"images/a.png", ""}},
        {"csv train: a.png(1)"}},
+      {{{"train.csv", "filename,class,xmin,ymin,xmax,ymax\ra.png,cat,1,2,9,12\r"}, {"images/a.png", ""}},
+       {"csv train: a.png(1)"}},
       {{{"train.csv", "filename\tclass\txmin\tymin\txmax\tymax\n\"a.png\" \t \"a cat\"\t1\t2\t9\t12\n"},
         {"images/a.png", ""}},
        {"csv train: a.png(1)"}},

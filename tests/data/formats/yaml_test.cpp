@@ -52,7 +52,7 @@ TEST(Yaml, AnchorsAndDirectivesInAnyNumber) {
   EXPECT_EQ(yaml_error(anchors + aliases + "]\n"), "");
   EXPECT_EQ(yaml_error(directives + "---\nnames: [a]\n"),
             "data.yaml: more than 100 directives (lines that begin with %)");
-  EXPECT_EQ(yaml_error("names: *none\n"), "data.yaml: line 1: not YAML: found undefined alias");
+  EXPECT_EQ(yaml_error("names: *none\n"), "data.yaml: line 1: not valid YAML: found undefined alias");
 }
 
 TEST(Yaml, AliasesStandForWhatTheyName) {

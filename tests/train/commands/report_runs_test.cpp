@@ -251,6 +251,36 @@ TEST_F(ReportRuns, SeveralAreInOnePage) {
   EXPECT_EQ(read_bytes(dir_ / "steps.html").find("Plotted over epochs"), std::string::npos);
 }
 
+TEST_F(ReportRuns, DamagedLinesOfTheLogAreCounted) {
+  const std::string path = dir_ / "run/metrics.jsonl", good = read_bytes(path);
+  auto printed = [&](const std::string& log) {
+    write_bytes(path, log);
+    const Reported done = report({dir_ / "run", "--curves-only", "--csv", dir_ / "log.csv"});
+    EXPECT_EQ(done.status, 0) << done.text;
+    return done.text;
+  };
+  const std::string line = R"({"type": "train", "step": 5, "epoch": 1, "loss": 3.5, "loss_class": null})";
+  for (const auto& [log, said] : std::vector<std::pair<std::string, std::string>>{
+           {good, "metrics.jsonl: 2 lines are damaged and left out"},
+           {"garbage\n", "metrics.jsonl: 1 line is damaged and left out"},
+           {R"({"type": "train", "step": 5, "loss": "3.5"})"
+            "\n" +
+                line + "\n",
+            "1 line is damaged"},
+           {R"({"type": "train", "step": "5", "loss": 3.5})"
+            "\n[]\n",
+            "2 lines are damaged"},
+           {line + "\n" + line.substr(0, 40), "note: " + path + ": its last line is cut off and left out"},
+           {"", "note: " + path + ": the file is empty"}})
+    EXPECT_NE(printed(log).find(said), std::string::npos) << said;
+  EXPECT_EQ(printed(line + "\n").find("metrics.jsonl"), std::string::npos);
+  write_bytes(path, "garbage\n");
+  make_run("other", 1, 0.5);
+  const Reported done = report({dir_ / "run", dir_ / "other", "--output", dir_ / "both.html"});
+  EXPECT_NE(done.text.find("run/metrics.jsonl: 1 line is damaged"), std::string::npos) << done.text;
+  EXPECT_NE(done.text.find("other/metrics.jsonl: 2 lines are damaged"), std::string::npos) << done.text;
+}
+
 TEST_F(ReportRuns, WhatCannotBeComparedIsSaid) {
   make_run("other", 1, 0.5);
   fs::create_directories(dir_ / "empty");
@@ -264,13 +294,17 @@ TEST_F(ReportRuns, WhatCannotBeComparedIsSaid) {
            {{run, dir_ / "none"}, "none: is not a run folder"},
            {{run, other, "--json", dir_ / "x.json"},
             "--json: several runs are compared by what they have logged"},
-           {{run, other, "--label-errors", dir_ / "x"}, "--label-errors, --to, --suspicion: several runs"},
+           {{run, other, "--label-errors", dir_ / "x"}, "--label-errors: several runs"},
            {{run, other, "--csv", dir_ / "other/metrics.jsonl"}, "--csv is the same file as a file of a run"},
            {{run, other, "--output", dir_ / "run/config.textproto"},
             "--output is the same file as a file of a run"},
            {{run, other, "--output", dir_ / "set/images/000001.png"}, "is the name of an image"},
            {{run, "--curves-only", "--label-errors", dir_ / "x"},
             "--curves-only: evaluates nothing, expected no"},
+           {{run, "--curves-only", "--batch", "3", "--data", dir_ / "set", "--split", "test", "--iou",
+             "bbox"},
+            "--curves-only: evaluates nothing, expected no --data, --split, --batch-size, --iou\n"},
+           {{run, "--detections", dir_ / "x.json", "--batch", "2"}, "--batch-size: no image is evaluated"},
            {{run, "--label-errors", dir_ / "x"}, "nothing was evaluated"},
            {{run, "--to", "yolo"}, "--label-errors"},
            {{run, "--suspicion", "1.5"}, "--suspicion: \"1.5\" is not valid"},

@@ -60,7 +60,7 @@ TEST(WeightsCatalogue, SaysWhatIsWrongWithAList) {
         {"weights { recipe: \"r\" " + good +
              " } weights { recipe: \"r\" name: \"b\" data: \"coco\" url: \"http://x\" }",
          "mine: weights \"b\": an earlier entry has weights of r on coco"},
-        {"weights {\n nam: \"a\" }", "mine:2: no field \"nam\" in PublishedWeights, did you mean \"name\"?"},
+        {"weights {\n nam: \"a\" }", "mine:2: no field \"nam\" in weights, did you mean \"name\"?"},
         {"weights {", "mine:1: "},
         {"\x01\xff", "mine:1: "}}) {
     const std::string line = input_error([&] { parse_catalogue(text, "mine"); });

@@ -3,10 +3,12 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <csignal>
 #include <exception>
 #include <filesystem>
 #include <new>
+#include <span>
 #include <sstream>
 #include <system_error>
 
@@ -78,7 +80,33 @@ std::string in_our_words(const CLI::App& command, const CLI::ParseError& error) 
   return text;
 }
 
-std::string explain(const CLI::App& app, const CLI::ParseError& error) {
+// The parser names an option by its first name, the message by the one that was given.
+std::string with_given_name(std::string message, const CLI::App& command,
+                            const std::vector<std::string>& words) {
+  for (const CLI::Option* option : command.get_options()) {
+    const std::vector<std::string>& names = option->get_lnames();
+    for (size_t i = 1; i < names.size(); ++i) {
+      const std::string first = "--" + names[0] + ":", flag = "--" + names[i];
+      const bool is_given = std::ranges::any_of(
+          words, [&](const std::string& word) { return word == flag || word.starts_with(flag + "="); });
+      if (is_given && message.starts_with(first)) return flag + message.substr(first.size() - 1);
+    }
+  }
+  return message;
+}
+
+// Returns "--json" if a word is "--json=": the parser would take the next word for the value.
+std::string flag_without_value(std::span<const std::string> words) {
+  for (const std::string& word : words) {
+    if (word == "--") break;
+    if (word.starts_with("--") && word.size() > 3 && word.find('=') == word.size() - 1)
+      return word.substr(0, word.size() - 1);
+  }
+  return "";
+}
+
+std::string explain(const CLI::App& app, const CLI::ParseError& error,
+                    const std::vector<std::string>& words) {
   std::string name;
   const CLI::App* command = innermost(&app, name);
   std::vector<std::string> subcommands, flags;
@@ -111,7 +139,8 @@ std::string explain(const CLI::App& app, const CLI::ParseError& error) {
   }
   if (command->get_require_subcommand_min() > 0 && dynamic_cast<const CLI::RequiredError*>(&error))
     return fmt::format("{}: expected a command, one of {}", name, fmt::join(subcommands, ", "));
-  return fmt::format("{}: {} (see {} --help)", name, in_our_words(*command, error), name);
+  return fmt::format("{}: {} (see {} --help)", name,
+                     with_given_name(in_our_words(*command, error), *command, words), name);
 }
 
 // Training handles signals itself: it saves first.
@@ -219,6 +248,9 @@ int run_command_line(int argc, const char* const* argv) {
   action.defines_all = argc > 2 && is_for_packages(argv[1]);
   add_commands(app, action);
   if (action.defines_all) return run_for_packages(app, argc, argv);
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  if (const std::string flag = flag_without_value(words); !flag.empty())
+    return fail_with(2, flag + ": the value after \"=\" is empty");
   try {
     app.parse(words_of(argc, argv));
   } catch (const CLI::Success& success) {  // --help, --version
@@ -227,7 +259,7 @@ int run_command_line(int argc, const char* const* argv) {
     print_text(text.str());
     return with_checked_stdout(status);
   } catch (const CLI::ParseError& error) {
-    return fail_with(2, explain(app, error));
+    return fail_with(2, explain(app, error, words));
   }
   return with_checked_stdout(run_action(action.run, app.got_subcommand("train")));
 }

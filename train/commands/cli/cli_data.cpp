@@ -3,6 +3,7 @@
 
 #include "data/formats/data_format.h"
 #include "data/labels/label_forms.h"
+#include "data/shapes/shapes_dataset.h"
 #include "train/commands/cli/cli_options.h"
 #include "train/commands/commands.h"
 
@@ -25,7 +26,8 @@ void define_data_shapes(CLI::App* c, ShapesArguments* a) {
   required(c, "--output", a->output, "DIR", "folder for annotations.json, images/ and label_maps/");
   required(c, "--images", a->images, "N", "number of images")->check(at_least(1));
   required(c, "--seed", a->seed, "S", "random seed; another seed gives another data set")->check(at_least(0));
-  option(c, "--size", a->size, "PIXELS", "side of the images in pixels")->check(at_least(1));
+  option(c, "--size", a->size, "PIXELS", "side of the images in pixels")
+      ->check(whole(kMinShapesSide, kMaxShapesSide));
   c->footer("Example:\n  saccade data shapes --output shapes/train --images 2000 --seed 1");
 }
 

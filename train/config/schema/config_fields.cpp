@@ -54,8 +54,11 @@ std::string nearest_field(const std::string& name, const pb::Descriptor* type, c
   for (const std::string& own : field_names(type))
     if (begins(own) || has_initials(own)) return before + own;
   const pb::Descriptor* all = type->file() == Config::descriptor()->file() ? Config::descriptor() : type;
-  for (const std::string& found : {find_field(type, path, is_same), find_field(all, "", is_same),
-                                   find_field(type, path, has_initials), find_field(all, "", has_initials)})
+  if (std::string found = find_field(type, path, is_same); !found.empty()) return found;
+  for (const std::string& own : field_names(type))
+    if (own.ends_with("_" + name)) return before + own;
+  for (const std::string& found : {find_field(all, "", is_same), find_field(type, path, has_initials),
+                                   find_field(all, "", has_initials)})
     if (!found.empty()) return found;
   const std::string near = nearest_name(name, field_names(type));
   return near.empty() ? "" : before + near;
@@ -135,7 +138,7 @@ std::string parse_value(pb::Message& m, const pb::FieldDescriptor* f, const std:
   pb::TextFormat::Parser parser;
   parser.RecordErrorsTo(&errors);
   if (parser.ParseFieldValueFromString(text, f, &m)) return "";
-  return errors.message.empty() ? "syntax error" : explain(errors, "");
+  return errors.message.empty() ? "syntax error" : explain(errors, "", f->name());
 }
 
 void write_defaults(pb::Message& m) {

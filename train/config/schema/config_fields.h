@@ -27,7 +27,8 @@ struct FirstError : pb::io::ErrorCollector {
 };
 
 // Rewrites the parser's message about the text in our words, with the nearest name for a misspelt one.
-std::string explain(const FirstError& error, const std::string& text);
+// `group` is the path of the group of fields whose text it is.
+std::string explain(const FirstError& error, const std::string& text, const std::string& group = "");
 
 // Says that a message of this type has no such field, and which one is probably meant: a field of that name
 // elsewhere, one whose words begin with its letters ("lr": learning_rate), else the nearest name in the

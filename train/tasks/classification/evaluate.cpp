@@ -42,9 +42,8 @@ Evaluation ClassificationParts::evaluate(const EvalArguments& arguments, const L
   if (arguments.per_class)
     fail_input("--per-class: {} is a classifier; saccade report shows the accuracy of each class",
                arguments.checkpoint);
-  if (arguments.metric_options != MetricOptions())
-    fail_input("--iou, --max-detections, --area-ranges: {} is a classifier, which has no detections",
-               arguments.checkpoint);
+  if (const std::string flags = arguments.metric_options.given_flags(); !flags.empty())
+    fail_input("{}: {} is a classifier, which has no detections", flags, arguments.checkpoint);
   std::optional<DataPaths> training;
   DataPaths paths = eval_paths(arguments, model, &training);
   only_classes(paths, arguments.classes, model, arguments.checkpoint);

@@ -145,8 +145,8 @@ std::string guesses_json(const Evaluation& evaluation, const ConfusionMatrix& ma
 std::string ClassificationParts::report(Page& page, const ReportOptions& options) const {
   if (!options.model.module) fail_input("--detections: the run is a classifier's, expected a detector's");
   if (options.threshold) fail_input("--threshold: the run is a classifier's, expected a detector's");
-  if (options.metric_options != MetricOptions())
-    fail_input("--iou, --max-detections, --area-ranges: the run is a classifier's, expected a detector's");
+  if (const std::string flags = options.metric_options.given_flags(); !flags.empty())
+    fail_input("{}: the run is a classifier's, expected a detector's", flags);
   if (options.label_errors.form != LabelErrorOptions().form)
     fail_input("--to: the run is a classifier's, expected a detector's; its label errors are only listed");
   if (!options.paths.annotations.empty())

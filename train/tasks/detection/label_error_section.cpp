@@ -165,10 +165,10 @@ void add_label_errors(Page& page, const Dataset& dataset, const std::vector<Dete
     page.add(note(remark.starts_with(kNote) ? remark.substr(kNote.size()) : remark));
   if (ap50 >= 0 && ap50 < kTrustedAp50) {
     const std::string warning =
-        fmt::format("The AP50 of the detections is {}, so the model cannot be trusted to find label errors.",
+        fmt::format("AP50 of the detections is {}, so the model cannot be trusted to find label errors",
                     metric_text(ap50));
-    page.add(note(warning));
-    if (!options.label_errors.folder.empty()) print_line("note: {}: {}", options.source, warning);
+    page.add(note("The " + warning + "."));
+    if (!options.label_errors.folder.empty()) print_line("note: {}: the {}", options.source, warning);
   }
   if (unread > 0)
     page.add(note(fmt::format("{} in images that cannot be read.",

@@ -238,6 +238,8 @@ class BoxPredictor : public Predictor {
       const Batch batch = batch_of(parts, model_.config);
       for (auto& detections : detector_.postprocess(*runner_.run(batch), batch.targets, post_)) {
         const double threshold = lowest_score(loaded.frame.has_value());
+        for (const ImageDetection& d : detections)
+          if (shown_[static_cast<size_t>(d.label)]) best_ = std::max(best_, d.score);
         std::erase_if(detections, [&](const ImageDetection& d) { return d.score < threshold; });
         found.push_back(std::move(detections));
       }

@@ -132,9 +132,8 @@ void check_label_classes(const Dataset& images) {
 
 void refuse_metric_options(const MetricOptions& metric_options, const std::vector<std::string>& classes,
                            const std::string& model) {
-  if (metric_options != MetricOptions())
-    fail_input("--iou, --max-detections, --area-ranges: {} predicts label maps, which have no detections",
-               model);
+  if (const std::string flags = metric_options.given_flags(); !flags.empty())
+    fail_input("{}: {} predicts label maps, which have no detections", flags, model);
   if (!classes.empty())
     fail_input(
         "--classes: {} predicts label maps, which are scored on all pixels; --per-class shows each class",

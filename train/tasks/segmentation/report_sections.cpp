@@ -103,9 +103,8 @@ std::string SegmentationParts::report(Page& page, const ReportOptions& options) 
   if (!options.model.module)
     fail_input("--detections: the run is a segmentation model's, expected a detector's");
   if (options.threshold) fail_input("--threshold: the run is a segmentation model's, expected a detector's");
-  if (options.label_errors != LabelErrorOptions())
-    fail_input(
-        "--label-errors, --to, --suspicion: the run is a segmentation model's, expected a detector's or a classifier's");
+  if (const std::string flags = options.label_errors.given_flags(); !flags.empty())
+    fail_input("{}: the run is a segmentation model's, expected a detector's or a classifier's", flags);
   const LoadedModel& model = options.model;
   refuse_metric_options(options.metric_options, options.classes, options.checkpoint);
   const auto images = open_judged(options.paths, model);
