@@ -1,5 +1,6 @@
 // Label maps: a PNG file for each image, whose pixels give the classes of the image's pixels.
 #include <fmt/format.h>
+#include <algorithm>
 
 #include "core/runtime/tasks.h"
 #include "core/tensor/error.h"
@@ -57,7 +58,7 @@ GroundTruth read_label_maps(const DataPaths& paths, const ProblemReport& report)
   ClassTable table = class_table(paths.label_maps, set.list_folders, set.layout, files, paths.categories);
   GroundTruth truth;
   truth.categories = std::move(table.categories);
-  if (truth.categories.empty())
+  if (truth.categories.empty() && std::ranges::all_of(faults, &std::string::empty))
     fail_input("{}: no pixel of its {} has a class: all have values that are ignored (data.label_maps)",
                paths.annotations, count_of(count, "label map", "label maps"));
   truth.names_all_images = set.are_all;

@@ -161,11 +161,12 @@ TEST_F(LabelForms, YoloHasRunsAsPolygons) {
   noisy.annotations[0].segmentation = checkers;
   noisy.annotations[0].bbox = {0, 0, 1200, 1200};
   const LabelList noise_list{.truth = noisy};
-  ASSERT_EQ(label_forms().find("yolo").write({&noise_list, 1}).notes.size(), 1u);
+  ASSERT_EQ(label_forms().find("yolo").write({&noise_list, 1}).notes.size(), 2u);  // and areas
   large.width = size.width, large.height = size.height;
   // The note names the first annotation without a mask.
   fs::remove_all(dir_ / "out");
   truth.annotations[1].bbox = {1, 1, 12, 11};
+  truth.annotations[1].area = 12 * 11;
   truth.annotations[1].id = 70;
   const LabelFiles files = write("yolo", truth);
   ASSERT_EQ(files.notes.size(), 1u);
