@@ -64,14 +64,9 @@ std::unordered_map<int64_t, const ImageInfo*> GroundTruth::images_by_id() const 
   return by_id;
 }
 
-bool is_faulty_image(const GroundTruth& truth, int64_t id) {
-  return std::ranges::find(truth.faulty_images, id, &GroundTruth::FaultyImage::id) !=
-         truth.faulty_images.end();
-}
+bool is_faulty_image(const GroundTruth& truth, int64_t id) { return truth.faulty_images.contains(id); }
 
-bool is_faulty_category(const GroundTruth& truth, int64_t id) {
-  return std::ranges::find(truth.faulty_categories, id) != truth.faulty_categories.end();
-}
+bool is_faulty_category(const GroundTruth& truth, int64_t id) { return truth.faulty_categories.contains(id); }
 
 std::string unknown_image(const GroundTruth& truth, int64_t id, const std::string& name) {
   return is_faulty_image(truth, id)

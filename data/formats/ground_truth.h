@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "core/types/segmentation.h"
@@ -63,13 +64,10 @@ struct GroundTruth {
   std::vector<std::string> told = {};   // before the notes, whole lines: "DIR: 80 images of 10 classes"
   std::vector<std::string> links = {};  // links in the folder of images that were followed when listing it
   bool names_all_images = false;  // the reader has listed the folder of images and reported what it left out
-  // Images that were left out because of a fault in their records, which was reported.
-  struct FaultyImage {
-    std::optional<int64_t> id = {};
-    std::string file_name = {};  // "" if it is unknown
-  };
-  std::vector<FaultyImage> faulty_images = {};
-  std::vector<int64_t> faulty_categories = {};  // ids of categories that were left out for the same reason
+  // The ids of images and categories that were left out because of a fault in their records, which was
+  // reported, and the names of such images; as far as they are known.
+  std::unordered_set<int64_t> faulty_images = {}, faulty_categories = {};
+  std::vector<std::string> faulty_image_names = {};
   // What the reader left out besides single objects, after a problem for each was reported.
   struct LeftOut {
     int64_t images = 0, categories = 0;

@@ -90,7 +90,7 @@ Bytes FilePieces::read(uint64_t at, uint64_t count) {
 }
 
 std::string damaged_data(const char* format, const char* what) {
-  return fmt::format("damaged {} data ({}), some pixels are wrong", format, what);
+  return fmt::format("damaged {} data ({}), some pixels may be wrong", format, what);
 }
 
 void fail_cut(const std::string& name, const char* format) {

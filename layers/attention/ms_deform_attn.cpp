@@ -122,10 +122,10 @@ class MSDeformAttn : public Attention {
   Var sample_and_project(const AttentionInput& input, const Tensor& reference, const Tensor& offsets,
                          const Tensor& logits) const {
     Tensor y = Tensor::empty({offsets.dim(0), offsets.dim(1), dim_});
-    kernels::ms_deform_projected(input.value.value().contiguous(), input.padding_mask,
-                                 value_proj_->weight().value(), value_proj_->bias().value(),
-                                 reference.contiguous(), offsets.contiguous(), logits.contiguous(),
-                                 input.levels, y);
+    const Tensor padding = input.padding_mask.defined() ? input.padding_mask.contiguous() : Tensor();
+    kernels::ms_deform_projected(input.value.value().contiguous(), padding, value_proj_->weight().value(),
+                                 value_proj_->bias().value(), reference.contiguous(), offsets.contiguous(),
+                                 logits.contiguous(), input.levels, y);
     return Var(y);
   }
 

@@ -37,7 +37,7 @@ std::vector<std::string> notes_without_data(const std::vector<std::string>& sets
                                      std::pair{"data.bad_images", "no data set is read"},
                                      std::pair{"data.workers", "no data set is read"},
                                      std::pair{"data.prefetch", "no data set is read"}})
-      if (changes(set, field))
+      if (path_of_today(trim(set.substr(0, set.find('=')))) == field)
         notes.push_back(fmt::format("note: --set {}: changes nothing, {}", escaped(set), why));
   return notes;
 }

@@ -263,8 +263,11 @@ std::string Workspace::file(const std::string& name) const {
 }
 
 void Workspace::publish(const std::string& name) {
-  if (!described_in_.empty() && name != described_in_)
-    std::call_once(withdrawal_, [&] { withdraw(described_in_); });
+  // The earlier list goes before the first new file, unless that is the new list.
+  if (!described_in_.empty())
+    std::call_once(withdrawal_, [&] {
+      if (name != described_in_) withdraw(described_in_);
+    });
   const fs::path from = file(name), to = fs::path(output_) / name;
   std::error_code error;
   if (fs::path(name).has_parent_path()) fs::create_directories(to.parent_path(), error);

@@ -49,7 +49,7 @@ struct DecodedImage {
 };
 // The pixels that models see: 8-bit RGB, rotated as EXIF says, the first of several pictures in a file. A
 // JPEG whose data is damaged but can be decoded is no error, here and in predict_file, predict_masks_of_file
-// and predict_encoded: some of its pixels are wrong.
+// and predict_encoded: some of its pixels may be wrong.
 SACCADE_API DecodedImage decode_pixels(const EncodedImage& image);
 SACCADE_API DecodedImage read_pixels(const std::string& path);
 

@@ -117,6 +117,10 @@ RunMetrics read_run_metrics(const std::string& path) {
   for (size_t begin = 0; begin < text.size();) {
     const size_t end = std::min(text.find('\n', begin), text.size());
     simdjson::dom::object line;
+    if (end == begin) {
+      begin = end + 1;
+      continue;
+    }
     if (parser.parse(text.substr(begin, end - begin)).get(line) == simdjson::SUCCESS && is_log_line(line))
       add_line(line, run, last);
     else if (end == text.size())

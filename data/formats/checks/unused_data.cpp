@@ -266,7 +266,7 @@ void add_names(const GroundTruth& truth, const std::string& folder, std::unorder
                           : (root / name).lexically_normal().lexically_relative(root).string());
   };
   for (const ImageInfo& image : truth.images) add(image.file_name);
-  for (const GroundTruth::FaultyImage& image : truth.faulty_images) add(image.file_name);
+  for (const std::string& name : truth.faulty_image_names) add(name);
 }
 
 bool is_written_list(const std::string& file) {

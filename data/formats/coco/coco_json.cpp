@@ -254,12 +254,12 @@ class CocoFile {
       if (problem.empty()) return;
       if constexpr (std::is_same_v<T, FileImage>) {
         ++truth_.left_out.images;
-        truth_.faulty_images.push_back(
-            {outcome.has_first ? std::optional(item.id) : std::nullopt, item.file_name});
+        if (outcome.has_first) truth_.faulty_images.insert(item.id);
+        if (!item.file_name.empty()) truth_.faulty_image_names.push_back(item.file_name);
       }
       if constexpr (std::is_same_v<T, FileCategory>) {
         ++truth_.left_out.categories;
-        if (outcome.has_first) truth_.faulty_categories.push_back(item.id);
+        if (outcome.has_first) truth_.faulty_categories.insert(item.id);
       }
       const bool is_called = outcome.has_first && !WordIds::is_word(item.id);
       problems_.push_back(is_called ? fmt::format("{} {}: {}", kind, item.id, problem)

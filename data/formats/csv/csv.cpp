@@ -197,7 +197,7 @@ class CsvReader {
       if (problem.empty() && fields.size() != count)
         problem = fmt::format("expected {} fields, found {}", count, fields.size());
       if (!problem.empty() && fields.size() > *columns_[kImage])
-        truth_.faulty_images.push_back({.file_name = found_name(fields[*columns_[kImage]])});
+        truth_.faulty_image_names.push_back(found_name(fields[*columns_[kImage]]));
       if (problem.empty()) problem = add_line(fields, csv.line());
       if (!problem.empty()) report_(fmt::format("{}: line {}: {}", paths_.annotations, csv.line(), problem));
     }

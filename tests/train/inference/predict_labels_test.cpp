@@ -33,6 +33,7 @@ TEST_F(PredictLabels, HaveAnEntryForEveryImage) {
     const std::string text = text_of(out + "/" + form + "/" + file);
     EXPECT_EQ(count(text, image), 4) << text;
     EXPECT_EQ(count(text, object), 8) << text;
+    EXPECT_TRUE(fs::exists(scratch() / out / "detections.json"));
     EXPECT_EQ(count(text_of(out + "/detections.json"), "\"picture\""), 0);
     EXPECT_FALSE(fs::exists(scratch() / out / "000001.png"));
     expect_refused(kAnyScore + out + " --to " + form + " shapes/images",
