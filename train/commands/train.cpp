@@ -136,8 +136,8 @@ void check_resumed_overfit(const TrainArguments& arguments) {
 void check_sets(const TrainArguments& arguments) {
   std::vector<NamedField> flags = named_fields(arguments.quick, {arguments.data, arguments.classes});
   if (arguments.overfit > 0)
-    flags.push_back({fmt::format("--overfit {}", arguments.overfit),
-                     fmt::format("data.overfit={}", std::min<int64_t>(arguments.overfit, INT32_MAX))});
+    flags.push_back(
+        {fmt::format("--overfit {}", arguments.overfit), fmt::format("data.overfit={}", arguments.overfit)});
   refuse_conflicts(flags, arguments.set);
 }
 

@@ -10,7 +10,7 @@ void overfit(Config& config, int64_t images, int64_t available, const QuickFlags
              const std::vector<std::string>& sets) {
   constexpr int64_t kSteps = 1000, kEvaluationSteps = 250, kWarmup = 50;
   config::Data& data = *config.mutable_data();
-  data.set_overfit(static_cast<int32_t>(std::min<int64_t>(images, 1'000'000)));
+  data.set_overfit(static_cast<int32_t>(images));
   data.set_batch_size(static_cast<int32_t>(std::min<int64_t>(data.batch_size(), data.overfit())));
   config::Train& train = *config.mutable_train();
   train.set_accumulate(1);

@@ -10,6 +10,7 @@
 #include "core/files/file.h"
 #include "core/formats/csv.h"
 #include "core/tensor/error.h"
+#include "data/formats/listing.h"
 #include "train/logs/progress.h"
 
 namespace saccade {
@@ -131,8 +132,8 @@ RunMetrics read_run_metrics(const std::string& path) {
   }
   run.seconds += last.elapsed;
   if (damaged > 0)
-    run.remarks.push_back(fmt::format("warning: {}: {} damaged and left out", path,
-                                      damaged == 1 ? "1 line is" : fmt::format("{} lines are", damaged)));
+    run.remarks.push_back(
+        fmt::format("warning: {}: {} damaged and left out", path, count_of(damaged, "line is", "lines are")));
   if (is_cut) run.remarks.push_back(fmt::format("note: {}: its last line is cut off and left out", path));
   if (text.empty()) run.remarks.push_back(fmt::format("note: {}: the file is empty", path));
   return run;

@@ -106,6 +106,14 @@ std::vector<std::string> remarks_on_names(const std::vector<Category>& categorie
   return remarks;
 }
 
+// The remark on classes that the set has no boxes or pixels of.
+std::string without_any(const std::vector<std::string>& names, int64_t all, const std::string& things,
+                        const std::string& what) {
+  return fmt::format("{} no {}: {}; {} of the model",
+                     count_among(std::ssize(names), all, things, "has", "have"), what, some_of(names, 5),
+                     names.size() == 1 ? "it is a class" : "each is a class");
+}
+
 std::vector<std::string> remarks_on_classes(const GroundTruth& file) {
   std::vector<std::string> remarks;
   if (file.annotations.empty())
@@ -119,10 +127,7 @@ std::vector<std::string> remarks_on_classes(const GroundTruth& file) {
     if (!used.contains(c.id) && !file.annotations.empty())
       unused.push_back(fmt::format("{} (\"{}\")", c.id, c.name));
   if (!unused.empty())
-    remarks.push_back(
-        fmt::format("{} no annotation: {}; {} of the model",
-                    count_among(std::ssize(unused), std::ssize(file.categories), "categories", "has", "have"),
-                    some_of(unused, 5), unused.size() == 1 ? "it is a class" : "each is a class"));
+    remarks.push_back(without_any(unused, std::ssize(file.categories), "categories", "annotation"));
   for (std::string& remark : remarks_on_names(file.categories)) remarks.push_back(std::move(remark));
   return remarks;
 }
@@ -306,10 +311,7 @@ void check_label_images(const GroundTruth& truth, const DataPaths& paths, int th
   if (all == pixels[-1])
     report.remarks.emplace_back("no pixel has a class, so there is nothing to learn or to evaluate");
   if (!missing.empty())
-    report.remarks.push_back(
-        fmt::format("{} no pixel: {}; {} of the model",
-                    count_among(std::ssize(missing), std::ssize(truth.categories), "classes", "has", "have"),
-                    some_of(missing, 5), missing.size() == 1 ? "it is a class" : "each is a class"));
+    report.remarks.push_back(without_any(missing, std::ssize(truth.categories), "classes", "pixel"));
   if (!paths.images.empty() && paths.look_at_images)
     tell_of_images(inspect_images(truth, paths, threads), truth, paths, report);
 }
