@@ -208,16 +208,21 @@ class OpenLeaves {
   std::vector<VarState*> waiting_;
 };
 
-void run(const Var& root, const Tensor& seed, bool checked, const LeafObserver* observer = nullptr) {
+// The gradient of the root: the seed, or 1 without one.
+Tensor first_gradient(const Var& root, const Tensor& seed) {
   SACCADE_CHECK(root.defined() && root.requires_grad(), "[backward] the root does not require a gradient");
-  Tensor start = seed;
-  if (!start.defined()) {
+  if (!seed.defined()) {
     SACCADE_CHECK(root.value().numel() == 1, "[backward] a root of shape {} needs a seed gradient",
                   root.shape());
-    start = Tensor::full(root.shape(), 1.0, root.dtype(), root.device());
+    return Tensor::full(root.shape(), 1.0, root.dtype(), root.device());
   }
-  SACCADE_CHECK(start.shape() == root.shape(), "[backward] seed of shape {} for a root of shape {}",
-                start.shape(), root.shape());
+  SACCADE_CHECK(seed.shape() == root.shape(), "[backward] seed of shape {} for a root of shape {}",
+                seed.shape(), root.shape());
+  return seed;
+}
+
+void run(const Var& root, const Tensor& seed, bool checked, const LeafObserver* observer = nullptr) {
+  const Tensor start = first_gradient(root, seed);
   struct Pending {
     std::shared_ptr<Node> node;
     Tensor grad;

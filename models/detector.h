@@ -102,7 +102,7 @@ class Detector : public Module {
   // second, which is returned, waits for it; it is called once, while the detector lives. In between the GPU
   // may get the next batch.
   virtual std::function<BatchDetections()> start_postprocess(const DetectorOutput& output,
-                                                             std::vector<Target> targets,
+                                                             const std::vector<Target>& targets,
                                                              const PostprocessOptions& options) const {
     return [found = postprocess(output, targets, options)] { return found; };
   }

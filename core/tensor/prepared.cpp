@@ -19,10 +19,10 @@ Tensor PreparedForms::find(const std::string& key, uint32_t version) {
   return it == made_.end() ? Tensor() : it->second;
 }
 
-Tensor PreparedForms::keep(const std::string& key, uint32_t version, Tensor made) {
+Tensor PreparedForms::keep(const std::string& key, uint32_t version, const Tensor& made) {
   std::lock_guard lock(mutex_);
   forget_others(version);
-  return made_.try_emplace(key, std::move(made)).first->second;
+  return made_.try_emplace(key, made).first->second;
 }
 
 namespace {

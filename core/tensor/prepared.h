@@ -17,7 +17,7 @@ class PreparedForms {
   // Returns an undefined tensor if there is no such form for this version of the storage.
   Tensor find(const std::string& key, uint32_t version);
   // Stores a form and returns it. If two threads made the same form, both get the first one.
-  Tensor keep(const std::string& key, uint32_t version, Tensor made);
+  Tensor keep(const std::string& key, uint32_t version, const Tensor& made);
 
  private:
   void forget_others(uint32_t version);

@@ -58,8 +58,8 @@ struct GiouTerm : BoxTerm {
 };
 
 [[maybe_unused]] const bool class_term_registered = loss_terms().add(
-    {"class", __FILE__, [](std::shared_ptr<const ClassLoss> loss) -> std::shared_ptr<const LossTerm> {
-       return std::make_shared<ClassTerm>(std::move(loss));
+    {"class", __FILE__, [](const std::shared_ptr<const ClassLoss>& loss) -> std::shared_ptr<const LossTerm> {
+       return std::make_shared<ClassTerm>(loss);
      }});
 [[maybe_unused]] const bool l1_registered = register_loss_term<L1Term>("bbox", __FILE__);
 [[maybe_unused]] const bool giou_registered = register_loss_term<GiouTerm>("giou", __FILE__);

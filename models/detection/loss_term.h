@@ -38,7 +38,7 @@ Var binary_cross_entropy(const Var& logits, const Tensor& labels, LossParts part
 struct LossTermSpec {
   std::string name;  // its name in the log
   std::string file;
-  std::shared_ptr<const LossTerm> (*make)(std::shared_ptr<const ClassLoss> class_loss);
+  std::shared_ptr<const LossTerm> (*make)(const std::shared_ptr<const ClassLoss>& class_loss);
 };
 
 inline Registry<LossTermSpec>& loss_terms() { return registry_of<LossTermSpec>("loss term"); }
@@ -47,7 +47,7 @@ inline Registry<LossTermSpec>& loss_terms() { return registry_of<LossTermSpec>("
 template <class Term>
 bool register_loss_term(const char* name, const char* file) {
   return loss_terms().add(
-      {name, file, [](std::shared_ptr<const ClassLoss>) -> std::shared_ptr<const LossTerm> {
+      {name, file, [](const std::shared_ptr<const ClassLoss>&) -> std::shared_ptr<const LossTerm> {
          return std::make_shared<Term>();
        }});
 }

@@ -47,7 +47,8 @@ void layer_costs(const MatchLayer& layer, const DeviceObjects& objects, const Ma
 
 // Adds the costs of masks: for each object and query of an image, the mean cross entropy and the Dice loss
 // over the points.
-void add_mask_costs(const MatchLayer& layer, const Objects& objects, const MatcherOptions& o, Tensor cost) {
+void add_mask_costs(const MatchLayer& layer, const Objects& objects, const MatcherOptions& o,
+                    const Tensor& cost) {
   NoGrad no_grad;
   ExecutionScope scope;
   execution().compute = DType::kF32;

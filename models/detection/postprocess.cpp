@@ -227,7 +227,8 @@ void add_masks(const float* masks, const MapSize& map, const ImageSize& canvas, 
 
 }  // namespace
 
-std::function<BatchDetections()> start_postprocess(const SetOutput& output, std::vector<Target> targets,
+std::function<BatchDetections()> start_postprocess(const SetOutput& output,
+                                                   const std::vector<Target>& targets,
                                                    const PostprocessOptions& options,
                                                    const ClassLoss& class_loss) {
   SACCADE_CHECK(!output.layers.empty(), "[postprocess] no decoder layer has predicted anything");
@@ -255,7 +256,7 @@ std::function<BatchDetections()> start_postprocess(const SetOutput& output, std:
     masks = HostCopy(maps.value().to(DType::kF32));
     map = {maps.dim(2), maps.dim(3)};
   }
-  return [=, targets = std::move(targets), canvas = output.canvas, &class_loss] {
+  return [=, canvas = output.canvas, &class_loss] {
     BatchDetections results;
     for (int64_t n = 0; n < count; ++n) {
       const Target& target = targets[static_cast<size_t>(n)];

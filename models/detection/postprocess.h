@@ -15,7 +15,8 @@ bool doubles_another(const ImageDetection& detection, const std::vector<ImageDet
 // As Detector::start_postprocess. The class loss, which must outlive the returned function, defines the
 // scores of logits. Equal scores are ordered by query, then class. A GPU ranks the logits of sigmoids itself;
 // in any case one copy brings the numbers to the host, and another one the masks.
-std::function<BatchDetections()> start_postprocess(const SetOutput& output, std::vector<Target> targets,
+std::function<BatchDetections()> start_postprocess(const SetOutput& output,
+                                                   const std::vector<Target>& targets,
                                                    const PostprocessOptions& options,
                                                    const ClassLoss& class_loss);
 BatchDetections postprocess(const SetOutput& output, const std::vector<Target>& targets,

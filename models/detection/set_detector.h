@@ -40,10 +40,9 @@ class SetDetector : public Detector {
     return saccade::postprocess(set_output(output), targets, options, criterion_.class_loss());
   }
   std::function<BatchDetections()> start_postprocess(const DetectorOutput& output,
-                                                     std::vector<Target> targets,
+                                                     const std::vector<Target>& targets,
                                                      const PostprocessOptions& options) const override {
-    return saccade::start_postprocess(set_output(output), std::move(targets), options,
-                                      criterion_.class_loss());
+    return saccade::start_postprocess(set_output(output), targets, options, criterion_.class_loss());
   }
 
   std::vector<std::string> class_heads() const override {

@@ -55,7 +55,7 @@ Var BoxHead::likely_deltas(const Result& result, const std::vector<int64_t>& lab
   const int64_t R = result.logits.dim(0), K = result.logits.dim(1) - 1;
   if (result.deltas.dim(1) == 1) return reshape(result.deltas, {R, 4});
   const Tensor likely = best_tokens(reshape(slice(result.logits, 1, 0, K), {R, K, 1}).value(), 1, 1);
-  const Var of_likely = reshape(gather_rows(result.deltas, likely), {R, 4});
+  Var of_likely = reshape(gather_rows(result.deltas, likely), {R, 4});
   if (labels.empty()) return of_likely;
   std::vector<int64_t> known(labels);
   std::vector<float> is_known;

@@ -162,16 +162,9 @@ void add_facts(Page& page, const std::string& checkpoint, const Config& config, 
   page.add(details("The whole configuration", preformatted(config_text(config))));
 }
 
-}  // namespace
-
-int run_report(const ReportArguments& arguments) {
-  if (!arguments.others.empty()) return compare_runs(arguments);
-  const std::string config_path = arguments.run + "/config.textproto",
-                    output = arguments.output.empty() ? arguments.run + "/report.html" : arguments.output;
-  check_run_folder(arguments.run);
-  if (arguments.output.empty()) refuse_link(output);
-  const std::string checkpoint = chosen_checkpoint(arguments);
-  const std::unique_ptr<MadeFolder> label_errors = make_label_error_folder(arguments.label_errors);
+// Refuses outputs that would replace something that the report is made of.
+void check_report_outputs(const ReportArguments& arguments, const std::string& output,
+                          const std::string& checkpoint) {
   for (const std::string& path : {output, arguments.json, arguments.csv})
     if (has_image_extension(path))
       fail_input("{}: is the name of an image, expected one that ends in .html, .json or .csv", path);
@@ -181,8 +174,20 @@ int run_report(const ReportArguments& arguments) {
                  {"the last checkpoint of the run", run_checkpoint(arguments.run, "last")},
                  {"--annotations", arguments.annotations},
                  {"--detections", arguments.detections},
-                 {"the configuration of the run", config_path},
+                 {"the configuration of the run", arguments.run + "/config.textproto"},
                  {"the metrics of the run", arguments.run + "/metrics.jsonl"}});
+}
+
+}  // namespace
+
+int run_report(const ReportArguments& arguments) {
+  if (!arguments.others.empty()) return compare_runs(arguments);
+  const std::string output = arguments.output.empty() ? arguments.run + "/report.html" : arguments.output;
+  check_run_folder(arguments.run);
+  if (arguments.output.empty()) refuse_link(output);
+  const std::string checkpoint = chosen_checkpoint(arguments);
+  const std::unique_ptr<MadeFolder> label_errors = make_label_error_folder(arguments.label_errors);
+  check_report_outputs(arguments, output, checkpoint);
   LoadedModel model;
   const DeviceChoice choice = choose_device(arguments.device);
   model.config = config_of_run(arguments.run);

@@ -172,7 +172,7 @@ DataSplits splits_of_folders(const Config& config, std::vector<std::string>* not
   folders.insert(folders.end(), config.data().more_folders().begin(), config.data().more_folders().end());
   PlaceOptions options = place_options(config);
   if (config.data().overfit() > 0) options.val_fraction = 0;  // the evaluation is on the training images
-  const DataSplits splits = find_united(folders, options);
+  DataSplits splits = find_united(folders, options);
   const std::string named = fmt::format("{}", fmt::join(folders, " + "));
   if (!splits.train)
     fail_input("{}: no training images found in the folder{}", named,

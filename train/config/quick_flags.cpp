@@ -62,9 +62,9 @@ class SizeEditor : public Editor {
   void set_fixed(const char* field, int64_t before) { set(field, fixed(before), before); }
   void set_bound(const char* field, int64_t before) { set(field, bound(before), before); }
   template <class List>
-  void set_bounds(const char* field, const List& before, std::vector<int64_t> usual) {
+  void set_bounds(const char* field, const List& before, const std::vector<int64_t>& usual) {
     const std::vector<int64_t> sides =
-        before.empty() ? std::move(usual) : std::vector<int64_t>(before.begin(), before.end());
+        before.empty() ? usual : std::vector<int64_t>(before.begin(), before.end());
     std::vector<int64_t> scaled;
     for (const int64_t side : sides) scaled.push_back(bound(side));
     set_list(field, scaled, sides);

@@ -33,7 +33,7 @@ namespace {
 asio::ip::address address_of(const std::string& host) {
   if (host == "localhost") return asio::ip::address_v4::loopback();
   Failure failure;
-  const asio::ip::address address = asio::ip::make_address(host, failure);
+  asio::ip::address address = asio::ip::make_address(host, failure);
   if (failure)
     fail_input(
         "--host: \"{}\" is not an IP address, expected one of this machine: 127.0.0.1, 0.0.0.0 (all), ::1 ...",

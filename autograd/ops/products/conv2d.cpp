@@ -17,7 +17,7 @@ Tensor weight_in_order(const Tensor& w) {
   const std::string form = fmt::format("in order {}", w.shape());
   auto* recorded = kept_for_recording();
   if (!recorded) return prepared(w, form, in_order);
-  const Tensor kept = kept_form(w, form);
+  Tensor kept = kept_form(w, form);
   if (!kept.defined()) return in_order();  // it has no values until the recording is started
   recorded->push_back(kept.storage());
   return kept;

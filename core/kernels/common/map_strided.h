@@ -47,7 +47,8 @@ void for_blocks(const StridedLoop<Count>& loop, const F& f) {
       int64_t steps = rows;
       for (int a = above; a >= 0; --a, steps = 1) {
         for (int t = 0; t < Count; ++t) offsets[t] += steps * loop.strides[t][a];
-        if ((index[a] += steps) < loop.sizes[a]) break;
+        index[a] += steps;
+        if (index[a] < loop.sizes[a]) break;
         for (int t = 0; t < Count; ++t) offsets[t] -= loop.strides[t][a] * loop.sizes[a];
         index[a] = 0;
       }

@@ -200,7 +200,7 @@ void refuse_masks_of_255(const std::vector<std::string>& files) {
 std::string list_in(const std::vector<std::string>& folders) {
   for (const std::string& folder : folders)
     for (const char* name : {"labelmap.txt", "objectInfo150.txt", "classes.txt", kValueTable})
-      if (const std::string path = joined(folder, name); is_file(path)) return path;
+      if (std::string path = joined(folder, name); is_file(path)) return path;
   return "";
 }
 

@@ -53,7 +53,7 @@ const CLI::App* innermost(const CLI::App* app, std::string& name) {
 
 // Rewrites what the parser says of an option's values.
 std::string in_our_words(const CLI::App& command, const CLI::ParseError& error) {
-  const std::string text = error.what();
+  std::string text = error.what();
   auto part = [&](std::string_view begin, std::string_view end) {  // the text between the two
     const size_t from = begin.empty() ? 0 : text.find(begin),
                  to = end.empty() ? text.size() : text.rfind(end);

@@ -213,7 +213,7 @@ void write_form(const LabelForm& form, const std::vector<ReadSplit>& splits, con
   const MadeFolder folder(output);
   const TemporaryPath own(make_own_folder((fs::path(output) / ".convert").string()));
   auto place = [&](const std::string& name) {
-    const fs::path path = fs::path(own.path()) / name;
+    fs::path path = fs::path(own.path()) / name;
     fs::create_directories(path.parent_path());
     return path;
   };
