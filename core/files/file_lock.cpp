@@ -42,7 +42,7 @@ std::string FileLock::take() {
                  std::strerror(errno));
     const bool locked = ::flock(file, LOCK_EX | LOCK_NB) == 0;
     if (!locked && errno == EWOULDBLOCK) {
-      const std::string owner = owner_of(file);
+      std::string owner = owner_of(file);
       ::close(file);
       return owner;
     }

@@ -64,7 +64,7 @@ void TemporaryPath::keep() {
 
 std::string make_own_folder(const std::string& start) {
   for (int n = 0;; ++n) {
-    const std::string path = fmt::format("{}-{}-{}", start, ::getpid(), n);
+    std::string path = fmt::format("{}-{}-{}", start, ::getpid(), n);
     if (::mkdir(path.c_str(), 0777) == 0) return path;
     if (errno != EEXIST)
       fail_input("{}: cannot write into the folder: {}", std::filesystem::path(start).parent_path().string(),

@@ -67,9 +67,9 @@ char32_t whole_of(char32_t first, char32_t second) {
 void add_parts(char32_t code, std::u32string& out) {
   if (code >= kSyllables && code < kSyllables + kLeadCount * kVowelCount * kTailCount) {
     const char32_t place = code - kSyllables;
-    out += kLeads + place / (kVowelCount * kTailCount);
-    out += kVowels + place / kTailCount % kVowelCount;
-    if (place % kTailCount > 0) out += kTails + place % kTailCount;
+    out.push_back(kLeads + place / (kVowelCount * kTailCount));
+    out.push_back(kVowels + place / kTailCount % kVowelCount);
+    if (place % kTailCount > 0) out.push_back(kTails + place % kTailCount);
     return;
   }
   const auto it = tables().parts.find(code);

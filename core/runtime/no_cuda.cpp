@@ -16,7 +16,7 @@ bool cuda_is_emulated() { return false; }
 bool cuda_is_running() { return false; }
 int gpu_count() { return 0; }
 CurrentGpu::CurrentGpu(Device) {}
-CurrentGpu::~CurrentGpu() = default;
+CurrentGpu::~CurrentGpu() {}
 
 CudaStatistics cuda_statistics() { return {}; }
 

@@ -301,7 +301,7 @@ std::string common_folder(const std::vector<std::string>& folders) {
 std::string name_below(const std::string& path, const std::string& root) {
   // A path directly below it, without parts that are empty, "." or "..".
   if (path.size() > root.size() + 1 && path.starts_with(root) && path[root.size()] == '/' && !root.empty()) {
-    const std::string name = path.substr(root.size() + 1);
+    std::string name = path.substr(root.size() + 1);
     if (("/" + name + "/").find("/.") == std::string::npos && name.find("//") == std::string::npos &&
         !name.starts_with("/") && !name.ends_with("/"))
       return name;

@@ -1,6 +1,7 @@
 #include "data/formats/xml_reader.h"
 
 #include <iconv.h>
+#include <cstdint>
 
 #include <algorithm>
 
@@ -29,8 +30,8 @@ std::string foreign_encoding(const std::string& text) {
 
 // Converts to UTF-8; nothing if the encoding is unknown or the text is invalid in it.
 std::optional<std::string> as_utf8(const std::string& text, const std::string& encoding) {
-  const iconv_t converter = iconv_open("UTF-8", encoding.c_str());
-  if (converter == reinterpret_cast<iconv_t>(-1)) return std::nullopt;
+  iconv_t converter = iconv_open("UTF-8", encoding.c_str());
+  if (reinterpret_cast<intptr_t>(converter) == -1) return std::nullopt;
   std::string in = text, out(4 * text.size() + 16, '\0');
   char *from = in.data(), *to = out.data();
   size_t left = in.size(), room = out.size();

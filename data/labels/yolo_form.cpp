@@ -62,7 +62,7 @@ Polygon whole_polygon(const Annotation& a, ImageSize size) {
   const Mask mask = a.segmentation->mask(size);
   for (const std::vector<Polygon>& polygons : {own, mask.polygons()}) {
     if (polygons.empty()) continue;
-    const Polygon whole = joined_polygons(polygons);
+    Polygon whole = joined_polygons(polygons);
     if (!whole.empty() && is_boxed_by(whole, a) && Mask::from_polygons(size, {&whole, 1}) == mask)
       return whole;
   }

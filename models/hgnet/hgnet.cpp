@@ -237,7 +237,7 @@ Size read_size(const Args& args) {
   if (name != kOwn) return *std::ranges::find(kSizes, name, &Size::name);
   Size size{.name = name, .layers = args.get_int("layers", 3, 1, 16), .stem = 0, .stem_out = 0, .stages = {}};
   auto numbers = [&](const char* key, size_t count, int64_t low, int64_t high) {
-    const std::vector<int64_t> values = args.get_ints(key, {}, low, high);
+    std::vector<int64_t> values = args.get_ints(key, {}, low, high);
     if (values.size() != count)
       fail_input("{}.{}: {} numbers, expected {}", args.path(), key, values.size(), count);
     return values;

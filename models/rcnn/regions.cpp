@@ -42,13 +42,13 @@ Tensor images_of_rows(const Var& rows) {
   const int64_t N = rows.dim(0), K = rows.dim(1);
   std::vector<int64_t> images;
   for (int64_t n = 0; n < N; ++n) images.insert(images.end(), static_cast<size_t>(K), n);
-  const Tensor all = Tensor::from<int64_t>({N * K}, images, rows.device());
+  Tensor all = Tensor::from<int64_t>({N * K}, images, rows.device());
   if (execution().observer) observe_kernel("images_of_rows", {rows.value()}, all, OpAttributes());
   return all;
 }
 
 Tensor whole_numbers(const Var& numbers) {
-  const Tensor whole = numbers.value().to(DType::kI64);
+  Tensor whole = numbers.value().to(DType::kI64);
   if (execution().observer) observe_kernel("whole_numbers", {numbers.value()}, whole, OpAttributes());
   return whole;
 }

@@ -20,7 +20,7 @@ constexpr size_t kSumDigits = 64;
 // Returns the extension of the address's file name, such as ".pth".
 std::string extension_of(const std::string& url) {
   const std::string path = url.substr(0, url.find_first_of("?#"));
-  const std::string extension = fs::path(path.substr(path.rfind('/') + 1)).extension().string();
+  std::string extension = fs::path(path.substr(path.rfind('/') + 1)).extension().string();
   for (const char* known : {".pth", ".pt", ".bin", ".safetensors"})
     if (extension == known) return extension;
   return ".pth";
@@ -58,7 +58,7 @@ bool CachedWeights::is_there() const { return saccade::is_there(path_); }
 std::string CachedWeights::recorded_sum() const {
   std::error_code error;
   if (!fs::exists(sum_path(), error)) return "";
-  const std::string text = read_text(sum_path(), kTextFile), sum = text.substr(0, kSumDigits);
+  std::string sum = read_text(sum_path(), kTextFile).substr(0, kSumDigits);
   if (sum.size() != kSumDigits || sum.find_first_not_of("0123456789abcdef") != std::string::npos)
     fail_input("{}: holds no SHA-256 checksum; remove it, and the next fetch writes it again", sum_path());
   return sum;

@@ -259,7 +259,7 @@ class Download {
   }
 
   std::string fault_of(const std::string& sum) const {
-    if (const std::string fault = cached_.sum_fault(sum); !fault.empty()) return fault;
+    if (std::string fault = cached_.sum_fault(sum); !fault.empty()) return fault;
     if (!stated_sum_.empty() && stated_sum_ != sum)
       return fmt::format("its SHA-256 is {}, the server states {}", sum, stated_sum_);
     return "";

@@ -65,8 +65,8 @@ Var neighbourhood_attention(const Var& qkv, const Var& table, const Tensor& mask
                                     mask.shape() == (Shape{qkv.dim(0), qkv.dim(1), qkv.dim(2)})),
                 "[neighbourhood_attention] mask, got {} {}, expected bool [{}, {}, {}]", mask.dtype(),
                 mask.shape(), qkv.dim(0), qkv.dim(1), qkv.dim(2));
-  const int64_t head_dim = qkv.dim(3) / 3 / heads;
-  const double scale = options.scale != 0 ? options.scale : 1 / std::sqrt(static_cast<double>(head_dim));
+  const auto size = static_cast<double>(qkv.dim(3) / 3 / heads);
+  const double scale = options.scale != 0 ? options.scale : 1 / std::sqrt(size);
   NeighbourhoodAttention op{mask.defined() ? mask.to(qkv.device()) : mask,
                             {.heads = heads, .window = window, .scale = scale}};
   return run_op(std::move(op), {qkv, table});

@@ -69,7 +69,7 @@ Tensor in_bf16(const Tensor& t) {
   std::lock_guard lock(shadows().mutex);
   const Bf16Shadow& shadow = *t.storage()->bf16_shadow;
   if (!shadow.storage || shadow.version != t.storage()->version()) refresh(shadows());
-  const Tensor rounded = t.view_of(shadow.storage, DType::kBF16);
+  Tensor rounded = t.view_of(shadow.storage, DType::kBF16);
   keeps_forms(t) ? keep_forms(rounded) : drop_forms(rounded);
   return rounded;
 }

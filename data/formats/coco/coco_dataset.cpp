@@ -150,7 +150,7 @@ DataSplits find_coco(const std::string& folder) {
     auto find_images = [&](const std::string& file, const std::string& stem) {
       add(to, file, [&] { return image_folder(file, folder, stem, name); });
     };
-    add(to, joined(own, "_annotations.coco.json"), [&] { return own; });
+    add(to, joined(own, "_annotations.coco.json"), [&]() -> const std::string& { return own; });
     for (const char* file : {"annotations.json", "labels.json", "result.json"}) {
       const std::string list = joined(own, file);
       add(to, list, [&] {

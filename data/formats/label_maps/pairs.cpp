@@ -260,7 +260,7 @@ LabelledImages pair_images(const DataPaths& paths, const ProblemReport& report) 
 std::string folder_of_jpeg_maps(const std::string& folder) {
   for (const std::string& images : folder_names_of_images())
     for (const std::string& labels : folder_names_of_label_maps())
-      if (const std::string maps = joined(folder, labels);
+      if (std::string maps = joined(folder, labels);
           is_folder(joined(folder, images)) && is_folder(maps) && !holds_maps(maps) &&
           (has_files_below(maps, ".jpg") || has_files_below(maps, ".jpeg")))
         return maps;

@@ -42,7 +42,7 @@ std::string stem_of_line(const std::string& folder, const TextLine& line, const 
   std::string text = line.text;
   if (text.size() > 1 && text.front() == '"' && text.back() == '"') text = text.substr(1, text.size() - 2);
   std::replace(text.begin(), text.end(), '\\', '/');
-  const std::string word = text.substr(0, text.find_first_of(" \t"));
+  std::string word = text.substr(0, text.find_first_of(" \t"));
   for (const std::string& name : {text, word}) {
     const fs::path path(name);
     const bool leads_out = std::find(path.begin(), path.end(), "..") != path.end();
@@ -50,7 +50,7 @@ std::string stem_of_line(const std::string& folder, const TextLine& line, const 
       fail_input("{}: line {}: expected the name of an annotation, found \"{}\"", list, line.number, name);
     if (is_file(joined(folder, name + ".xml"))) return name;
     if (has_image_extension(name))
-      if (const std::string stem = fs::path(name).replace_extension("").string();
+      if (std::string stem = fs::path(name).replace_extension("").string();
           is_file(joined(folder, stem + ".xml")))
         return stem;
     if (const std::string spelled = name_in(folder, name + ".xml"); spelled != name + ".xml")
