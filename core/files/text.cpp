@@ -101,6 +101,15 @@ std::string given_flags(const std::vector<std::pair<const char*, bool>>& flags) 
   return names;
 }
 
+std::string count_of(int64_t count, const std::string& one, const std::string& many) {
+  return fmt::format("{} {}", count, count == 1 ? one : many);
+}
+
+std::string count_among(int64_t count, int64_t all, const std::string& things, const std::string& one,
+                        const std::string& many) {
+  return fmt::format("{} of {} {} {}", count, all, things, count == 1 ? one : many);
+}
+
 std::string one_line(std::string_view message) {
   constexpr size_t kLongest = 8000, kEnd = 2000;
   std::string line = escaped(message);

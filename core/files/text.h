@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -29,6 +30,11 @@ std::string printable(std::string_view name);
 std::string shell_word(const std::string& word);
 // Returns the flags that are given, for a message: "--iou, --area-ranges".
 std::string given_flags(const std::vector<std::pair<const char*, bool>>& flags);
+// Returns "3 files are" or "1 file is".
+std::string count_of(int64_t count, const std::string& one, const std::string& many);
+// Returns "1 of 7 boxes has" or "3 of 7 boxes have".
+std::string count_among(int64_t count, int64_t all, const std::string& things, const std::string& one,
+                        const std::string& many);
 // Returns a message as one line of bounded length.
 std::string one_line(std::string_view message);
 

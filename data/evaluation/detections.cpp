@@ -9,12 +9,12 @@
 #include <unordered_set>
 
 #include "core/files/output_file.h"
+#include "core/files/text.h"
 #include "core/tensor/error.h"
 #include "data/evaluation/image_names.h"
 #include "data/evaluation/result_file.h"
 #include "data/formats/checks/mask_check.h"
 #include "data/formats/coco/segmentation_json.h"
-#include "data/formats/listing.h"
 
 namespace saccade {
 namespace {

@@ -4,6 +4,7 @@
 #include <map>
 #include <unordered_set>
 
+#include "core/files/text.h"
 #include "core/tensor/error.h"
 #include "core/tensor/philox.h"
 #include "data/formats/named_classes.h"

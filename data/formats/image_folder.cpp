@@ -4,6 +4,7 @@
 #include <set>
 #include <unordered_set>
 
+#include "core/files/text.h"
 #include "core/tensor/error.h"
 #include "data/formats/data_format.h"
 #include "data/formats/label_maps/pairs.h"

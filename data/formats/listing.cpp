@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <set>
 
+#include "core/files/text.h"
 #include "core/files/unicode_forms.h"
 #include "core/tensor/error.h"
 #include "data/images/image.h"
@@ -391,10 +392,6 @@ std::vector<TextLine> text_lines(std::string_view text) {
     text.remove_prefix(std::min(end + 1, text.size()));
   }
   return lines;
-}
-
-std::string count_of(int64_t count, const std::string& one, const std::string& many) {
-  return fmt::format("{} {}", count, count == 1 ? one : many);
 }
 
 }  // namespace saccade

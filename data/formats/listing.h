@@ -101,14 +101,6 @@ struct TextLine {
 std::vector<TextLine> text_lines(std::string_view text);
 std::string_view trimmed(std::string_view text);
 std::string_view without_mark(std::string_view text);
-// Returns "3 files are" or "1 file is".
-std::string count_of(int64_t count, const std::string& one, const std::string& many);
-// Returns "1 of 7 boxes has" or "3 of 7 boxes have".
-inline std::string count_among(int64_t count, int64_t all, const std::string& things, const std::string& one,
-                               const std::string& many) {
-  return std::to_string(count) + " of " + std::to_string(all) + " " + things + " " +
-         (count == 1 ? one : many);
-}
 // Returns "a, b and 12 more" with the first `most` of them.
 inline std::string some_of(const std::vector<std::string>& words, size_t most) {
   std::string text;

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <set>
 
+#include "core/files/text.h"
 #include "core/runtime/tasks.h"
 #include "core/tensor/error.h"
 #include "data/formats/named_classes.h"

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <set>
 
-#include "data/formats/listing.h"
+#include "core/files/text.h"
 #include "data/pages/chart.h"
 #include "data/pages/order.h"
 #include "data/pages/page_parts.h"

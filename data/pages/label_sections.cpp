@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/files/text.h"
 #include "core/tensor/error.h"
 #include "data/formats/label_maps/label_values.h"
-#include "data/formats/listing.h"
 #include "data/pages/chart.h"
 #include "data/pages/label_picture.h"
 #include "data/pages/order.h"

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "core/files/text.h"
 #include "data/formats/listing.h"
 #include "data/pages/html.h"
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "core/files/text.h"
 #include "core/tensor/error.h"
 #include "data/formats/listing.h"
 #include "models/build.h"

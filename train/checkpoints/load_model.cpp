@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "core/files/text.h"
 #include "core/tensor/execution.h"
 #include "core/tensor/memory.h"
-#include "data/formats/listing.h"
 #include "models/not_finite.h"
 #include "train/checkpoints/checkpoint.h"
 #include "train/config/options.h"

@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "core/files/output_file.h"
+#include "core/files/text.h"
 #include "core/runtime/cpu/thread_team.h"
 #include "core/runtime/gpu.h"
 #include "core/tensor/allocator.h"
 #include "core/tensor/philox.h"
-#include "data/formats/listing.h"
 #include "train/checkpoints/load_model.h"
 #include "train/commands/commands.h"
 #include "train/config/options.h"

@@ -8,8 +8,8 @@
 #include <string_view>
 
 #include "core/files/output_file.h"
+#include "core/files/text.h"
 #include "core/tensor/error.h"
-#include "data/formats/listing.h"
 #include "models/backbone.h"
 #include "models/not_finite.h"
 #include "models/weights/weight_names.h"

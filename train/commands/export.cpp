@@ -1,8 +1,8 @@
 // saccade export: writes a checkpoint as an ONNX file (docs/onnx.md).
 #include <string>
 
+#include "core/files/text.h"
 #include "core/tensor/error.h"
-#include "data/formats/listing.h"
 #include "train/commands/commands.h"
 
 #ifdef SACCADE_ONNX

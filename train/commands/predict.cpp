@@ -7,12 +7,12 @@
 #include <utility>
 
 #include "core/files/output_file.h"
+#include "core/files/text.h"
 #include "core/runtime/cpu/thread_team.h"
 #include "core/runtime/interrupt.h"
 #include "core/tensor/error.h"
 #include "data/formats/checks/image_check.h"
 #include "data/formats/coco/coco.h"
-#include "data/formats/listing.h"
 #include "data/labels/label_forms.h"
 #include "train/checkpoints/load_model.h"
 #include "train/commands/commands.h"

@@ -5,10 +5,10 @@
 #include <thread>
 #include <utility>
 
+#include "core/files/text.h"
 #include "core/runtime/interrupt.h"
 #include "core/runtime/parallel.h"
 #include "core/tensor/error.h"
-#include "data/formats/listing.h"
 #include "train/inference/bounded_queue.h"
 #include "train/logs/print.h"
 #include "train/logs/progress.h"

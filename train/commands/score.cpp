@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "core/files/output_file.h"
+#include "core/files/text.h"
 #include "core/tensor/error.h"
 #include "data/evaluation/detections.h"
 #include "data/evaluation/evaluators.h"

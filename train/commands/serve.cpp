@@ -1,9 +1,9 @@
 // saccade serve: serves the predictions of a checkpoint over HTTP (docs/serve.md).
 #include <chrono>
 
+#include "core/files/text.h"
 #include "core/runtime/interrupt.h"
 #include "core/tensor/error.h"
-#include "data/formats/listing.h"
 #include "train/checkpoints/load_model.h"
 #include "train/commands/commands.h"
 #include "train/config/options.h"

@@ -1,8 +1,8 @@
 // saccade summary: prints the costs of a recipe's model.
 #include "models/summary.h"
-#include "data/formats/listing.h"
 
 #include "core/files/output_file.h"
+#include "core/files/text.h"
 #include "train/checkpoints/load_model.h"
 #include "train/commands/commands.h"
 #include "train/config/options.h"

@@ -1,8 +1,8 @@
 // Applies --set path.to.field=value.
 #include <fmt/ranges.h>
 
+#include "core/files/text.h"
 #include "core/tensor/error.h"
-#include "data/formats/listing.h"
 #include "train/config/config.h"
 #include "train/config/habits.h"
 #include "train/config/schema/config_changes.h"

@@ -3,8 +3,8 @@
 #include <cmath>
 #include <set>
 
+#include "core/files/text.h"
 #include "core/tensor/error.h"
-#include "data/formats/listing.h"
 #include "data/images/image.h"
 #include "models/build.h"
 #include "train/config/config.h"

@@ -7,8 +7,8 @@
 #include <map>
 
 #include "core/files/output_file.h"
+#include "core/files/text.h"
 #include "data/formats/label_maps/pairs.h"
-#include "data/formats/listing.h"
 #include "data/images/image.h"
 #include "train/inference/picture_files.h"
 #include "train/video/video.h"

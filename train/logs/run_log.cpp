@@ -13,6 +13,7 @@
 #include "core/files/descriptors.h"
 #include "core/files/file.h"
 #include "core/files/output_file.h"
+#include "core/files/text.h"
 #include "core/formats/json.h"
 #include "core/tensor/error.h"
 
@@ -77,8 +78,7 @@ void RunLog::resume(int64_t step, const std::string& folder) {
     if (kept.cut) notes_.push_back(path_ + ": its last line was cut off and is dropped");
     if (kept.damaged > 0)
       notes_.push_back(
-          fmt::format("{}: {} damaged and dropped", path_,
-                      kept.damaged == 1 ? "1 line is" : fmt::format("{} lines are", kept.damaged)));
+          fmt::format("{}: {} damaged and dropped", path_, count_of(kept.damaged, "line is", "lines are")));
     if (text.substr(0, kept.text.size()) != kept.text) {
       OutputFile whole(path_, OutputFile::Sync::kYes);
       whole.write(kept.text.data(), kept.text.size());

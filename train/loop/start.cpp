@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "core/files/text.h"
 #include "core/tensor/execution.h"
-#include "data/formats/listing.h"
 #include "models/build.h"
 #include "models/weights/inference.h"
 #include "models/weights/weight_names.h"

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/files/text.h"
 #include "core/tensor/error.h"
-#include "data/formats/listing.h"
 #include "train/optimizers/schedule.h"
 
 namespace saccade {

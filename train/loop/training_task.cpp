@@ -5,9 +5,9 @@
 #include <algorithm>
 
 #include "core/distributed/process_group.h"
+#include "core/files/text.h"
 #include "core/tensor/philox.h"
 #include "data/formats/checks/dataset_check.h"
-#include "data/formats/listing.h"
 #include "data/formats/splits.h"
 #include "data/loading/named_images.h"
 #include "train/config/options.h"

@@ -4,11 +4,11 @@
 #include <chrono>
 
 #include "autograd/engine.h"
+#include "core/files/text.h"
 #include "core/runtime/host_copy.h"
 #include "core/tensor/error.h"
 #include "core/tensor/execution.h"
 #include "core/tensor/integers.h"
-#include "data/formats/listing.h"
 #include "train/loop/training_run.h"
 
 namespace saccade {

@@ -6,11 +6,11 @@
 #include <filesystem>
 
 #include "core/files/output_file.h"
+#include "core/files/text.h"
 #include "core/formats/csv.h"
 #include "core/formats/json.h"
 #include "core/tensor/error.h"
 #include "data/formats/coco/coco.h"
-#include "data/formats/listing.h"
 #include "data/labels/label_forms.h"
 #include "train/inference/picture_files.h"
 #include "train/logs/print.h"

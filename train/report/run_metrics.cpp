@@ -8,9 +8,9 @@
 #include <set>
 
 #include "core/files/file.h"
+#include "core/files/text.h"
 #include "core/formats/csv.h"
 #include "core/tensor/error.h"
-#include "data/formats/listing.h"
 #include "train/logs/progress.h"
 
 namespace saccade {

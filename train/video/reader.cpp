@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/files/file.h"
+#include "core/files/text.h"
 #include "core/runtime/interrupt.h"
 #include "core/tensor/error.h"
 #include "data/formats/listing.h"

@@ -5,12 +5,12 @@
 #include <numeric>
 #include <set>
 
+#include "core/files/text.h"
 #include "core/tensor/error.h"
 #include "core/types/image_size.h"
 #include "data/evaluation/coco/coco_overlap.h"
 #include "data/evaluation/coco/coco_parts.h"
 #include "data/formats/checks/units.h"
-#include "data/formats/listing.h"
 
 namespace saccade::coco {
 namespace {

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "core/files/text.h"
 #include "core/tensor/error.h"
 #include "data/formats/checks/mask_check.h"
-#include "data/formats/listing.h"
 
 namespace saccade::coco {
 namespace {

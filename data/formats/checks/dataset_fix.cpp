@@ -10,8 +10,8 @@
 #include <tuple>
 #include <unordered_set>
 
+#include "core/files/text.h"
 #include "data/formats/checks/units.h"
-#include "data/formats/listing.h"
 
 namespace saccade {
 namespace {

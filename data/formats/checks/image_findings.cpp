@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "core/files/file.h"
+#include "core/files/text.h"
 #include "core/runtime/tasks.h"
 #include "core/tensor/error.h"
 #include "data/formats/checks/image_check.h"

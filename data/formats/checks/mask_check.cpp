@@ -6,7 +6,7 @@
 #include <cmath>
 #include <unordered_map>
 
-#include "data/formats/listing.h"
+#include "core/files/text.h"
 
 namespace saccade {
 namespace {

@@ -8,6 +8,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "core/files/text.h"
 #include "core/formats/json.h"
 #include "core/tensor/error.h"
 #include "data/formats/coco/coco.h"

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "core/files/file.h"
+#include "core/files/text.h"
 #include "core/formats/json.h"
 #include "core/tensor/error.h"
 #include "data/formats/coco/coco.h"

@@ -1,15 +1,16 @@
 // Reads COCO instances files, as specified and as programs write them: with words or numbers in quotes for
 // ids, without sizes of images, and with segmentations only.
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <map>
 #include <optional>
 #include <unordered_map>
 
+#include "core/files/text.h"
 #include "data/formats/coco/coco.h"
 #include "data/formats/coco/segmentation_json.h"
+#include "data/formats/coco/word_ids.h"
 #include "data/formats/json_record.h"
 #include "data/formats/listing.h"
 #include "data/formats/named_classes.h"
@@ -18,35 +19,6 @@ namespace saccade {
 namespace {
 
 constexpr size_t kMaxCategories = 65536;  // the maximum number of labels
-
-// Parses the whole text as a number.
-template <class T>
-bool parse_whole(const std::string& text, T& number) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && end == text.data() + text.size();
-}
-
-// Ids that are no integers. Until all are known, an integer at the low end of the range stands for each.
-class WordIds {
- public:
-  static constexpr int64_t kFirst = std::numeric_limits<int64_t>::min(), kMax = int64_t{1} << 32;
-  static bool is_word(int64_t id) { return id < kFirst + kMax; }
-
-  // "7" is 7, but "007" is a word.
-  int64_t id_of(const std::string& text) {
-    if (int64_t number = 0; parse_whole(text, number) && !is_word(number) && std::to_string(number) == text)
-      return number;
-    const auto [it, is_new] = places_.try_emplace(text, std::ssize(words_));
-    if (is_new) words_.push_back(text);
-    return kFirst + it->second;
-  }
-  const std::string& word(int64_t id) const { return words_.at(static_cast<size_t>(id - kFirst)); }
-  bool empty() const { return words_.empty(); }
-
- private:
-  std::unordered_map<std::string, int64_t> places_;
-  std::vector<std::string> words_;
-};
 
 struct FileImage : ImageInfo {
   WordIds* ids = nullptr;

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <algorithm>
 
+#include "core/files/text.h"
 #include "core/runtime/tasks.h"
 #include "core/tensor/error.h"
 #include "data/formats/data_format.h"

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
+#include "core/files/text.h"
 #include "core/tensor/error.h"
 #include "data/formats/data_format.h"
-#include "data/formats/listing.h"
 
 namespace saccade {
 namespace {

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "core/files/file.h"
+#include "core/files/text.h"
 #include "core/runtime/tasks.h"
 #include "core/tensor/error.h"
 #include "data/formats/named_classes.h"

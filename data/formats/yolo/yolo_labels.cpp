@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/files/file.h"
+#include "core/files/text.h"
 #include "core/tensor/error.h"
 #include "data/formats/listing.h"
 #include "data/formats/named_classes.h"

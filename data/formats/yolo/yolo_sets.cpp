@@ -8,6 +8,7 @@
 #include <unordered_set>
 
 #include "core/files/file.h"
+#include "core/files/text.h"
 #include "core/files/unicode_forms.h"
 #include "core/tensor/error.h"
 #include "data/formats/named_classes.h"

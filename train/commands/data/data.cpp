@@ -4,6 +4,7 @@
 
 #include "core/files/output_file.h"
 #include "core/files/temporary.h"
+#include "core/files/text.h"
 #include "core/runtime/tasks.h"
 #include "core/tensor/error.h"
 #include "data/formats/checks/dataset_check.h"

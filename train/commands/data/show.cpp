@@ -6,8 +6,8 @@
 
 #include "core/files/output_file.h"
 #include "core/files/temporary.h"
+#include "core/files/text.h"
 #include "core/tensor/error.h"
-#include "data/formats/listing.h"
 #include "data/loading/bad_image_lines.h"
 #include "train/commands/commands.h"
 #include "train/config/options.h"

@@ -1,5 +1,5 @@
 // Report sections: accuracy and confusions of a classifier, and the images with its worst errors.
-#include "data/formats/listing.h"
+#include "core/files/text.h"
 #include "train/tasks/classification/classification.h"
 
 #include <fmt/format.h>

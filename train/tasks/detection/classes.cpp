@@ -1,5 +1,5 @@
 // The classes of other projects' detectors.
-#include "data/formats/listing.h"
+#include "core/files/text.h"
 #include "train/tasks/detection/detection.h"
 
 #include <fmt/format.h>

@@ -1,8 +1,8 @@
 // Detection: objects in boxes.
 
 #include "train/tasks/detection/detection.h"
+#include "core/files/text.h"
 #include "core/tensor/error.h"
-#include "data/formats/listing.h"
 #include "data/images/draw.h"
 #include "models/build.h"
 #include "models/detector.h"

@@ -1,3 +1,4 @@
+#include "core/files/text.h"
 #include "train/tasks/detection/report_pictures.h"
 
 #include <fmt/format.h>
@@ -9,7 +10,6 @@
 
 #include "core/tensor/error.h"
 #include "data/evaluation/label_errors.h"
-#include "data/formats/listing.h"
 #include "data/images/image.h"
 #include "data/labels/label_forms.h"
 #include "data/pages/picture.h"

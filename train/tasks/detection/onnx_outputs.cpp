@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/files/text.h"
 #include "core/tensor/error.h"
 #include "models/build.h"
 #include "models/detection/class_loss.h"

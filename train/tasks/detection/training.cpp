@@ -1,5 +1,5 @@
 // Training of a detector: the data sets, the detector's own loss and the evaluator of a configuration.
-#include "data/formats/listing.h"
+#include "core/files/text.h"
 #include "train/tasks/detection/detection.h"
 
 #include <algorithm>

@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "core/files/text.h"
 #include "core/tensor/error.h"
 #include "data/evaluation/label_counts.h"
-#include "data/formats/listing.h"
 #include "train/config/options.h"
 #include "train/inference/evaluation_data.h"
 #include "train/tasks/segmentation/runner.h"

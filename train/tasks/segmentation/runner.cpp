@@ -4,8 +4,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "core/files/text.h"
 #include "core/tensor/error.h"
-#include "data/formats/listing.h"
 #include "models/not_finite.h"
 #include "train/config/options.h"
 #include "train/inference/model_input.h"

@@ -1,8 +1,8 @@
 // Segmentation: the class of every pixel.
 #include <fmt/format.h>
 
+#include "core/files/text.h"
 #include "core/tensor/error.h"
-#include "data/formats/listing.h"
 #include "data/pages/label_picture.h"
 #include "models/build.h"
 #include "models/summary.h"

@@ -1,10 +1,10 @@
 // Training of a model of label maps.
 #include <algorithm>
 
+#include "core/files/text.h"
 #include "core/runtime/parallel.h"
 #include "core/tensor/error.h"
 #include "data/formats/data_format.h"
-#include "data/formats/listing.h"
 #include "data/images/image.h"
 #include "data/pages/label_picture.h"
 #include "models/build.h"
