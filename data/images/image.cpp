@@ -1,7 +1,5 @@
 #include "data/images/image.h"
 
-#include <stb_image_write.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <new>
@@ -9,7 +7,6 @@
 
 #include "core/files/descriptors.h"
 #include "core/files/file.h"
-#include "core/files/output_file.h"
 #include "core/files/text.h"
 #include "core/tensor/error.h"
 #include "data/images/codecs.h"
@@ -212,28 +209,5 @@ bool has_foreign_image_extension(const std::string& path) {
                                                  ".pic", ".heic", ".heif", ".avif", ".jp2", ".jxl"};
   return kExtensions.contains(lower_extension(path));
 }
-
-std::vector<uint8_t> encode_png(ImageSize size, int channels, const std::vector<uint8_t>& pixels) {
-  SACCADE_CHECK(
-      size.height > 0 && size.width > 0 && std::ssize(pixels) == size.height * size.width * channels,
-      "[encode_png] size {} x {}, expected at least 1 x 1 and {} bytes per pixel", size.width, size.height,
-      channels);
-  std::vector<uint8_t> png;
-  auto append = [](void* context, void* data, int count) {
-    auto* out = static_cast<std::vector<uint8_t>*>(context);
-    auto* begin = static_cast<const uint8_t*>(data);
-    out->insert(out->end(), begin, begin + count);
-  };
-  int ok = stbi_write_png_to_func(append, &png, static_cast<int>(size.width), static_cast<int>(size.height),
-                                  channels, pixels.data(), static_cast<int>(size.width) * channels);
-  SACCADE_CHECK(ok != 0, "[encode_png] cannot encode {} x {} pixels", size.width, size.height);
-  return png;
-}
-
-std::vector<uint8_t> encode_png(const Image& image) {
-  return encode_png({image.height, image.width}, 3, image.rgb);
-}
-
-void write_png(const Image& image, const std::string& path) { write_file(path, encode_png(image)); }
 
 }  // namespace saccade
