@@ -15,7 +15,6 @@
 #include "data/formats/joining/united_paths.h"
 #include "data/formats/joining/united_truth.h"
 #include "data/formats/label_maps/label_values.h"
-#include "data/formats/listing.h"
 #include "data/formats/splits.h"
 
 namespace saccade {

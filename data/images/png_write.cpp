@@ -13,6 +13,8 @@
 namespace saccade {
 namespace {
 
+constexpr int64_t kMaxSide = 0x7FFFFFFF;  // of the format
+
 void append_to_file(png_structp png, png_bytep bytes, size_t count) {
   auto& file = *static_cast<std::vector<uint8_t>*>(png_get_io_ptr(png));
   bool fits = true;
@@ -29,10 +31,9 @@ bool write_file_of(png_structp png, png_infop info, ImageSize size, int channels
                    std::vector<uint8_t>& file) {
   if (setjmp(png_jmpbuf(png))) return false;  // NOLINT(cert-err52-cpp): libpng's way
   png_set_write_fn(png, &file, append_to_file, [](png_structp) {});
-  png_set_user_limits(png, 0x7FFFFFFF, 0x7FFFFFFF);
+  png_set_user_limits(png, kMaxSide, kMaxSide);
   // Photographs and drawings compress as well by runs as by a search for equal strings, in a fifth of the
   // time.
-  png_set_compression_level(png, 1);
   png_set_compression_strategy(png, Z_RLE);
   png_set_filter(png, PNG_FILTER_TYPE_BASE, PNG_FILTER_SUB | PNG_FILTER_UP);
   png_set_IHDR(png, info, static_cast<png_uint_32>(size.width), static_cast<png_uint_32>(size.height), 8,
@@ -47,7 +48,8 @@ bool write_file_of(png_structp png, png_infop info, ImageSize size, int channels
 }  // namespace
 
 std::vector<uint8_t> encode_png(ImageSize size, int channels, const std::vector<uint8_t>& pixels) {
-  SACCADE_CHECK(size.height > 0 && size.width > 0 && (channels == 3 || channels == 4) &&
+  SACCADE_CHECK(size.height > 0 && size.width > 0 && size.height <= kMaxSide && size.width <= kMaxSide &&
+                    (channels == 3 || channels == 4) &&
                     std::ssize(pixels) == size.height * size.width * channels,
                 "[encode_png] size {} x {} with {} channels, expected at least 1 x 1, 3 or 4 channels and as "
                 "many bytes",

@@ -6,7 +6,6 @@
 #include <unordered_map>
 
 #include "core/files/text.h"
-#include "data/formats/listing.h"
 #include "data/pages/html.h"
 
 namespace saccade {

@@ -34,11 +34,15 @@ def together(commands):
     running = [subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                 env=dict(os.environ, OMP_NUM_THREADS="1")) for command in commands]
     printed = []
-    for command, process in zip(commands, running, strict=True):
-        out, error = process.communicate()
-        if process.returncode:
-            sys.exit(f"error: {' '.join(command)} ended with {process.returncode}: {error[-2000:]}")
-        printed.append(out)
+    try:
+        for command, process in zip(commands, running, strict=True):
+            out, error = process.communicate()
+            if process.returncode:
+                sys.exit(f"error: {' '.join(command)} ended with {process.returncode}: {error[-2000:]}")
+            printed.append(out)
+    finally:
+        for process in running:
+            process.kill()  # does nothing to one that has ended
     return printed
 
 
@@ -102,6 +106,8 @@ def main():
     if not os.path.exists(data + "/annotations.json"):
         together([[options.program, "data", "shapes", "--output", data, "--images", "64", "--seed", "3"]])
     counts = [int(n) for n in options.ranks.split(",")]
+    if options.shared and options.batch % max(counts) != 0:
+        parser.error(f"--shared: {options.batch} images cannot be divided by {max(counts)}")
     found = {n: [] for n in counts}
     for _ in range(options.rounds):
         for n in counts:

@@ -14,7 +14,6 @@
 #include "core/runtime/cpu/thread_team.h"
 #include "core/runtime/interrupt.h"
 #include "core/tensor/error.h"
-#include "data/formats/listing.h"
 #include "layers/name_patterns.h"
 #include "train/checkpoints/run_folder.h"
 #include "train/commands/cli/cli.h"

@@ -7,7 +7,6 @@
 
 #include "core/runtime/cpu/onednn.h"
 #include "core/tensor/error.h"
-#include "data/formats/listing.h"
 #include "data/formats/splits.h"
 #include "models/build.h"
 #include "train/config/schema/config_fields.h"

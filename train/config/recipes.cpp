@@ -8,7 +8,6 @@
 #include "core/files/text.h"
 #include "core/runtime/cpu/processors.h"
 #include "core/tensor/error.h"
-#include "data/formats/listing.h"
 #include "train/config/habits.h"
 #include "train/config/schema/config_changes.h"
 #include "train/config/schema/moved_fields.h"

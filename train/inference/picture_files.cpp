@@ -12,7 +12,6 @@
 #include "core/files/output_file.h"
 #include "core/formats/json.h"
 #include "core/tensor/error.h"
-#include "data/formats/listing.h"
 #include "data/images/draw.h"
 #include "data/loading/loader.h"
 #include "train/config/options.h"

@@ -11,7 +11,6 @@
 #include "core/files/checksum.h"
 #include "core/files/text.h"
 #include "core/tensor/error.h"
-#include "data/formats/listing.h"
 #include "train/loop/training_run.h"
 
 namespace saccade {

@@ -131,8 +131,6 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   // Whether reading ended before everything arrived; tells the client if that is possible.
   bool has_failed(Failure failure) {
     if (!failure) return false;
-    const bool has_left = failure == http::error::end_of_stream || failure == asio::error::connection_reset ||
-                          failure == asio::error::eof;
     if (failure == asio::error::operation_aborted && why_cancelled_ == State::kTimedOut)
       answer_ourselves(error_answer(408, fmt::format("the request was incomplete after {} s",
                                                      shared_.options.timeout.count() / 1000.0)));
@@ -145,7 +143,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
       answer_ourselves(error_answer(431, fmt::format("the header has more than {} bytes", kMaxHead)));
     else if (failure == http::error::partial_message)
       answer_ourselves(error_answer(400, "the request is cut off"));
-    else if (!has_left && failure.category() == http::make_error_code(http::error::bad_method).category())
+    else if (failure != http::error::end_of_stream &&
+             failure.category() == http::make_error_code(http::error::bad_method).category())
       answer_ourselves(error_answer(400, fmt::format("this is not HTTP/1.1: {}", failure.message())));
     else
       close();

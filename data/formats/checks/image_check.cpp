@@ -9,7 +9,6 @@
 #include "core/files/text.h"
 #include "core/runtime/tasks.h"
 #include "core/tensor/error.h"
-#include "data/formats/listing.h"
 #include "data/images/image.h"
 #include "data/images/orientation.h"
 

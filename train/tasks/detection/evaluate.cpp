@@ -8,7 +8,6 @@
 #include "data/evaluation/coco/coco_overlap.h"
 #include "data/formats/checks/kept_labels.h"
 #include "data/formats/dataset.h"
-#include "data/formats/listing.h"
 #include "train/config/options.h"
 #include "train/inference/evaluation_data.h"
 #include "train/logs/print.h"

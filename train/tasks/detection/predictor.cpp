@@ -1,5 +1,4 @@
 // saccade predict with a detector: pictures with boxes, and the detections as a list.
-#include "data/formats/listing.h"
 #include "train/tasks/detection/detection.h"
 
 #include <fmt/format.h>

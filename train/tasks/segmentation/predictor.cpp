@@ -12,7 +12,6 @@
 #include "core/files/text.h"
 #include "core/formats/json.h"
 #include "core/tensor/error.h"
-#include "data/formats/listing.h"
 #include "data/pages/label_picture.h"
 #include "data/pages/order.h"
 #include "train/tasks/segmentation/label_map_files.h"
