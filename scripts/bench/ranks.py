@@ -20,8 +20,8 @@ SKIP = 5  # steps at the start that do not count
 TIMES = ("step_ms", "data_ms", "backward_ms", "ranks_ms", "reduction_ms", "reduction_wait_ms")
 
 
-def command_of(program, data, folder, batch, options):
-    command = [program, "train", "--config", "configs/bench_small.textproto", "--output", folder + "/run", "--quiet",
+def command_of(data, folder, batch, options):
+    command = [options.program, "train", "--config", "configs/bench_small.textproto", "--output", folder + "/run", "--quiet",
                "--trial-batch", "off", "--threads", "1", f"--max-steps={options.steps}", "--set=train.log_every=1",
                f"--set=data.batch_size={batch}", f"--set=precision={options.precision}", "--device", "cpu"]
     command += [f"--set={word}" for word in options.set]
@@ -46,12 +46,12 @@ def together(commands):
     return printed
 
 
-def train(program, data, ranks, options, processes=1):
-    """The times of each step, of all processes: each with as many ranks and its part of the batch."""
+def train(data, batch, options, ranks=1, processes=1):
+    """The times of each step, of all processes: each with as many ranks and a batch of its own."""
     folders = [tempfile.mkdtemp() for _ in range(processes)]
     lines = []
     try:
-        together([command_of(program, data, folder, options.batch // processes, options) +
+        together([command_of(data, folder, batch, options) +
                   (["--processes", str(ranks)] if ranks > 1 else []) for folder in folders])
         for folder in folders:
             with open(folder + "/run/metrics.jsonl") as file:
@@ -77,16 +77,16 @@ print(2 * copies * len(a) / (time.perf_counter() - begin) / 1e9)
 
 def print_shared(data, ranks, options):
     """What processes lose that exchange nothing."""
+    part = options.batch // ranks
     alone, beside, one, all_of_them = [], [], [], []
     for _ in range(options.rounds):
-        part = argparse.Namespace(**{**vars(options), "batch": options.batch // ranks})
-        alone += train(options.program, data, 1, part)
-        beside += train(options.program, data, 1, options, ranks)
+        alone += train(data, part, options)
+        beside += train(data, part, options, processes=ranks)
         one += map(float, together([[sys.executable, "-c", COPY]]))
         all_of_them.append(sum(map(float, together([[sys.executable, "-c", COPY]] * ranks))))
     steps = [statistics.median(line["step_ms"] for line in lines) for lines in (alone, beside)]
     rates = [statistics.median(values) for values in (one, all_of_them)]
-    print(f"a process with {options.batch // ranks} images: {steps[0]:.1f} ms a step alone, {steps[1]:.1f} beside "
+    print(f"a process with {part} images: {steps[0]:.1f} ms a step alone, {steps[1]:.1f} beside "
           f"{ranks - 1} more; memory read and written by a copy: {rates[0]:.1f} GB/s by one process, "
           f"{rates[1]:.1f} by {ranks} at once")
 
@@ -111,7 +111,7 @@ def main():
     found = {n: [] for n in counts}
     for _ in range(options.rounds):
         for n in counts:
-            found[n] += train(options.program, data, n, options)
+            found[n] += train(data, options.batch, options, ranks=n)
 
     def median(ranks, name):
         return statistics.median(line.get(name, 0) for line in found[ranks])

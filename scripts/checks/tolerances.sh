@@ -1,16 +1,19 @@
 #!/usr/bin/env bash
 # Measures the errors of the op table over many seeds and writes tests/autograd/largest_errors.inc; the tests
 # allow five times these numbers. Only with --anew a number falls, since other machines and builds have
-# reached it, and the lines of ops that these programs lack are deleted.
-# Usage: scripts/checks/tolerances.sh [--anew] [--seeds N (40)] [test_autograd ...]
+# reached it, and the lines of ops that these programs lack are deleted. With --check the new table becomes
+# FILE; exit status 1 if the tests would refuse one of its numbers.
+# Usage: scripts/checks/tolerances.sh [--anew | --check FILE] [--seeds N (40)] [test_autograd ...]
 #   (default build/test_autograd; those of emulated builds too)
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-anew=0 seeds=40
+anew=0 seeds=40 table=tests/autograd/largest_errors.inc
+written=$table
 while [ $# -gt 0 ]; do
   case $1 in
     --anew) anew=1 ;;
+    --check) written=$2 && shift ;;
     --seeds) seeds=$2 && shift ;;
     -*) echo "unknown option $1" >&2 && exit 2 ;;
     *) break ;;
@@ -19,7 +22,6 @@ while [ $# -gt 0 ]; do
 done
 [ $# -gt 0 ] || set -- build/test_autograd
 
-table=tests/autograd/largest_errors.inc
 errors=$(mktemp)
 trap 'rm -f "$errors"' EXIT
 for program in "$@"; do
@@ -32,13 +34,14 @@ for program in "$@"; do
 done
 rm -f "$errors.log"
 
+status=0
 awk -F'\t' -v anew="$anew" -v table="$table" '
   BEGIN {
     bands = split("f64\tgradcheck\tf32\tf32 gradient\tbf16\tbf16 gradient", band, "\t")
     while (!anew && (getline line < table) > 0) {
       n = split(line, part, /[{}", ]+/)
       ops[part[2]] = 1
-      for (k = 1; k <= bands; ++k) largest[part[2], band[k]] = part[k + 2]
+      for (k = 1; k <= bands; ++k) old[part[2], band[k]] = largest[part[2], band[k]] = part[k + 2]
     }
     close(table)
   }
@@ -46,9 +49,18 @@ awk -F'\t' -v anew="$anew" -v table="$table" '
   END {
     for (op in ops) {
       line = "{\"" op "\""
-      for (k = 1; k <= bands; ++k) line = line ", " largest[op, band[k]] + 0
+      for (k = 1; k <= bands; ++k) {
+        now = largest[op, band[k]] + 0
+        before = old[op, band[k]] + 0
+        line = line ", " now
+        larger += now > before
+        if (now > 5 * before) { print op ", " band[k] ": " now ", before " before > "/dev/stderr"; ++refused }
+      }
       print line "},"
     }
-  }' "$errors" | LC_ALL=C sort > "$table.new"
-mv "$table.new" "$table"
-echo "wrote $table: $(wc -l < "$table") ops, $seeds seeds of $# programs"
+    print larger + 0 " numbers are larger than before, " refused + 0 " more than five times as large" > "/dev/stderr"
+    exit refused > 0
+  }' "$errors" | LC_ALL=C sort > "$written.new" || status=1
+mv "$written.new" "$written"
+echo "wrote $written: $(wc -l < "$written") ops, $seeds seeds of $# programs"
+[ "$written" = "$table" ] || exit $status
