@@ -43,7 +43,9 @@ bool read_id(JsonFile& json, JsonValue value, WordIds& words, int64_t& id) {
 bool read_number(JsonFile& json, JsonValue value, double& number) {
   if (json.read(value, number)) return true;
   std::string text;
-  return json.read(value, text) && parse_whole(text, number) && std::isfinite(number);
+  const std::optional<double> written = json.read(value, text) ? finite_number(text) : std::nullopt;
+  if (written) number = *written;
+  return written.has_value();
 }
 
 template <auto kSide>

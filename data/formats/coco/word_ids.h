@@ -10,13 +10,6 @@
 
 namespace saccade {
 
-// Parses the whole text as a number.
-template <class T>
-bool parse_whole(const std::string& text, T& number) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && end == text.data() + text.size();
-}
-
 // Until all are known, an integer at the low end of the range stands for each.
 class WordIds {
  public:
@@ -25,8 +18,9 @@ class WordIds {
 
   // "7" is 7, but "007" is a word.
   int64_t id_of(const std::string& text) {
-    if (int64_t number = 0; parse_whole(text, number) && !is_word(number) && std::to_string(number) == text)
-      return number;
+    int64_t number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error == std::errc() && !is_word(number) && std::to_string(number) == text) return number;
     const auto [it, is_new] = places_.try_emplace(text, std::ssize(words_));
     if (is_new) words_.push_back(text);
     return kFirst + it->second;
