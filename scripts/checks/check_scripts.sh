@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Fails on anything that shellcheck finds in the shell scripts, and ruff (ruff.toml) in the Python scripts.
+# Fails on anything that shellcheck finds in the shell scripts, and ruff (ruff.toml) in the Python scripts, and
+# on a script with a first line "#!/" that cannot be called by its name.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -13,4 +14,12 @@ shellcheck --exclude=SC2317 "${shell[@]}"
 shellcheck --shell=bash --exclude=SC1003,SC1007 train/commands/shell/completion.bash
 mapfile -t python < <(git ls-files -- '*.py')
 .cache/ruff/bin/ruff check -q "${python[@]}"
+status=0
+for script in "${shell[@]}" "${python[@]}"; do
+  if [ "$(head -c 3 "$script")" = '#!/' ] && [ ! -x "$script" ]; then
+    echo "error: check_scripts.sh: $script begins with #!/ but is not executable" >&2
+    status=1
+  fi
+done
+[ $status = 0 ] || exit $status
 echo "scripts: ${#shell[@]} of the shell and ${#python[@]} of Python are clean"
