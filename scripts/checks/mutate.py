@@ -182,6 +182,7 @@ def write_tree(mutants):
                 lines[mutant["line"] - 1] = line
             text = "".join(lines).encode()
         write_if_changed(TREE / name, text)
+        (TREE / name).chmod((ROOT / name).stat().st_mode)  # CMake runs scripts
     for test in TESTS:
         write_if_changed(TREE / "tests" / test / "mutant_listener.cpp", (ROOT / "tests/mutants/listener.cpp").read_bytes())
     write_if_changed(WORK / "mutants.h", (ROOT / "tests/mutants/mutants.h").read_bytes())
