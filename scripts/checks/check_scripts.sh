@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Fails on anything that shellcheck finds in the shell scripts, and ruff (ruff.toml) in the Python scripts, and
-# on a script with a first line "#!/" that cannot be called by its name.
+# Fails on anything that shellcheck finds in the shell scripts, and ruff (ruff.toml) in the Python scripts,
+# and on a script with a first line "#!/" that is not executable.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
