@@ -152,7 +152,8 @@ def main():
 
     colours40 = image.quantize(40)
     save("palette.gif", colours40)
-    save("interlaced.gif", image.quantize(200), interlace=1)
+    high = Image.frombytes("RGB", (WIDTH, 19), picture(19, WIDTH, 3))  # Pillow interlaces from 16 x 16 pixels on
+    save("interlaced.gif", high.quantize(200), interlace=1)
     save("rows.gif", image.quantize(3), interlace=0)
     save("grey.gif", image.convert("L"))
     save("transparent.gif", image.quantize(9), transparency=3)
