@@ -115,12 +115,12 @@ TEST_F(WeightsProgram, AKilledFetchIsGoneOnWith) {
 
 TEST_F(WeightsProgram, TrainingStopsBySignalWhileItFetches) {
   start_slowly();
-  const Result r =
-      run_script(with_cache("\"$S\" train --config tiny.textproto --init-from tiny_coco --output stopped & " +
-                            wait_for_half() + "kill -TERM $!; wait $!"));
+  const Result r = run_script(
+      with_cache("\"$S\" train --config tiny.textproto --init-from tiny_coco --output unfetched & " +
+                 wait_for_half() + "kill -TERM $!; wait $!"));
   EXPECT_EQ(r.status, 128 + SIGTERM) << r.err;
   EXPECT_FALSE(fs::exists(cached()));
-  EXPECT_FALSE(fs::exists(scratch() / "stopped"));
+  EXPECT_FALSE(fs::exists(scratch() / "unfetched"));
 }
 
 TEST_F(WeightsProgram, AFullDiskKeepsWhatHasCome) {
