@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <regex>
 
 #include "autograd/ops.h"
@@ -176,6 +177,21 @@ TEST(Engine, GradientsTakeTheLeafsDtype) {
   backward(sum(y));
   EXPECT_EQ(a.grad().dtype(), DType::kF32);
   EXPECT_EQ(b.grad().dtype(), DType::kBF16);
+}
+
+// Each leaf is reported once, when its gradient is complete; slices add to it in place.
+TEST(Engine, LeavesAreReportedWhenTheyAreComplete) {
+  Var x = leaf({6, 2}, 1), w = leaf({2}, 2), unused = leaf({2}, 3, false);
+  Var y = mul(slice(x, 0, 0, 2), w);
+  for (int64_t i : {2, 4}) y = add(y, square(slice(x, 0, i, i + 2)));
+  std::map<const VarState*, std::vector<Tensor>> reported;
+  backward(sum(add(y, unused)), [&](VarState& leaf) { reported[&leaf].push_back(leaf.grad.clone()); });
+  EXPECT_EQ(reported.size(), 2U);
+  for (const Var& v : {x, w}) {
+    const std::vector<Tensor>& seen = reported[v.state().get()];
+    ASSERT_EQ(seen.size(), 1U);
+    EXPECT_TRUE(same_bits(seen[0], v.grad()));
+  }
 }
 
 // y = dropout(gelu(x w)) w, where the parameter w is used only inside.

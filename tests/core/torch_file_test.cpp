@@ -109,6 +109,8 @@ TEST(WeightIndex, StandsForAllItsFiles) {
             std::string::npos);
   EXPECT_NE(with(a + ", " + b + ", \"c\": \"../x\"").find("contains \"..\""), std::string::npos);
   EXPECT_NE(with(a + ", " + b + ", \"c\": 3").find("expected the name of a file"), std::string::npos);
+  EXPECT_EQ(with(""), "");
+  EXPECT_TRUE(open_weights(index)->entries().empty());
   write_bytes(index, "{}");
   EXPECT_NE(torch_error(index).find("has no \"weight_map\""), std::string::npos);
   EXPECT_NE(torch_error(folder / first)

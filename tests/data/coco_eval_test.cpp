@@ -107,8 +107,10 @@ void expect_equal_of_two(const std::string& gt, const std::string& dt, const std
   GroundTruth truth = read_ground_truth({gt, ""});
   std::vector<Detection> detections = read_detections(dt);
   const size_t images = truth.images.size();
+  const std::vector<std::string> notes = truth.notes;
   keep_classes({truth.categories[1].name, truth.categories[0].name}, truth, detections);
   EXPECT_EQ(truth.images.size(), images);
+  EXPECT_EQ(truth.notes, notes) << "what is left out is returned";
   const CocoMetrics f = evaluate_coco(truth, detections, dt);
   ASSERT_EQ(f.classes.size(), 2u);
   EXPECT_EQ(f.classes[0].category_id, 1) << "ids stay";

@@ -228,6 +228,44 @@ TEST(ImageFolder, TheLoaderIsBitEqualWhateverTheThreads) {
     }
 }
 
+TEST(ImageFolder, PartsOfProcessesMakeTheWholeBatch) {
+  TestFolder dir;
+  const auto set = make_folder(dir);
+  LoaderOptions options{.batch_size = 3, .shuffle = true, .drop_last = true, .augment = classifier_augment()};
+  options.mix = {.probability = 0.5, .mixup_alpha = 0.8};
+  DataLoader alone(set, options);
+  options.ranks = 2;
+  options.rank = 0;
+  DataLoader first(set, options);
+  options.rank = 1;
+  DataLoader second(set, options);
+  int mixed = 0;
+  for (int i = 0; i < 8; ++i) {
+    const Batch whole = *alone.next();
+    std::vector<uint8_t> pixels;
+    std::vector<int64_t> partners, labels;
+    for (DataLoader* loader : {&first, &second}) {
+      const Batch part = *loader->next();
+      EXPECT_EQ(part.first, std::ssize(labels));
+      EXPECT_EQ(part.whole, 3);
+      EXPECT_EQ(part.lambda, whole.lambda);
+      for (const uint8_t v : part.images.to_vector<uint8_t>()) pixels.push_back(v);
+      for (const Target& t : part.targets) labels.push_back(t.label);
+      partners.insert(partners.end(), part.partner_labels.begin(), part.partner_labels.end());
+    }
+    EXPECT_EQ(pixels, whole.images.to_vector<uint8_t>());
+    std::vector<int64_t> expected;
+    for (const Target& t : whole.targets) expected.push_back(t.label);
+    EXPECT_EQ(labels, expected);
+    std::ranges::reverse(expected);
+    if (whole.lambda == 1) expected.clear();
+    EXPECT_EQ(partners, expected);
+    mixed += whole.lambda != 1;
+  }
+  EXPECT_GT(mixed, 0);
+  EXPECT_LT(mixed, 8);
+}
+
 TEST(ImageFolder, ABrokenImageIsNamed) {
   TestFolder dir;
   make_folder(dir);

@@ -12,6 +12,7 @@
 #include "core/files/file.h"
 #include "core/runtime/tasks.h"
 #include "core/tensor/philox.h"
+#include "data/images/codecs.h"
 #include "tests/data/test_files.h"
 
 namespace saccade {
@@ -170,6 +171,21 @@ TEST(Jpeg, DamageThatIsReadOverIsTold) {
     EXPECT_TRUE(!damage.empty() || error.starts_with("a.jpg: damaged image")) << seed << ": " << error;
     EXPECT_EQ(error.find("cut off"), std::string::npos) << error;
   }
+}
+
+// libjpeg's messages, jerror.h.
+TEST(Image, DamageOfAJpegIsNamedByItsKind) {
+  const std::string kind = "Corrupt JPEG data: ";
+  EXPECT_STREQ(jpeg_damage(kind + "premature end of data segment"), "some of it is missing");
+  EXPECT_STREQ(jpeg_damage(kind + "bad Huffman code"), "some of it cannot be decoded");
+  EXPECT_STREQ(jpeg_damage(kind + "bad arithmetic code"), "some of it cannot be decoded");
+  EXPECT_STREQ(jpeg_damage(kind + "found marker 0xd3 instead of RST1"), "its parts are not in their order");
+  EXPECT_STREQ(jpeg_damage(kind + "9 extraneous bytes before marker 0xd9"), "there is too much of it");
+  EXPECT_STREQ(jpeg_damage("Inconsistent progression sequence for component 0 coefficient 1"),
+               "its scans do not fit together");
+  for (const std::string& harmless :
+       {kind + "8 extraneous bytes before marker 0xd9", std::string("Unknown Adobe color transform code 7")})
+    EXPECT_EQ(jpeg_damage(harmless), nullptr) << harmless;
 }
 
 TEST(Tasks, ReportTheFirstFailureAndRunOnAnyCount) {

@@ -88,15 +88,15 @@ TEST(StoredPixels, AreThoseThatPillowWrote) {
     int bits;
     uint16_t classes, step;
   };
-  for (const Row& row :
-       {Row{"grey8.png", 8, 5, 1}, Row{"grey16.png", 16, 5, 300}, Row{"grey1.png", 1, 2, 1},
-        Row{"palette8.png", 8, 5, 1}, Row{"palette4.png", 4, 5, 1}, Row{"rgb.png", 8, 5, 0}}) {
+  for (const Row& row : {Row{"grey8.png", 8, 5, 1}, Row{"grey16.png", 16, 5, 300}, Row{"grey1.png", 1, 2, 1},
+                         Row{"palette8.png", 8, 5, 1}, Row{"palette4.png", 4, 5, 1}, Row{"rgb.png", 8, 5, 0},
+                         Row{"grey_alpha.png", 8, 5, 1}, Row{"rgb_alpha.png", 8, 5, 0}}) {
     SCOPED_TRACE(row.file);
     const StoredPixels stored = read_stored_pixels(kLabelMapGolden + row.file);
     const std::vector<uint32_t> colors{0x000000, 0x800000, 0x008040, 0x11c805, 0xffffff};
     ASSERT_EQ(stored.size, (ImageSize{7, 9}));
     EXPECT_EQ(stored.bits, row.bits);
-    EXPECT_EQ(stored.palette.empty(), !std::string(row.file).starts_with("palette"));
+    EXPECT_EQ(stored.palette.size(), std::string(row.file).starts_with("palette") ? 1U << row.bits : 0U);
     for (size_t i = 0; i < 63; ++i) {
       const size_t label = (3 * (i / 9) + i % 9) % row.classes;
       if (row.step == 0)

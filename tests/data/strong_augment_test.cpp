@@ -11,7 +11,9 @@
 #include "core/files/file.h"
 #include "data/augment/augment.h"
 #include "data/augment/transforms.h"
+#include "data/images/resize.h"
 #include "data/loading/loader.h"
+#include "data/loading/mix.h"
 #include "tests/data/test_files.h"
 
 namespace saccade {
@@ -67,6 +69,24 @@ TEST(Photometric, EachPartHasItsOwnProbability) {
   EXPECT_NEAR(bright, kDraws / 2, 100);  // 4.5 deviations; factors near 1 change nothing
   EXPECT_GT(untouched, kDraws / 64);
   EXPECT_LT(untouched, kDraws / 16);
+}
+
+TEST(Photometric, EveryOrderOfTheChannelsIsAsLikely) {
+  const Augmentation steps = make_augmentation({{{"photometric_distortion", {1}}}});
+  Sample blue;  // the other changes keep its channels' order
+  blue.image = Image(1, 1);
+  blue.image.rgb = {0, 100, 250};
+  std::map<std::array<size_t, 3>, int> orders;
+  constexpr int kDraws = 3000;
+  for (int i = 0; i < kDraws; ++i) {
+    Rng rng(static_cast<uint64_t>(i));
+    const std::vector<uint8_t> rgb = augment(blue, steps, rng).image.rgb;
+    std::array<size_t, 3> order{0, 1, 2};
+    std::ranges::sort(order, {}, [&](size_t c) { return rgb[c]; });
+    ++orders[order];
+  }
+  EXPECT_EQ(orders.size(), 6U);
+  for (const auto& [order, count] : orders) EXPECT_NEAR(count, kDraws / 6, 92);  // 4.5 deviations
 }
 
 TEST(Affine, EqualsTorchvision) {
@@ -388,6 +408,34 @@ TEST(BatchMixup, BlendsEachImageWithTheOneBefore) {
   EXPECT_EQ(batch.targets[0].instances[1].area, 2);
 }
 
+TEST(MultiScale, EveryImageIsResizedLikeItself) {
+  constexpr int64_t kHeight = 8, kWidth = 12, kTo = 5, kToWidth = 8;
+  for (const bool bilinear : {false, true}) {
+    Batch batch;
+    batch.images = Tensor::empty({3, kHeight, kWidth, 3}, DType::kU8);
+    batch.targets.resize(3);
+    for (Target& t : batch.targets) {
+      t.height = kHeight;
+      t.width = kWidth;
+    }
+    std::vector<uint8_t> expected;
+    for (int64_t n = 0; n < 3; ++n) {
+      const Image image = test::noise_image(kHeight, kWidth, static_cast<uint64_t>(n));
+      std::ranges::copy(image.rgb, batch.images.data<uint8_t>() + n * kHeight * kWidth * 3);
+      const Image resized = resize_image(image, kTo, kToWidth, Filter::kFourPixels);
+      for (int64_t i = 0; i < kTo * kToWidth * 3; ++i) {
+        const int64_t row = i / 3 / kToWidth * kHeight / kTo, column = i / 3 % kToWidth * kWidth / kToWidth;
+        expected.push_back(bilinear ? resized.rgb[static_cast<size_t>(i)]
+                                    : image.row(row)[3 * column + i % 3]);
+      }
+    }
+    resize_batch(batch, kTo, bilinear);
+    ASSERT_EQ(batch.images.shape(), Shape({3, kTo, kToWidth, 3}));
+    EXPECT_EQ(batch.images.to_vector<uint8_t>(), expected) << bilinear;
+    EXPECT_EQ(batch.targets[2].width, kToWidth);
+  }
+}
+
 TEST(Strong, ThreadsAndResumingChangeNoByte) {
   TestFolder dir;
   auto set = std::make_shared<const Dataset>(test::make_noise_set(dir, 9));
@@ -452,6 +500,10 @@ TEST(Strong, ABadImageOfAMosaicIsNamed) {
   }
   ASSERT_EQ(skipped.size(), 1u);
   EXPECT_NE(skipped[0].find("2.png"), std::string::npos);
+  // Image 1 is the next readable one after 2 and 0.
+  write_bytes(dir / "0.png", "no image");
+  DataLoader alone(set, options);
+  for (int i = 0; i < 9; ++i) EXPECT_EQ(alone.next()->targets.at(0).image_id, set->image_id(1));
 }
 
 }  // namespace

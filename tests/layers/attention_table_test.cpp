@@ -166,6 +166,28 @@ TEST_P(AttentionLayer, GradientsAreRight) {
   for (const NamedTensor& t : layer_->parameters()) EXPECT_TRUE(t.var.grad().defined()) << t.name;
 }
 
+TEST_P(AttentionLayer, DropsInTrainingAlone) {
+  Args args;
+  const auto dropping =
+      attention_layers().find(GetParam()).make({kDim, kHeads, levels_.size(), 2, 0.5}, args);
+  const std::vector<NamedTensor> to = dropping->named_tensors(), from = layer_->named_tensors();
+  ASSERT_EQ(to.size(), from.size());
+  for (size_t i = 0; i < to.size(); ++i) {
+    Tensor value = to[i].var.value();
+    value.copy_from(from[i].var.value());
+  }
+  const auto outputs = [&](Attention& layer, bool training) {
+    layer.set_training(training);
+    ExecutionScope scope;
+    execution().rng_key = 7;
+    return layer.forward(make_input(DType::kF32, false)).value().to_vector<float>();
+  };
+  const auto plain = outputs(*layer_, true);
+  EXPECT_EQ(outputs(*layer_, false), plain);
+  EXPECT_EQ(outputs(*dropping, false), plain);
+  EXPECT_EQ(outputs(*dropping, true) != plain, args.readings().contains("dropout"));
+}
+
 TEST_P(AttentionLayer, MaskedTokensChangeNothing) {
   if (one_map_) GTEST_SKIP() << "this layer takes whole maps, padding included";
   AttentionInput in = make_input(DType::kF32, false);

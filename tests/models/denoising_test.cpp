@@ -295,6 +295,22 @@ TEST(Denoising, LeavesTheOtherQueriesAlone) {
   }
 }
 
+// As PyTorch's nn.Embedding with a padding_idx.
+TEST(Denoising, LabelsStartAsNormalNumbers) {
+  LabelEmbedding embedding(kClasses, 400);
+  embedding.initialize(3);
+  const std::vector<float> values = embedding.parameters().at(0).var.value().to_vector<float>();
+  ASSERT_EQ(values.size(), 6 * 400U);
+  double sum = 0, squares = 0;
+  for (size_t i = 0; i < 5 * 400; ++i) {
+    sum += values[i];
+    squares += values[i] * values[i];
+  }
+  EXPECT_NEAR(sum / 2000, 0, 0.1);  // 4.5 deviations
+  EXPECT_NEAR(squares / 2000, 1, 0.15);
+  EXPECT_EQ(std::count(values.begin() + 2000, values.end(), 0), 400);
+}
+
 TEST(Denoising, NamesTheWrongField) {
   auto expect = [](const Args& model, const std::string& text) {
     try {

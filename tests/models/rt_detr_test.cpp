@@ -89,7 +89,9 @@ TEST(RtDetr, LevelsMayHaveOtherNumbersOfPoints) {
   AttentionShape shape{.dim = 8, .heads = 2, .levels = 2, .points = 2};
   Args args;
   args.set("level_points", std::vector<int64_t>{2, 1});
-  auto few = attention_layers().find("ms_deform_attn").make(shape, args);
+  AttentionShape own = shape;
+  own.points = 4;  // of the transformer; the layer's own numbers count
+  auto few = attention_layers().find("ms_deform_attn").make(own, args);
   auto full = attention_layers().find("ms_deform_attn").make(shape, {});
   full->initialize(1);
   auto find = [](Module& module, const std::string& name) {

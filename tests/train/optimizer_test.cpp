@@ -137,6 +137,32 @@ TEST(Optimizer, NonFiniteGradientChangesNothing) {
   EXPECT_LT(p.value().to_vector<float>()[0], 1.0f);
 }
 
+// What is restored counts, whatever the step before it was.
+TEST(Optimizer, RestoredStepsCountAfterALostOne) {
+  Var p(Tensor::full({3}, 1), true);
+  Optimizer optimizer({{"p", p}}, config::Optimizer());
+  p.set_grad(Tensor::full({3}, 1));
+  optimizer.step(1);
+  const NamedValues saved = optimizer.state();
+  p.set_grad(Tensor::full({3}, NAN));
+  optimizer.step(1);
+  optimizer.load_state([&](const std::string& name) {
+    return std::ranges::find(saved, name, &NamedValues::value_type::first)->second;
+  });
+  ASSERT_FALSE(optimizer.state().empty());
+  EXPECT_EQ(optimizer.state().back().second.item(), 1);
+}
+
+TEST(Optimizer, SgdWithoutMomentumKeepsNoMomentum) {
+  for (const double momentum : {0.0, 0.9}) {
+    Var p(Tensor::full({3}, 1), true);
+    Optimizer optimizer({{"p", p}}, optimizer_of(fmt::format("type: \"sgd\" momentum: {}", momentum)));
+    p.set_grad(Tensor::full({3}, 1));
+    optimizer.step(1);
+    EXPECT_EQ(optimizer.state().size(), momentum > 0 ? 2U : 1U) << momentum;  // the number of steps, too
+  }
+}
+
 // An op that has saved a tensor sees by its version that it was changed. This holds for averages and state,
 // too.
 TEST(Optimizer, ChangesTheVersionsOfAllItWrites) {
@@ -231,7 +257,8 @@ TEST(Schedule, WarmUpInEpochsFromARatio) {
 TEST(Schedule, Curves) {
   const config::Schedule constant = schedule_of("type: \"constant\""),
                          step = schedule_of("type: \"step\" drop_epochs: [2, 3.5]"),
-                         cosine = schedule_of("type: \"cosine\" warmup_steps: 10 final_ratio: 0.2");
+                         cosine = schedule_of("type: \"cosine\" warmup_steps: 10 final_ratio: 0.2"),
+                         poly = schedule_of("type: \"poly\" power: 2 final_ratio: 0.2");
   EXPECT_EQ(learning_rate_factor(constant, 12345, 10, 20), 1);
   EXPECT_EQ(learning_rate_factor(step, 19, 10, 100), 1);
   EXPECT_EQ(learning_rate_factor(step, 20, 10, 100), 0.1);
@@ -242,6 +269,9 @@ TEST(Schedule, Curves) {
   EXPECT_DOUBLE_EQ(learning_rate_factor(cosine, 60, 10, 110), 0.6);  // half way from 1 to 0.2
   EXPECT_DOUBLE_EQ(learning_rate_factor(cosine, 110, 10, 110), 0.2);
   EXPECT_DOUBLE_EQ(learning_rate_factor(cosine, 500, 10, 110), 0.2);
+  EXPECT_DOUBLE_EQ(learning_rate_factor(poly, 0, 10, 100), 1);
+  EXPECT_DOUBLE_EQ(learning_rate_factor(poly, 50, 10, 100), 0.4);  // 0.2 + 0.8 / 4
+  EXPECT_DOUBLE_EQ(learning_rate_factor(poly, 500, 10, 100), 0.2);
   EXPECT_NE(message_of([] {
               check_schedule(schedule_of("type: \"linear\""));
             }).find("expected one of constant, cosine, "),

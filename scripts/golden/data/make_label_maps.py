@@ -25,7 +25,11 @@ def write_maps(folder):
     Image.fromarray(labels(5).astype(np.uint8)).save(folder / "grey8.png")
     Image.fromarray(labels(5, 300).astype(np.uint16)).save(folder / "grey16.png")
     Image.fromarray(labels(2).astype(bool)).save(folder / "grey1.png")
-    Image.fromarray(np.array(COLORS, np.uint8)[labels(5)]).save(folder / "rgb.png")
+    colors = Image.fromarray(np.array(COLORS, np.uint8)[labels(5)])
+    colors.save(folder / "rgb.png")
+    alpha = Image.fromarray(labels(7, 40).astype(np.uint8))
+    Image.merge("LA", (Image.fromarray(labels(5).astype(np.uint8)), alpha)).save(folder / "grey_alpha.png")
+    Image.merge("RGBA", (*colors.split(), alpha)).save(folder / "rgb_alpha.png")
     for name, bits in (("palette8.png", 8), ("palette4.png", 4)):
         image = Image.fromarray(labels(5).astype(np.uint8), "P")
         colors = COLORS + [(1, 2, 3)] * (2**bits - len(COLORS))

@@ -242,6 +242,19 @@ TEST(Union, OnlyKnownClassesCount) {
   EXPECT_EQ(truth.images.size(), 2u);
 }
 
+// A model keeps the classes that the choice leaves out of the data.
+TEST(Union, AModelsClassesStayWithAChoice) {
+  TestFolder dir;
+  write_set(dir / "A", "coco", "train", {{"a.png", "cat"}, {"b.png", "dog"}});
+  DataPaths paths = *find_united({dir / "A"}, {}).train;
+  const std::string own = categories_text(read_ground_truth(paths));
+  paths.categories = read_ground_truth(paths).categories;
+  paths.choice.map = {{"dog", ""}};
+  const GroundTruth truth = read_ground_truth(paths);
+  EXPECT_EQ(categories_text(truth), own);
+  EXPECT_EQ(truth.annotations.size(), 1U);
+}
+
 TEST(Union, ImagesStayInTheirFolders) {
   TestFolder dir;
   write_set(dir / "A", "csv", "train", {{"a.png", "cat"}});

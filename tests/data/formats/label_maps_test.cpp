@@ -286,16 +286,19 @@ TEST_F(LabelMaps, AreCheckedFileByFile) {
   write_bytes(folder / "masks/c.png", whole.substr(0, whole.size() / 2));
   fs::remove(folder / "masks/d.png");
   write_map(folder / "masks/e.png", {0});
+  write_picture(folder / "images/a.PNG");
   std::string text;
   for (const std::string& line : problems(names)) text += line + "\n";
   for (const char* part :
        {"masks/a.png: 200 pixels have the values 77, 78, which are neither a class of the list nor ignored",
         "masks/b.png: has 4 x 3 pixels, but its image ", "images/b.png has 20 x 20",
         "masks/c.png: damaged image", "images/d.png: has no label map, expected ",
-        "masks/e.png: has no image, expected e in "})
+        "masks/e.png: has no image, expected e in ",
+        "masks/a.png: is the label map of two images, the second is "})
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
   // Training stops at the first fault; at one that only the pixels show, when they are read.
   EXPECT_THROW((void)open_dataset(*find().train), InputError);
+  fs::remove(folder / "images/a.PNG");
   for (const char* name : {"b", "c", "d", "e"})
     for (const char* kind : {"images", "masks"}) fs::remove(folder / fmt::format("{}/{}.png", kind, name));
   expect_label_error([&] { (void)read_first(*find().train, names, 1); }, "values 77, 78");
