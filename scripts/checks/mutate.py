@@ -51,6 +51,9 @@ GROUPS = {
 }
 NOT_HERE = re.compile(r"cuda|column_tiles\.h|mma_|distributed/|_ranks|names\.cpp|function_list")
 
+# Lines of device code, which a build for the CPU leaves out.
+ON_GPU = re.compile(r"\b(thread|block)Idx\b")
+
 # A line with one of these is left alone: it does not run, or is text for people.
 LEAVE = re.compile(r"^\s*#|constexpr|static_assert|\b(template|using|case|throw|namespace|struct|class|asm|requires)\b"
                    r"|\bfail\w*\(|SACCADE_\w+\(|^\s*(static )?const char|fmt::|register|kernel_|operator|\[\["
@@ -153,7 +156,7 @@ def find_mutants(seed, each):
     rng.shuffle(chosen)
     for number, mutant in enumerate(chosen, 1):
         mutant["id"] = number
-    return chosen
+    return [m for m in chosen if not ON_GPU.search(m["text"])]
 
 
 def key_of(mutant):

@@ -1,6 +1,7 @@
 // Tests the selection along rows against a stable sort. tests/core/raw_kernels_test.cpp compares the GPU's
 // with this one.
 #include "core/kernels/top_k/top_k.h"
+#include "core/kernels/top_k/picked_detections.h"
 
 #include <gtest/gtest.h>
 
@@ -65,6 +66,37 @@ TEST(RowMax, TakesTheLargestAndKeepsNan) {
   EXPECT_EQ(v[1], -1);
   EXPECT_TRUE(std::isnan(v[2]));
   EXPECT_EQ(v[3], -kInf);
+}
+
+TEST(PickDetections, TakesTheNumbersOfEachPair) {
+  constexpr int64_t kImages = 2, kQueries = 3, kColumns = 3, kClasses = 2, kPicks = 2;
+  std::vector<float> logits, boxes;
+  for (int i = 0; i < kImages * kQueries * kColumns; ++i) logits.push_back(static_cast<float>(100 + i));
+  for (int i = 0; i < kImages * kQueries * 4; ++i) boxes.push_back(static_cast<float>(500 + i));
+  const std::vector<int64_t> pairs{5, 0, 3, 2};  // query * classes + class
+  Tensor rows = Tensor::empty({kImages, kPicks, kernels::kPickedNumbers});
+  const auto pick = [&] {
+    kernels::pick_detections(Tensor::from<float>({kImages, kQueries, kColumns}, logits),
+                             Tensor::from<float>({kImages, kQueries, 4}, boxes),
+                             Tensor::from<int64_t>({kImages, kPicks}, pairs), kClasses, rows);
+    return rows.to_vector<float>();
+  };
+  std::vector<float> expected;
+  for (size_t i = 0; i < pairs.size(); ++i) {
+    const auto query = static_cast<size_t>(pairs[i] / kClasses),
+               label = static_cast<size_t>(pairs[i] % kClasses), row = i / kPicks * kQueries + query;
+    expected.push_back(logits[row * kColumns + label]);
+    for (size_t k = 0; k < 4; ++k) expected.push_back(boxes[4 * row + k]);
+    for (const size_t number : {query, label, size_t{0}}) expected.push_back(static_cast<float>(number));
+  }
+  EXPECT_EQ(pick(), expected);
+  // The rows of an image share its numbers: the first half and the second.
+  boxes[0] = kNan;
+  logits[kColumns * kQueries + 7] = kInf;
+  std::vector<float> bad;
+  const std::vector<float> found = pick();
+  for (size_t i = 0; i < pairs.size(); ++i) bad.push_back(found[i * kernels::kPickedNumbers + 7]);
+  EXPECT_EQ(bad, (std::vector<float>{-1, 0, 0, 8}));
 }
 
 }  // namespace

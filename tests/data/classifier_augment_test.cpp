@@ -136,6 +136,8 @@ TEST(Mix, MixupBlendsWithTheReverseOrder) {
       double wanted = b.lambda * own[i] + (1 - b.lambda) * own[partner];
       EXPECT_LE(std::abs(mixed[i] - wanted), 0.5 + 1e-9);
     }
+    mix_batch(b, {}, rng);
+    EXPECT_EQ(b.lambda, 1);
   }
 }
 

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "data/evaluation/coco/coco_eval.h"
+#include "data/evaluation/coco/coco_overlap.h"
 #include "data/evaluation/confusion.h"
 #include "data/evaluation/detection_curves.h"
 #include "data/evaluation/detections.h"
@@ -62,6 +63,15 @@ TEST(DetectionMasks, AreWrittenAndReadBack) {
     EXPECT_FALSE(back[i].has_mask_area);
   }
   for (const Detection& d : read_detections(dir / "d.json")) EXPECT_EQ(d.mask, nullptr) << "not asked for";
+}
+
+TEST(DetectionMasks, TrainingSaysWhichAreMissing) {
+  GroundTruth truth = one_rectangle();
+  EXPECT_EQ(coco::notes_on_masks_to_learn(truth, "a.json"), std::vector<std::string>());
+  truth.annotations.push_back({2, 7, 3, {0, 0, 5, 6}, 30, false});
+  EXPECT_EQ(coco::notes_on_masks_to_learn(truth, "a.json").size(), 1U);
+  truth.annotations.erase(truth.annotations.begin());
+  EXPECT_THROW((void)coco::notes_on_masks_to_learn(truth, "a.json"), InputError);
 }
 
 TEST(DetectionMasks, GiveABoxWhereThereIsNone) {

@@ -4,10 +4,12 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <array>
 #include <ctime>
 #include <sstream>
 
 #include "core/files/file.h"
+#include "data/images/codecs.h"
 #include "data/images/orientation.h"
 #include "tests/data/test_files.h"
 
@@ -445,6 +447,31 @@ TEST(ImageFormats, TheOrientationOfALargeFileIsRead) {
   EXPECT_EQ(check_image_file(dir / "a.jpg").orientation, 6);
   EXPECT_EQ(image_size(dir / "a.jpg"), check_image_file(dir / "a.jpg").size);
   EXPECT_EQ(image_size(dir / "a.jpg"), inspect_image(bytes, "").size);
+}
+
+TEST(ImageFormats, PiecesOfAFileReachToItsLastByte) {
+  TestFolder dir;
+  write_bytes(dir / "a", "0123456789");
+  const InputFile file(dir / "a", kImageFile);
+  FilePieces pieces(file, {});
+  for (const auto& [at, expected] : {std::pair{0, "012"}, {7, "789"}, {8, "89"}, {9, "9"}, {10, ""}}) {
+    const Bytes piece = pieces.read(static_cast<uint64_t>(at), 3);
+    EXPECT_EQ(std::string(piece.begin(), piece.end()), expected) << at;
+  }
+}
+
+// Cameras write their names before it.
+TEST(ImageFormats, TheOrientationMayStandBehindOtherTags) {
+  std::vector<uint8_t> little{'I', 'I', '*', 0, 8, 0, 0, 0, 3, 0}, big{'M', 'M', 0, '*', 0, 0, 0, 8, 0, 3};
+  for (const std::array<uint8_t, 3>& entry :
+       {std::array<uint8_t, 3>{0x0F, 2, 9}, {0x10, 2, 9}, {0x12, 3, 6}}) {
+    const auto [tag, type, value] = entry;
+    little.insert(little.end(), {tag, 1, type, 0, 1, 0, 0, 0, value, 0, 0, 0});
+    big.insert(big.end(), {1, tag, 0, type, 0, 0, 0, 1, 0, value, 0, 0});
+  }
+  EXPECT_EQ(exif_orientation(little), 6);
+  EXPECT_EQ(exif_orientation(big), 6);
+  EXPECT_EQ(exif_orientation(std::span(big).first(big.size() - 1)), 1) << "cut off";
 }
 
 // The orientation turns the stored picture into the one to be shown.

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <map>
+#include <mutex>
 #include <numeric>
 #include <set>
 
@@ -80,6 +81,27 @@ TEST(Loader, IsBitEqualWhateverTheThreadsPrefetchAndCache) {
       auto batches = take(set, options, 15);
       ASSERT_EQ(batches.size(), 15u);
       for (size_t i = 0; i < batches.size(); ++i) expect_equal(batches[i], reference[i]);
+    }
+  }
+}
+
+TEST(Loader, HandsOutEveryBatchThatItHasMade) {
+  TestFolder dir;
+  auto set = std::make_shared<const Dataset>(test::make_noise_set(dir, 6));
+  for (const int threads : {0, 2}) {
+    std::mutex mutex;
+    std::set<int64_t> made;
+    LoaderOptions options{.batch_size = 2};
+    options.threads = threads;
+    options.made = [&](const Batch& batch) {
+      const std::lock_guard lock(mutex);
+      made.insert(batch.index);
+    };
+    DataLoader loader(set, options);
+    for (int64_t i = 0; i < 3; ++i) {
+      const int64_t index = loader.next()->index;
+      const std::lock_guard lock(mutex);
+      EXPECT_TRUE(made.contains(index)) << index;
     }
   }
 }
@@ -199,12 +221,13 @@ TEST(Loader, PadsWithZeros) {
   auto set = std::make_shared<const Dataset>(test::make_noise_set(dir, 8));
   LoaderOptions options;
   options.batch_size = 8;
-  for (int64_t multiple : {1, 32}) {
+  for (const auto& [multiple, later] : {std::pair{1, false}, {32, false}, {1, true}}) {
     options.pad_multiple = multiple;
     Batch b = take(set, options, 1).at(0);
+    if (later) pad_batch(b, 50, 61);  // as another process needs it
     int64_t h = b.images.dim(1), w = b.images.dim(2);
-    EXPECT_EQ(h, multiple == 1 ? 46 : 64);
-    EXPECT_EQ(w, multiple == 1 ? 54 : 64);
+    EXPECT_EQ(h, later ? 50 : multiple == 1 ? 46 : 64);
+    EXPECT_EQ(w, later ? 61 : multiple == 1 ? 54 : 64);
     for (size_t n = 0; n < 8; ++n) {
       const Target& t = b.targets[n];
       Image original = test::noise_image(t.original_height, t.original_width, n);

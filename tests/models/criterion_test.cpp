@@ -110,6 +110,11 @@ TEST(Criterion, KnownValues) {
   EXPECT_EQ(r.metrics[0].value(), 0);
   EXPECT_EQ(r.metrics[1].name, "cardinality_error");
   EXPECT_EQ(r.metrics[1].value(), 1);  // score 0.5 is not over
+  c.targets[0].instances[0].label = 1;
+  EXPECT_EQ(SetCriterion(defaults()).forward(c.output, c.targets).metrics[0].value(), 100);
+  c.output.layers[0].logits.value().copy_from(
+      Tensor::from<float>({1, 2, 2}, std::vector<float>{-50, -50, -50, 0}));
+  EXPECT_EQ(SetCriterion(defaults()).forward(c.output, c.targets).metrics[0].value(), 0);
 }
 
 TEST(Criterion, BatchesWithoutObjects) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "core/runtime/gpu.h"
 #include "core/tensor/error.h"
@@ -244,6 +245,7 @@ TEST(Postprocess, MasksAreTheInterpolatedLogitsAboveZero) {
     const auto found = detections(output, targets);
     for (const ImageDetection& d : found.at(0)) {
       const std::vector<uint8_t> pixels = d.mask->bitmap();
+      EXPECT_EQ(d.area, std::accumulate(pixels.begin(), pixels.end(), 0.0));
       const float* of_query = map.data() + d.query * c.h * c.w;
       auto at = [](int64_t pixel, int64_t original, int64_t used, int64_t canvas, int64_t cells) {
         return std::clamp((static_cast<double>(pixel) + 0.5) * static_cast<double>(used * cells) /

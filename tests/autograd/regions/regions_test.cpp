@@ -5,6 +5,7 @@
 #include "autograd/engine.h"
 #include "autograd/ops.h"
 #include "core/kernels/nms/nms.h"
+#include "core/kernels/roi_align/roi_align.h"
 #include "core/runtime/parallel.h"
 #include "core/tensor/philox.h"
 #include "tests/autograd/golden.h"
@@ -57,6 +58,16 @@ TEST(Regions, RoiAlignIsThatOfTorchvision) {
             << "level " << i;
     }
   }
+}
+
+TEST(Regions, SamplesOfACellHaveALimit) {
+  const auto crop = [](int64_t samples) {
+    const Tensor none = Tensor::zeros({0}, DType::kI64);
+    return roi_align({Var(Tensor::zeros({1, 4, 4, 2}))}, Tensor::zeros({0, 4}), none, none,
+                     {7, {8}, samples});
+  };
+  EXPECT_EQ(crop(kernels::RoiAlignParams::kMaxSamples).shape(), Shape({0, 7, 7, 2}));
+  EXPECT_THROW(crop(kernels::RoiAlignParams::kMaxSamples + 1), Error);
 }
 
 TEST(Regions, NmsIsThatOfTorchvision) {

@@ -273,6 +273,8 @@ TEST(PassedOver, ImagesThatShareLabelsOrHaveNoEnding) {
   make(dir, {{"data.yaml", "names: [nut]\ntrain: images\n"},
              {"images/a.png", ""},
              {"images/a.bmp", ""},
+             {"images/b.png", ""},  // two without a label file share none
+             {"images/c.png", ""},
              {"labels/a.txt", kLine},
              {"LICENSE", "free"},
              {"images/LICENSE", "free"}});
