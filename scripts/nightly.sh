@@ -63,7 +63,7 @@ tolerances() {
 mutation() {
   rm -f build-mutants/results.jsonl
   scripts/checks/mutate.py --each "$(pick 50 5)"
-  awk -F'[|(%]' '/^\| all / { share = $4 + 0 } END { print share " % of the changes are noticed, expected at least 90 %"; exit share < 90 }' \
+  awk -F'[|(%]' '/^\| all / { share = $5 + 0 } END { print share " % of the changes are noticed, expected at least 90 %"; exit share < 90 }' \
     "$logs/mutation.log"
 }
 onnx() {
