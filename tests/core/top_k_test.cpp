@@ -1,5 +1,5 @@
-// Tests the selection along rows against a stable sort. tests/core/raw_kernels_test.cpp compares the GPU's
-// with this one.
+// Tests the selection along rows against a stable sort, and the rows of the selected detections.
+// tests/core/raw_kernels_test.cpp compares the GPU's selection with this one.
 #include "core/kernels/top_k/top_k.h"
 #include "core/kernels/top_k/picked_detections.h"
 

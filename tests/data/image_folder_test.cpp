@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "data/formats/named_classes.h"
 #include "data/loading/loader.h"
 #include "tests/data/test_files.h"

@@ -85,7 +85,7 @@ TEST(Loader, IsBitEqualWhateverTheThreadsPrefetchAndCache) {
   }
 }
 
-TEST(Loader, HandsOutEveryBatchThatItHasMade) {
+TEST(Loader, ReportsABatchBeforeItHandsItOut) {
   TestFolder dir;
   auto set = std::make_shared<const Dataset>(test::make_noise_set(dir, 6));
   for (const int threads : {0, 2}) {

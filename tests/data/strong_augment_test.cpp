@@ -2,6 +2,8 @@
 // case: scripts/golden/data/make_augment.py.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <fstream>
 #include <map>

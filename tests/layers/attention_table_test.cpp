@@ -2,7 +2,8 @@
 // (layers/attention/*.cpp) is built with a small shape and goes through all checks below:
 //   gradients of inputs and parameters in f64 against central differences with a random cotangent; masked
 //   tokens change nothing; a batch gives what its samples give alone; the same bits run to run; bf16 near
-//   f32; recomputation equal; on a GPU, where there is one, what the CPU gives.
+//   f32; recomputation equal; dropout in training alone, of other elements at each call; on a GPU, where
+//   there is one, what the CPU gives.
 // A failing case prints the layer's name; run it alone with --gtest_filter=*<name>*.
 #include <gtest/gtest.h>
 

@@ -11,13 +11,15 @@
 #include <set>
 #include <sstream>
 
+#include "core/kernels/match_cost/match_cost.h"
 #include "core/tensor/philox.h"
 #include "tests/objects.h"
 
 namespace saccade {
 namespace {
 
-const MatcherOptions kFocal{2, 5, 2, 0.25, 2, false};  // the weights of the papers
+const MatcherOptions kFocal{
+    .class_cost = 2, .bbox_cost = 5, .giou_cost = 2, .focal_alpha = 0.25, .focal_gamma = 2};  // of the papers
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
@@ -152,8 +154,34 @@ double search(const MatcherCase& c, const MatcherOptions& o, int64_t n, int64_t 
   return best;
 }
 
+// On a CPU the kernel takes 256 queries at once.
+TEST(Matcher, CostsOfManyQueries) {
+  constexpr int64_t kQueries = 600;
+  const MatcherCase c = random_case(11, 2, kQueries, 5, 3);
+  const Objects objects(c.targets);
+  std::vector<int64_t> images, labels;
+  std::vector<float> truth;
+  std::vector<double> expected;
+  for (int64_t n = 0; n < 2; ++n)
+    for (int64_t t = 0; t < objects.count(n); ++t) {
+      images.push_back(n);
+      labels.push_back(objects.label(n, t));
+      truth.insert(truth.end(), objects.box(n, t), objects.box(n, t) + 4);
+      for (int64_t q = 0; q < kQueries; ++q) expected.push_back(naive_cost(c, kFocal, n, q, t));
+    }
+  const int64_t rows = std::ssize(images);
+  Tensor cost = Tensor::empty({rows, kQueries});
+  kernels::match_cost(c.layer.logits, c.layer.boxes, Tensor::from<int64_t>({rows}, images),
+                      Tensor::from<int64_t>({rows}, labels), Tensor::from<float>({rows, 4}, truth),
+                      {2, 5, 2, 0.25, 2, false}, cost);
+  const std::vector<float> found = cost.to_vector<float>();
+  for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-4) << i;
+}
+
 TEST(Matcher, EqualsExhaustiveSearch) {
-  MatcherOptions odd{1, 2, 3, 0.6, 1.5, false}, softmax{1, 5, 2, 0.25, 2, true};
+  const MatcherOptions odd{
+      .class_cost = 1, .bbox_cost = 2, .giou_cost = 3, .focal_alpha = 0.6, .focal_gamma = 1.5},
+      softmax{.class_cost = 1, .bbox_cost = 5, .giou_cost = 2, .probabilities = true};
   int seed = 0;
   for (const MatcherOptions& o : {kFocal, odd, softmax}) {
     for (bool binary : {false, true}) {

@@ -7,6 +7,7 @@
 
 #include <omp.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -147,7 +148,8 @@ TEST(Optimizer, RestoredStepsCountAfterALostOne) {
   p.set_grad(Tensor::full({3}, NAN));
   optimizer.step(1);
   optimizer.load_state([&](const std::string& name) {
-    return std::ranges::find(saved, name, &NamedValues::value_type::first)->second;
+    const auto at = std::ranges::find(saved, name, &NamedValues::value_type::first);
+    return at == saved.end() ? Tensor() : at->second;
   });
   ASSERT_FALSE(optimizer.state().empty());
   EXPECT_EQ(optimizer.state().back().second.item(), 1);

@@ -3,7 +3,8 @@ numpy on random cases.
 
     python scripts/golden/data/make_label_maps.py tests/golden/segmentation
 
-Pixel (y, x) of every file of 7 x 9 pixels is (3 y + x) % classes, times `step`.
+Pixel (y, x) of every file of 7 x 9 pixels is (3 y + x) % classes, times `step`; its
+alpha is (3 y + x) % 7 * 40.
 """
 import pathlib
 import sys
@@ -25,11 +26,11 @@ def write_maps(folder):
     Image.fromarray(labels(5).astype(np.uint8)).save(folder / "grey8.png")
     Image.fromarray(labels(5, 300).astype(np.uint16)).save(folder / "grey16.png")
     Image.fromarray(labels(2).astype(bool)).save(folder / "grey1.png")
-    colors = Image.fromarray(np.array(COLORS, np.uint8)[labels(5)])
-    colors.save(folder / "rgb.png")
+    rgb = Image.fromarray(np.array(COLORS, np.uint8)[labels(5)])
+    rgb.save(folder / "rgb.png")
     alpha = Image.fromarray(labels(7, 40).astype(np.uint8))
     Image.merge("LA", (Image.fromarray(labels(5).astype(np.uint8)), alpha)).save(folder / "grey_alpha.png")
-    Image.merge("RGBA", (*colors.split(), alpha)).save(folder / "rgb_alpha.png")
+    Image.merge("RGBA", (*rgb.split(), alpha)).save(folder / "rgb_alpha.png")
     for name, bits in (("palette8.png", 8), ("palette4.png", 4)):
         image = Image.fromarray(labels(5).astype(np.uint8), "P")
         colors = COLORS + [(1, 2, 3)] * (2**bits - len(COLORS))
