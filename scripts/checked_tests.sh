@@ -18,6 +18,7 @@ export SACCADE_FAST=1 ASAN_OPTIONS=allocator_may_return_null=1 UBSAN_OPTIONS=pri
 LSAN_OPTIONS=suppressions=$PWD/scripts/checks/lsan.supp:print_suppressions=0
 export LSAN_OPTIONS
 SACCADE_EMULATOR_KERNELS=$kernels ctest --test-dir "$build" --output-on-failure -j "$(nproc)"
+scripts/checks/skipped_tests.sh "$build"
 SACCADE_EMULATOR_KERNELS=$kernels "$build"/test_cuda --gtest_brief=1 --gtest_filter='KernelCount.*'
 scripts/checks/check_launches.sh "$build"
 scripts/checks/check_small_launches.sh "$build"

@@ -19,19 +19,20 @@ done
 # Chooses a number for a whole run or for a short one.
 pick() { if [ $short = 1 ]; then echo "$2"; else echo "$1"; fi; }
 
+mapfile -t known < <(sed -n 's/^part \([^ ]*\) .*/\1/p' scripts/nightly.sh)
+for name in "${wanted[@]}"; do
+  printf '%s\n' "${known[@]}" | grep -qx -e "$name" || { echo "error: nightly.sh: no part is called $name, expected one of ${known[*]}" >&2; exit 2; }
+done
+
 logs=build-nightly table=docs/nightly.md
 mkdir -p "$logs"
 commit=$(git rev-parse --short=12 HEAD)$(git diff --quiet HEAD -- . ":!$table" || echo ' and changes')
 machine="$(nproc) x $(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -n 1)"
-rows=() failed=0 unknown=("${wanted[@]}")
+failed=0
 part() { # name, what it is, command...
   local name=$1 what=$2 begin=$SECONDS result=passed
   shift 2
-  if [ ${#wanted[@]} -gt 0 ] && ! printf '%s\n' "${wanted[@]}" | grep -qx "$name"; then
-    mapfile -t -O ${#rows[@]} rows < <(grep -s "^| $name |" "$table")
-    return
-  fi
-  mapfile -t unknown < <(printf '%s\n' "${unknown[@]}" | grep -vx "$name")
+  if [ ${#wanted[@]} -gt 0 ] && ! printf '%s\n' "${wanted[@]}" | grep -qx "$name"; then return; fi
   printf '==== %s: %s\n' "$name" "$what"
   (set -e; "$@") > "$logs/$name.log" 2>&1
   case $? in
@@ -40,13 +41,23 @@ part() { # name, what it is, command...
     *) result=FAILED failed=1 ;;
   esac
   [ $short = 0 ] || what="$what (short)"
-  rows+=("| $name | $what | $result | $(((SECONDS - begin + 30) / 60)) min | $(tail -n 1 "$logs/$name.log" | cut -c 1-110 | tr '|' ' ') | $(date -u +%F) | $commit | $machine |")
-  printf '%s\n' "${rows[-1]}"
+  local row
+  row="| $name | $what | $result | $(((SECONDS - begin + 30) / 60)) min | $(tail -n 1 "$logs/$name.log" | cut -c 1-110 | tr '|' ' ') | $(date -u +%F) | $commit | $machine |"
+  printf '%s\n' "$row"
+  # Written at once, so that a night that is cut short keeps what has run.
+  {
+    printf '%s\n' '# The last run of each part of scripts/nightly.sh' '' '| part | what | result | time | last line | date | commit | machine |' \
+      '| --- | --- | --- | --- | --- | --- | --- | --- |'
+    for other in "${known[@]}"; do
+      if [ "$other" = "$name" ]; then printf '%s\n' "$row"; else grep -s "^| $other |" "$table"; fi
+    done
+  } > "$table.new"
+  mv "$table.new" "$table"
 }
 
 build() {
   scripts/setup.sh --checks --fuzz
-  cmake --preset release -DSACCADE_WERROR=ON
+  cmake --preset release -DSACCADE_CUDA=auto -DSACCADE_WERROR=ON  # whatever .ci/run has left there
   cmake --build --preset release
 }
 sanitizers() {
@@ -113,9 +124,6 @@ part wheel "the Python wheel, built, installed and tested in an empty environmen
 part package "the archive for another machine" package
 part packages "a release of this commit, with its packages and its wheel in an empty Debian" packages
 
-[ "${unknown[*]}" = "" ] || { echo "error: nightly.sh: no part is called ${unknown[*]}" >&2; exit 2; }
-printf '%s\n' '# The last run of each part of scripts/nightly.sh' '' '| part | what | result | time | last line | date | commit | machine |' \
-  '| --- | --- | --- | --- | --- | --- | --- | --- |' "${rows[@]}" > "$table"
 printf '\n'
 cat "$table"
 exit $failed

@@ -7,3 +7,4 @@ scripts/setup.sh
 cmake --preset release
 cmake --build --preset release
 ctest --preset release -j "$(nproc)" "$@"
+scripts/checks/skipped_tests.sh build

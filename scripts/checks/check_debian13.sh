@@ -2,7 +2,8 @@
 # Builds the program in an empty Debian 13, whose compilers, CMake and libraries (oneDNN 3) are newer than
 # CI's: with g++ 13 and this machine's nvcc, if it has one, for sm_90; with Debian's own g++ 14 for the CPU.
 # Each program prints its version, draws images and trains two steps on the CPU; the last line counts the
-# compilers' warnings. Needs root, debootstrap and the network, otherwise exit status 77. Takes an hour.
+# compilers' warnings. Needs root, debootstrap and the network, otherwise exit status 77. Takes half an
+# hour to an hour.
 # Usage: scripts/checks/check_debian13.sh [ROOT]
 #   a tree that debootstrap has made of trixie: it is used, and stays with its builds
 set -euo pipefail

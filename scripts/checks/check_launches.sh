@@ -18,6 +18,10 @@ check() { # recipe, batch, most launches, more options
     --batch "$batch" --height $height --width $width --steps 12 "$@")
   read -r launches waits uploaded < <(
     sed -E 's/.*"launches": ([0-9]+), "host_syncs": ([0-9]+), "uploaded_bytes": ([0-9]+).*/\1 \2 \3/' <<< "$counts")
+  [[ $launches,$waits,$uploaded =~ ^[0-9]+,[0-9]+,[0-9]+$ ]] || {
+    echo "error: check_launches.sh: $recipe: no counts in $counts" >&2
+    exit 1
+  }
   echo "$recipe${*:+ $*}, batch $batch: $launches launches (at most $most), $waits waits, $uploaded bytes uploaded"
   # Images are sent as bytes; the targets and all scalars of a step are less than 64 KB.
   if [ "$launches" -gt "$most" ] || [ "$uploaded" -ge $((batch * height * width * 3 + 65536)) ]; then
