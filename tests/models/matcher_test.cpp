@@ -173,7 +173,13 @@ TEST(Matcher, CostsOfManyQueries) {
   Tensor cost = Tensor::empty({rows, kQueries});
   kernels::match_cost(c.layer.logits, c.layer.boxes, Tensor::from<int64_t>({rows}, images),
                       Tensor::from<int64_t>({rows}, labels), Tensor::from<float>({rows, 4}, truth),
-                      {2, 5, 2, 0.25, 2, false}, cost);
+                      {.class_cost = kFocal.class_cost,
+                       .bbox_cost = kFocal.bbox_cost,
+                       .giou_cost = kFocal.giou_cost,
+                       .alpha = kFocal.focal_alpha,
+                       .gamma = kFocal.focal_gamma,
+                       .probabilities = false},
+                      cost);
   const std::vector<float> found = cost.to_vector<float>();
   for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-4) << i;
 }
